@@ -1,0 +1,236 @@
+"""Foreign arrays: what a numpy array or a torch tensor is, and its bytes.
+
+Owns :class:`ArrayInfo` (type, shape, strides, device, pointer) and the zero-copy views of host memory
+that the simulator reads and writes.  torch is never imported here: an object can only be a tensor if
+somebody else imported torch, so ``sys.modules`` is asked.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import SpecError
+from .types import TYPES, ScalarType, from_dtype
+
+__all__ = ["ArrayInfo", "describe", "dtype_of", "host_bytes", "is_array", "to_numpy"]
+
+_TORCH_TYPES = {f"torch.{t.torch_name}": t for t in TYPES.values() if t.torch_name is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """An array in the terms that a kernel launch needs.
+
+    Attributes:
+        type: PTX type of one element.
+        shape: extents, outermost first (numpy order).
+        strides: bytes between neighbours along each axis, same order as ``shape``.
+        pointer: address of element ``[0, ..., 0]`` in the memory of ``device``.
+        device: ``"cpu"`` or ``"cuda"``.
+        device_index: ordinal of the GPU; 0 for ``"cpu"``.
+        nbytes: bytes of all elements together, gaps between them not counted.
+        contiguous: whether the elements lie without gaps in C order.
+        obj: the array itself; holding the info keeps its memory alive.
+    """
+
+    type: ScalarType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    pointer: int
+    device: Literal["cpu", "cuda"]
+    device_index: int
+    nbytes: int
+    contiguous: bool
+    obj: Any = field(repr=False, compare=False)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory (1 for ``pred``, which registers hold in one bit)."""
+        assert self.type.dtype is not None  # describe() only yields types that arrays have
+        return self.type.dtype.itemsize
+
+    @property
+    def extent(self) -> int:
+        """Bytes from ``pointer`` to the end of the last element, gaps included; 0 when empty."""
+        if 0 in self.shape:
+            return 0
+        return sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + self.itemsize
+
+
+def _torch() -> Any:
+    return sys.modules.get("torch")
+
+
+def is_array(obj: object) -> bool:
+    """True for what :func:`describe` may accept: a numpy array or a torch tensor (numpy scalars are not)."""
+    if isinstance(obj, np.ndarray):
+        return True
+    torch = _torch()
+    return torch is not None and isinstance(obj, torch.Tensor)
+
+
+def dtype_of(dtype: Any) -> ScalarType:
+    """The PTX type named by ``dtype``: a ScalarType, a PTX name, or a numpy or torch dtype.
+
+    Raises:
+        SpecError: no PTX type corresponds.
+    """
+    if isinstance(dtype, ScalarType):
+        return dtype
+    if isinstance(dtype, str) and dtype.lstrip(".") in TYPES:
+        return TYPES[dtype.lstrip(".")]
+    found = _TORCH_TYPES.get(str(dtype))
+    if found is None and dtype is not None:
+        try:
+            found = from_dtype(dtype)
+        except TypeError:  # not a dtype of numpy either
+            found = None
+    if found is None:
+        known = ", ".join(sorted({str(t.dtype) for t in TYPES.values() if t.dtype is not None}))
+        raise SpecError(
+            f"no PTX type corresponds to the dtype {dtype!r}",
+            hint=f"pass a PTX type such as 'bf16', or one of these dtypes (native byte order): {known}",
+        )
+    return found
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    if 0 in shape:
+        return True
+    expected = itemsize
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n != 1 and stride != expected:
+            return False
+        expected *= n
+    return True
+
+
+def describe(obj: Any) -> ArrayInfo:
+    """Type, shape, strides, device and address of ``obj``; copies nothing, imports nothing.
+
+    Args:
+        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device.
+
+    Raises:
+        SpecError: ``obj`` is something else, or its dtype, device or layout has no meaning here.
+    """
+    if isinstance(obj, np.ndarray):
+        kind = dtype_of(obj.dtype)
+        shape, strides = obj.shape, obj.strides
+        return ArrayInfo(
+            type=kind,
+            shape=shape,
+            strides=strides,
+            pointer=obj.__array_interface__["data"][0],
+            device="cpu",
+            device_index=0,
+            nbytes=obj.nbytes,
+            contiguous=_contiguous(shape, strides, obj.itemsize),
+            obj=obj,
+        )
+    torch = _torch()
+    if torch is not None and isinstance(obj, torch.Tensor):
+        return _describe_tensor(obj, torch)
+    raise SpecError(
+        f"expected a numpy array or a torch tensor, got {type(obj).__module__}.{type(obj).__qualname__}",
+        hint="convert it with numpy.asarray(...) or torch.as_tensor(...)",
+    )
+
+
+def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
+    kind = dtype_of(tensor.dtype)
+    device = tensor.device
+    if device.type not in ("cpu", "cuda"):
+        raise SpecError(
+            f"expected a tensor on the CPU or a CUDA device, got one on {device}",
+            hint="move it with tensor.to('cuda') or tensor.cpu()",
+        )
+    if tensor.layout is not torch.strided:
+        raise SpecError(
+            f"expected a strided tensor, got layout {tensor.layout}", hint="use tensor.to_dense()"
+        )
+    if tensor.is_neg():
+        # Its memory holds the values with the opposite sign.
+        raise SpecError("expected a plain tensor, got a lazily negated view", hint="use tensor.resolve_neg()")
+    shape = tuple(tensor.shape)
+    itemsize = tensor.element_size()
+    strides = tuple(s * itemsize for s in tensor.stride())
+    return ArrayInfo(
+        type=kind,
+        shape=shape,
+        strides=strides,
+        pointer=tensor.data_ptr(),
+        device=device.type,
+        device_index=device.index or 0,
+        nbytes=math.prod(shape) * itemsize,
+        contiguous=_contiguous(shape, strides, itemsize),
+        obj=tensor,
+    )
+
+
+class _Memory:
+    """A range of host memory as numpy's array interface, keeping its owner alive."""
+
+    def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+        }
+
+
+def host_bytes(array: Any) -> npt.NDArray[np.uint8]:
+    """A writable view, ``uint8[extent]``, of the memory that a host array spans.
+
+    It starts at element ``[0, ..., 0]`` and ends with the last one; for a non-contiguous array the gaps
+    are part of it.  Nothing is copied, and the view keeps the array alive.
+
+    Args:
+        array: a numpy array, a CPU tensor, or the :class:`ArrayInfo` of one.
+
+    Raises:
+        SpecError: the memory is a GPU's or read-only, or a stride is negative.
+    """
+    info = array if isinstance(array, ArrayInfo) else describe(array)
+    if info.device != "cpu":
+        raise SpecError(
+            f"expected an array in host memory, got a tensor on {info.device}:{info.device_index}",
+            hint="copy it with tensor.cpu()",
+        )
+    if any(stride < 0 for stride in info.strides):
+        raise SpecError(
+            f"expected strides of at least 0, got {info.strides} bytes for shape {info.shape}",
+            hint="copy the array with numpy.ascontiguousarray(...)",
+        )
+    if isinstance(info.obj, np.ndarray) and not info.obj.flags.writeable:
+        raise SpecError(
+            f"expected a writable array, got a read-only one of shape {info.shape}",
+            hint="pass array.copy()",
+        )
+    if info.extent == 0:
+        return np.empty(0, np.uint8)
+    return np.asarray(_Memory(info.pointer, info.extent, info.obj))
+
+
+def to_numpy(array: Any) -> npt.NDArray[Any]:
+    """``array`` as a numpy array that shares its memory (bfloat16 and float8 through ml_dtypes).
+
+    Args:
+        array: a numpy array (returned as it is) or a CPU tensor.
+
+    Raises:
+        SpecError: the memory is a GPU's.
+    """
+    if isinstance(array, np.ndarray):
+        return array
+    info = describe(array)
+    memory = host_bytes(info)
+    return np.ndarray(info.shape, info.type.dtype, buffer=memory.data, strides=info.strides)

@@ -1,0 +1,186 @@
+"""What checkers say: findings, their catalogue, and the verdict of a run.
+
+The simulator, the sanitizer, lint and ptxas warnings share this vocabulary.  A rule is declared once
+in :data:`RULES` with its class, its anchor in the PTX ISA and its remedy; a :class:`Finding` names a
+rule and what happened.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .source import SourceLocation
+
+__all__ = ["RULES", "Finding", "Rule", "Verdict", "verdict_of"]
+
+
+class Verdict(enum.Enum):
+    """Outcome of a run, worst last. ``incomplete`` is never a success."""
+
+    CLEAN = "clean"
+    REVIEW = "review"
+    INCOMPLETE = "incomplete"
+    ERROR = "error"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.value == other
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: ``severity`` is the verdict that a finding of it gives a run."""
+
+    name: str
+    severity: Verdict
+    summary: str
+    remedy: str
+    anchor: str = ""
+
+
+def _rules(*rules: Rule) -> dict[str, Rule]:
+    return {rule.name: rule for rule in rules}
+
+
+#: The catalogue.
+RULES: dict[str, Rule] = _rules(
+    Rule(
+        "out-of-bounds",
+        Verdict.ERROR,
+        "an access outside every allocation of its state space",
+        "compare the address with the allocation named in the finding; check strides and tile edges",
+        "state-spaces",
+    ),
+    Rule(
+        "misaligned",
+        Verdict.ERROR,
+        "an address that is not a multiple of the access size",
+        "align the base and keep offsets multiples of the access size (a vector counts whole)",
+        "addresses-as-operands",
+    ),
+    Rule(
+        "uninitialised-read",
+        Verdict.ERROR,
+        "memory, tensor memory or a register read before anything wrote it",
+        "write it first, or wait for the operation that writes it",
+        "memory-consistency-model",
+    ),
+    Rule(
+        "deadlock",
+        Verdict.ERROR,
+        "no thread can run and nothing in flight can release one",
+        "look at what each waiting warp waits for: an arrival, a byte count or a warp that never came",
+        "parallel-synchronization-and-communication-instructions-mbarrier",
+    ),
+    Rule(
+        "mbarrier-misuse",
+        Verdict.ERROR,
+        "an mbarrier operation outside the limits of the object",
+        "initialise once with the number of arrivals per phase, and arrive exactly that often",
+        "parallel-synchronization-and-communication-instructions-mbarrier-contents",
+    ),
+    Rule(
+        "bad-descriptor",
+        Verdict.ERROR,
+        "a matrix or instruction descriptor that does not describe the operands",
+        "build it with layout.smem_descriptor or layout.instruction_descriptor",
+        "tcgen05-shared-memory-descriptor",
+    ),
+    Rule(
+        "bad-tensor-map",
+        Verdict.ERROR,
+        "a TMA operation through something that is not a fitting tensor map",
+        "pass the parameter's map and as many coordinates as it has dimensions",
+        "tensor-tensormap",
+    ),
+    Rule(
+        "tensor-memory",
+        Verdict.ERROR,
+        "tensor memory used outside an allocation, outside the warp's lanes, or not freed",
+        "allocate before use, keep to lanes 32*(warp%4)..+31, dealloc before exit",
+        "tensor-memory-allocation",
+    ),
+    Rule(
+        "divergent-collective",
+        Verdict.ERROR,
+        "a warp-collective instruction that some live lanes of the warp never reach",
+        "keep .aligned and .sync instructions outside lane-dependent branches",
+        "tcgen05-issue-granularity",
+    ),
+    Rule(
+        "trap",
+        Verdict.ERROR,
+        "the kernel executed trap",
+        "look at the condition that led there",
+        "miscellaneous-instructions-trap",
+    ),
+    Rule(
+        "not-modelled",
+        Verdict.INCOMPLETE,
+        "an instruction or a form of one that the simulator does not model yet",
+        "see the fidelity table; the run says nothing about what comes after",
+    ),
+    Rule(
+        "step-limit",
+        Verdict.INCOMPLETE,
+        "the run was stopped at its limit of steps or time",
+        "raise max_steps or timeout if the kernel is meant to run that long",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a checker found.
+
+    Attributes:
+        rule: the entry of :data:`RULES`.
+        message: what happened, with addresses, sizes and counts.
+        location: the line of the instruction at fault.
+        thread: which CTA, warp and lane, in words.
+        other: locations of the other accesses or waiters involved, with a note each.
+    """
+
+    rule: Rule
+    message: str
+    location: SourceLocation | None = None
+    thread: str = ""
+    other: tuple[tuple[str, SourceLocation | None], ...] = field(default=())
+
+    @property
+    def severity(self) -> Verdict:
+        return self.rule.severity
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity}: [{self.rule.name}] {self.message}"]
+        if self.thread:
+            lines.append(f"  thread: {self.thread}")
+        if self.location is not None:
+            lines.append(f"  at:     {self.location.describe()}")
+        for note, location in self.other:
+            where = f" at {location.describe()}" if location is not None else ""
+            lines.append(f"  {note}{where}")
+        lines.append(f"  remedy: {self.rule.remedy}")
+        if self.rule.anchor:
+            lines.append(f"  rule:   PTX ISA #{self.rule.anchor}")
+        return "\n".join(lines)
+
+
+_ORDER = list(Verdict)
+
+
+def verdict_of(findings: Iterable[Finding], *, strict: bool = False) -> Verdict:
+    """The worst severity among ``findings``; with ``strict``, review counts as error."""
+    worst = max((f.severity for f in findings), key=_ORDER.index, default=Verdict.CLEAN)
+    if strict and worst is Verdict.REVIEW:
+        return Verdict.ERROR
+    return worst

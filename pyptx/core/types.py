@@ -1,0 +1,152 @@
+"""PTX scalar types and their twins in numpy, ml_dtypes and torch.
+
+Owns :class:`ScalarType` and one constant per type.  A type here is a *fundamental type* of PTX (or
+a packed or narrow format that instructions name), see `PTX ISA, #fundamental-types`_.
+
+.. _PTX ISA, #fundamental-types: https://docs.nvidia.com/cuda/parallel-thread-execution/#fundamental-types
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+__all__ = [
+    "TYPES",
+    "ScalarType",
+    "b8",
+    "b16",
+    "b32",
+    "b64",
+    "b128",
+    "bf16",
+    "bf16x2",
+    "e4m3",
+    "e5m2",
+    "f16",
+    "f16x2",
+    "f32",
+    "f64",
+    "from_dtype",
+    "pred",
+    "s8",
+    "s16",
+    "s32",
+    "s64",
+    "scalar_type",
+    "tf32",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "ue8m0",
+]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ScalarType:
+    """One PTX type.
+
+    Attributes:
+        name: the spelling in PTX without the dot (``"u32"``).
+        bits: width of one value in a register, in bits (``pred`` is 1).
+        kind: ``"u"`` unsigned, ``"s"`` signed, ``"f"`` float, ``"b"`` untyped bits, ``"p"`` predicate.
+        dtype: the numpy dtype of one *array element* of this type, or None where arrays have none.
+        torch_name: name of the torch dtype, or None.
+        lanes: 2 for packed types such as ``f16x2``, otherwise 1.
+    """
+
+    name: str
+    bits: int
+    kind: str
+    dtype: np.dtype[Any] | None = None
+    torch_name: str | None = None
+    lanes: int = 1
+    #: numpy dtype of a register that holds this type (raw bits for formats numpy lacks).
+    register_dtype: np.dtype[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        native = {"u": "u", "s": "i", "f": "f", "b": "u"}
+        chosen: np.dtype[Any]
+        if self.kind == "p":
+            chosen = np.dtype(np.bool_)
+        elif self.kind == "f" and (self.lanes > 1 or self.name not in ("f16", "f32", "f64")):
+            chosen = np.dtype(f"u{max(self.bits, 8) // 8}")
+        elif self.bits == 128:
+            chosen = np.dtype([("lo", "u8"), ("hi", "u8")])
+        else:
+            chosen = np.dtype(f"{native[self.kind]}{self.bits // 8}")
+        object.__setattr__(self, "register_dtype", chosen)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (scalar_type, (self.name,))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one value in memory (predicates have none: 0)."""
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_integer(self) -> bool:
+        """True for ``u``, ``s`` and ``b`` types: an integer literal may stand for a value."""
+        return self.kind in "usb"
+
+
+def _table() -> dict[str, ScalarType]:
+    rows: list[ScalarType] = [ScalarType("pred", 1, "p", np.dtype(np.bool_), "bool")]
+    for bits in (8, 16, 32, 64):
+        rows.append(ScalarType(f"u{bits}", bits, "u", np.dtype(f"u{bits // 8}"), f"uint{bits}"))
+        rows.append(ScalarType(f"s{bits}", bits, "s", np.dtype(f"i{bits // 8}"), f"int{bits}"))
+        rows.append(ScalarType(f"b{bits}", bits, "b", np.dtype(f"u{bits // 8}")))
+    rows += [
+        ScalarType("b128", 128, "b"),
+        ScalarType("f16", 16, "f", np.dtype(np.float16), "float16"),
+        ScalarType("f32", 32, "f", np.dtype(np.float32), "float32"),
+        ScalarType("f64", 64, "f", np.dtype(np.float64), "float64"),
+        ScalarType("bf16", 16, "f", np.dtype(ml_dtypes.bfloat16), "bfloat16"),
+        ScalarType("tf32", 32, "f", np.dtype(np.float32)),
+        ScalarType("f16x2", 32, "f", None, None, 2),
+        ScalarType("bf16x2", 32, "f", None, None, 2),
+        ScalarType("e4m3", 8, "f", np.dtype(ml_dtypes.float8_e4m3fn), "float8_e4m3fn"),
+        ScalarType("e5m2", 8, "f", np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
+        ScalarType("ue8m0", 8, "f", np.dtype(ml_dtypes.float8_e8m0fnu), "float8_e8m0fnu"),
+    ]
+    return {row.name: row for row in rows}
+
+
+#: Every known type by its PTX name.
+TYPES: dict[str, ScalarType] = _table()
+
+_BY_DTYPE: dict[Any, ScalarType] = {}
+for _type in TYPES.values():
+    # Several types share a dtype (u32, b32): arrays carry the first, the typed one.
+    if _type.dtype is not None and _type.kind != "b" and _type.name != "tf32":
+        _BY_DTYPE.setdefault(_type.dtype, _type)
+
+
+def scalar_type(name: str) -> ScalarType:
+    """The type spelled ``name`` (with or without the leading dot). Raises KeyError."""
+    return TYPES[name.lstrip(".")]
+
+
+def from_dtype(dtype: Any) -> ScalarType | None:
+    """The PTX type of a numpy dtype, or None if it has none."""
+    return _BY_DTYPE.get(np.dtype(dtype))
+
+
+pred = TYPES["pred"]
+u8, u16, u32, u64 = (TYPES[f"u{n}"] for n in (8, 16, 32, 64))
+s8, s16, s32, s64 = (TYPES[f"s{n}"] for n in (8, 16, 32, 64))
+b8, b16, b32, b64, b128 = (TYPES[f"b{n}"] for n in (8, 16, 32, 64, 128))
+f16, f32, f64, bf16, tf32 = (TYPES[n] for n in ("f16", "f32", "f64", "bf16", "tf32"))
+f16x2, bf16x2, e4m3, e5m2, ue8m0 = (TYPES[n] for n in ("f16x2", "bf16x2", "e4m3", "e5m2", "ue8m0"))
