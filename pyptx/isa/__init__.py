@@ -1,0 +1,33 @@
+"""The vocabulary of PTX: the instruction table, its notation, and the checks that follow from it.
+
+Every instruction is one entry of data under :mod:`pyptx.isa.forms`; see docs/notation.md.
+"""
+
+from .binding import Binding, bind, bind_instruction, check_target, describe, required_version
+from .notation import Form, NotationError, read_form
+from .table import Match, all_forms, form, forms_of, match_modifiers, opcodes, variants
+from .targets import KNOWN_TARGETS, Target, TargetSet, Version, target
+
+__all__ = [
+    "KNOWN_TARGETS",
+    "Binding",
+    "Form",
+    "Match",
+    "NotationError",
+    "Target",
+    "TargetSet",
+    "Version",
+    "all_forms",
+    "bind",
+    "bind_instruction",
+    "check_target",
+    "describe",
+    "form",
+    "forms_of",
+    "match_modifiers",
+    "opcodes",
+    "read_form",
+    "required_version",
+    "target",
+    "variants",
+]

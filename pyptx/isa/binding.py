@@ -1,0 +1,343 @@
+"""Operands against a form: what each one is, and what is wrong with one that does not fit.
+
+Owns :func:`bind`, the check that the recorder runs at the call and that the simulator reads its operands
+from, and the target and version checks of a whole module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ..core.errors import OperandError, TargetError
+from ..core.source import SourceLocation
+from ..core.types import TYPES, ScalarType
+from ..ir import (
+    Address,
+    BranchTarget,
+    Immediate,
+    Instruction,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+from .notation import OperandGroup, OperandSpec
+from .table import Match, match_modifiers
+from .targets import Target, Version, target
+
+__all__ = ["Binding", "bind", "check_target", "required_version"]
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """An instruction understood: the form, its modifiers, and each operand by its name.
+
+    ``operands`` has the operands as given, converted to what the form takes (an integer literal where a
+    float stands becomes a float); absent optional operands are not in it.
+    """
+
+    match: Match
+    operands: dict[str, Operand]
+    specs: dict[str, OperandSpec]
+
+    @property
+    def form_id(self) -> str:
+        return self.match.form.id
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        return self.match.chosen
+
+    def types(self, name: str) -> tuple[ScalarType, ...]:
+        """PTX types of operand ``name``."""
+        return self.specs[name].scalar_types(self.match.chosen)
+
+
+class _Mismatch(Exception):
+    """Why operands do not fit; ``position`` is how far they fitted."""
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+_WORDS: dict[type, str] = {
+    Register: "register",
+    Special: "special register",
+    Immediate: "immediate",
+    Symbol: "symbol",
+    BranchTarget: "label",
+    Sink: "sink",
+    Negated: "negated predicate",
+    Pair: "pair",
+    Vector: "vector",
+    Address: "address",
+}
+
+
+def describe(operand: Operand) -> str:
+    """An operand in words, for messages: ``register %n (u32)``."""
+    if isinstance(operand, Register):
+        return f"register {operand} ({operand.type})"
+    if isinstance(operand, Vector):
+        return f"vector of {len(operand.elements)}"
+    return f"{_WORDS[type(operand)]} {operand}"
+
+
+def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
+    """PTX operand rule: same width; integers among themselves; bits with everything."""
+    if wanted.kind == "p" or given.kind == "p":
+        return given.kind == wanted.kind
+    if given.bits < wanted.bits or (given.bits > wanted.bits and not wider):
+        return False
+    if "b" in (given.kind, wanted.kind):
+        return True
+    if wanted.kind == "f" and wanted.name not in ("f16", "f32", "f64", "f16x2"):
+        return given.kind == "b" or given.name == wanted.name
+    if wanted.kind == "f" or given.kind == "f":
+        return given.kind == wanted.kind and (given.bits == wanted.bits or wider)
+    return True
+
+
+def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
+    what = " or ".join(f".{t}" for t in types) or "value"
+    kinds = [k for k in ("reg", "imm", "special", "symbol", "label") if k in spec.kinds]
+    words = {"reg": "register", "imm": "immediate", "special": "special register"}
+    text = f"{'/'.join(words.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
+    return text if length is None else f"vector of {length} x ({text})"
+
+
+def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Immediate | str:
+    """The immediate as the form takes it, or why it cannot."""
+    value = operand.value
+    if "imm" not in spec.kinds:
+        return "an immediate is not allowed here"
+    if spec.low is not None and spec.high is not None:
+        if isinstance(value, float) or not spec.low <= value <= spec.high:
+            return f"immediate {value} is outside {spec.low}..{spec.high}"
+        return operand
+    kinds = types or (TYPES["s64"],)
+    for wanted in kinds:
+        if wanted.kind == "f" and wanted.name in ("f32", "f64"):
+            return Immediate(float(value), wanted.bits)
+        if isinstance(value, float):
+            continue
+        if wanted.kind == "p":
+            if value in (0, 1):
+                return Immediate(int(value))
+            continue
+        if -(1 << (wanted.bits - 1)) <= value < (1 << wanted.bits):
+            return operand
+    if isinstance(value, float):
+        return f"float immediate {value} where {' or '.join('.' + t.name for t in kinds)} is expected"
+    return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
+
+
+def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
+    if isinstance(operand, Register):
+        if "reg" not in spec.kinds:
+            return "a register is not allowed here"
+        if not types or any(_fits(operand.type, t, spec.wider) for t in types):
+            return operand
+        return "its type does not fit"
+    if isinstance(operand, Immediate):
+        return _immediate(operand, spec, types)
+    if isinstance(operand, Negated):
+        return operand if "neg" in spec.kinds else "a negated predicate is not allowed here"
+    kinds: dict[type, str] = {
+        Special: "special",
+        Symbol: "symbol",
+        BranchTarget: "label",
+        Sink: "sink",
+        Pair: "pair",
+    }
+    needed = kinds.get(type(operand))
+    if needed is None or needed not in spec.kinds:
+        return f"a {_WORDS[type(operand)]} is not allowed here"
+    if isinstance(operand, Pair):
+        if isinstance(operand.first, Register) and not any(
+            _fits(operand.first.type, t, spec.wider) for t in types
+        ):
+            return f"{operand.first} is .{operand.first.type}"
+        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
+            return f"{operand.second} is .{operand.second.type}, not a predicate"
+    return operand
+
+
+def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
+    if not isinstance(operand, Address):
+        return "an address is expected: ptx.addr(register, offset)"
+    base = operand.base
+    if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
+        return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
+    if spec.space == "tensor" and isinstance(base, Register) and base.type.bits != 32:
+        return f"a tensor-memory address is 32 bits wide, {base} is .{base.type}"
+    if (spec.coordinates is None) != (operand.coordinates is None):
+        wanted = "needs coordinates" if spec.coordinates is not None else "takes no coordinates"
+        return f"the address {wanted}"
+    if spec.coordinates is not None and operand.coordinates is not None:
+        fitted = _fit_one(operand.coordinates, spec.coordinates, chosen)
+        if isinstance(fitted, str):
+            return f"coordinates: {fitted}"
+    return operand
+
+
+def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
+    """The operand as the form takes it, or the reason against it."""
+    if spec.access == "a":
+        return _address(operand, spec, chosen)
+    if isinstance(operand, Address):
+        return "an address is not allowed here"
+    types = spec.scalar_types(chosen)
+    length = spec.length(chosen)
+    if length is None:
+        if isinstance(operand, Vector):
+            return f"a {_wanted(spec, types, None)} is expected, not a vector"
+        return _scalar(operand, spec, types)
+    if not isinstance(operand, Vector):
+        return f"a {_wanted(spec, types, length)} is expected"
+    if len(operand.elements) != length:
+        return f"a vector of {length} is expected, {len(operand.elements)} given"
+    elements = []
+    for index, element in enumerate(operand.elements):
+        fitted = _scalar(element, spec, types)
+        if isinstance(fitted, str):
+            return f"element {index}, {describe(element)}: {fitted}; expected {_wanted(spec, types, None)}"
+        elements.append(fitted)
+    return Vector(tuple(elements))  # type: ignore[arg-type]
+
+
+def _fit(
+    groups: tuple[OperandGroup, ...],
+    operands: tuple[Operand, ...],
+    at: int,
+    chosen: dict[str, str],
+) -> list[tuple[OperandSpec, Operand]]:
+    """Assign operands to specs from position ``at``. Raises :class:`_Mismatch` with the farthest failure."""
+    if not groups:
+        if at < len(operands):
+            raise _Mismatch(at, f"{len(operands)} operands given, {at} expected")
+        return []
+    head, rest = groups[0], groups[1:]
+    failure: _Mismatch | None = None
+    if len(operands) - at >= len(head.specs):
+        try:
+            fitted: list[tuple[OperandSpec, Operand]] = []
+            for offset, spec in enumerate(head.specs):
+                operand = operands[at + offset]
+                result = _fit_one(operand, spec, chosen)
+                if isinstance(result, str):
+                    wanted = ""
+                    if spec.access != "a" and "expected" not in result:
+                        wanted = f"; expected {_wanted(spec, spec.scalar_types(chosen), spec.length(chosen))}"
+                    raise _Mismatch(
+                        at + offset,
+                        f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}{wanted}",
+                    )
+                fitted.append((spec, result))
+            return fitted + _fit(rest, operands, at + len(head.specs), chosen)
+        except _Mismatch as mismatch:
+            failure = mismatch
+    if not head.optional:
+        if failure is not None:
+            raise failure
+        least = at + sum(len(g.specs) for g in groups if not g.optional)
+        names = ", ".join(spec.name for g in groups for spec in g.specs if not g.optional)
+        raise _Mismatch(
+            len(operands), f"{len(operands)} operands given, at least {least} expected (missing: {names})"
+        )
+    try:
+        return _fit(rest, operands, at, chosen)
+    except _Mismatch as mismatch:
+        if failure is not None and failure.position >= mismatch.position:
+            raise failure from None
+        raise
+
+
+def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
+    present = set(names)
+
+    def holds(side: str) -> bool:
+        if side[0] == ".":
+            return side[1:] in match.chosen or side[1:] in match.spelling
+        return side in present
+
+    for relation in match.form.relations:
+        if relation.left[0] == "." and relation.right[0] == ".":
+            continue
+        left, right = holds(relation.left), holds(relation.right)
+        if relation.kind == "excludes":
+            if left and right:
+                return f"{relation.left} and {relation.right} exclude each other"
+        elif left and not right:
+            return f"{relation.left} needs {relation.right}"
+        elif relation.kind == "iff" and right and not left:
+            return f"{relation.right} is only allowed with {relation.left}"
+    return None
+
+
+def bind(
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    location: Callable[[], SourceLocation] | SourceLocation | None = None,
+) -> Binding:
+    """Check an instruction against the table and name its operands.
+
+    Raises :class:`InstructionError` for modifiers and :class:`OperandError` for operands.
+    """
+    best: _Mismatch | None = None
+    best_match: Match | None = None
+    for match in match_modifiers(opcode, modifiers):
+        try:
+            fitted = _fit(match.form.operands, operands, 0, match.chosen)
+            broken = _operand_relations(match, (spec.name for spec, _ in fitted))
+            if broken is not None:
+                raise _Mismatch(len(operands), broken)
+        except _Mismatch as mismatch:
+            if best is None or mismatch.position > best.position:
+                best, best_match = mismatch, match
+            continue
+        return Binding(match, {s.name: o for s, o in fitted}, {s.name: s for s, _ in fitted})
+    assert best is not None and best_match is not None
+    raise OperandError(
+        f"{best_match.name}: {best}",
+        hint=best_match.form.syntax,
+        see=best_match.form.anchor,
+        location=location() if callable(location) else location,
+    )
+
+
+def bind_instruction(instruction: Instruction) -> Binding:
+    """:func:`bind` for an IR instruction; errors carry its source location."""
+    return bind(instruction.opcode, instruction.modifiers, instruction.operands, instruction.source)
+
+
+def check_target(match: Match, arch: Target, location: SourceLocation | None = None) -> None:
+    """Raise :class:`TargetError` unless ``arch`` has the form with these modifiers."""
+    for allowed in match.on:
+        if arch not in allowed:
+            raise TargetError(
+                f"{match.name} does not exist on {arch}",
+                hint=f"it exists on: {', '.join(t.name for t in allowed.members())}",
+                see=match.form.anchor,
+                location=location,
+            )
+
+
+def required_version(module: Module) -> Version:
+    """The smallest ``.version`` that the target, the parameters and every instruction need."""
+    arch = target(module.target)
+    version = arch.since
+    for function in module.functions:
+        if sum(p.nbytes for p in function.params) > 4352:
+            version = max(version, (8, 1))
+        for instruction in function.instructions():
+            version = max(version, bind_instruction(instruction).match.since)
+    return version

@@ -1,0 +1,465 @@
+"""The notation of the instruction table and its reader.
+
+The notation is described in docs/notation.md.  This module turns one entry's text into a frozen
+:class:`Form`; it knows the grammar of the notation and nothing about any instruction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..core.types import TYPES, ScalarType
+from .targets import TargetSet, Version, parse_version
+
+__all__ = [
+    "Alternative",
+    "Chosen",
+    "Form",
+    "ModifierGroup",
+    "NotationError",
+    "OperandGroup",
+    "OperandSpec",
+    "Relation",
+    "Slot",
+    "read_form",
+    "split_entries",
+]
+
+#: Which alternative each slot took: slot name -> modifier text, both without the dot.
+Chosen = Mapping[str, str]
+
+
+class NotationError(ValueError):
+    """An entry that does not follow the notation: a fault of the table, not of its user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One modifier of a set, with the version and targets that it needs beyond its form's."""
+
+    text: str
+    since: Version | None = None
+    on: TargetSet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place for one modifier: a literal has one alternative and is named after it."""
+
+    name: str
+    alternatives: tuple[Alternative, ...]
+
+    def find(self, text: str) -> Alternative | None:
+        for alternative in self.alternatives:
+            if alternative.text == text:
+                return alternative
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ModifierGroup:
+    """``{.a.b}``: slots that are present together or not at all."""
+
+    slots: tuple[Slot, ...]
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperandSpec:
+    """What may stand at one operand position.
+
+    Attributes:
+        name: the manual's name of the operand.
+        access: ``"r"`` read, ``"w"`` write, ``"rw"`` both, ``"a"`` an address in brackets.
+        types: type expressions; ``.type`` takes the chosen modifier, ``wide(.type)`` twice its width.
+        wider: registers wider than the type are allowed too (loads, stores, conversions).
+        count: length expression of a vector (``.num*2``), None for a scalar.
+        kinds: what may stand there: ``reg imm special symbol label sink neg pair``.
+        low, high: range of an immediate.
+        space: state-space expression of an address, or empty.
+        coordinates: the vector inside the brackets of a tensor address.
+    """
+
+    name: str
+    access: str
+    types: tuple[str, ...]
+    wider: bool = False
+    count: str | None = None
+    kinds: frozenset[str] = frozenset()
+    low: int | None = None
+    high: int | None = None
+    space: str = ""
+    coordinates: OperandSpec | None = None
+
+    def scalar_types(self, chosen: Chosen) -> tuple[ScalarType, ...]:
+        """The PTX types that the type expressions stand for, given the chosen modifiers."""
+        return tuple(_type_of(t, chosen) for t in self.types)
+
+    def length(self, chosen: Chosen) -> int | None:
+        """Vector length, None where the operand is a scalar (its slot being absent)."""
+        return None if self.count is None else evaluate(self.count, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class OperandGroup:
+    """Operands that are present together or not at all."""
+
+    specs: tuple[OperandSpec, ...]
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """``left KIND right``: ``requires``, ``iff`` or ``excludes`` between modifiers and operands.
+
+    A side is a modifier ``.text``, a slot ``.name`` (any of its alternatives) or an operand's name.
+    """
+
+    left: str
+    kind: str
+    right: str
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """One entry of the table: one syntax shape."""
+
+    id: str
+    summary: str
+    opcode: str
+    modifiers: tuple[ModifierGroup, ...]
+    operands: tuple[OperandGroup, ...]
+    relations: tuple[Relation, ...] = ()
+    since: Version = (1, 0)
+    on: TargetSet = field(default_factory=lambda: TargetSet(("sm_75+",)))
+    anchor: str = ""
+    check: str = ""
+    notes: tuple[str, ...] = ()
+    syntax: str = ""
+
+    def __repr__(self) -> str:
+        return f"<form {self.id}>"
+
+    def slots(self) -> Iterator[Slot]:
+        for group in self.modifiers:
+            yield from group.slots
+
+    def specs(self) -> Iterator[OperandSpec]:
+        for group in self.operands:
+            yield from group.specs
+
+    @property
+    def literal_prefix(self) -> tuple[str, ...]:
+        """The modifiers that every instruction of the form begins with (``try_wait``, ``parity``)."""
+        prefix: list[str] = []
+        for group in self.modifiers:
+            if group.optional or len(group.slots[0].alternatives) != 1:
+                break
+            prefix.append(group.slots[0].alternatives[0].text)
+        return tuple(prefix)
+
+
+# --- expressions --------------------------------------------------------------------------------
+
+_SHAPE_PART = re.compile(r"([mnk])(\d+)")
+_TRAILING = re.compile(r"(\d+)\D*$")
+
+
+def _slot_value(slot: str, part: str, chosen: Chosen) -> int | None:
+    text = chosen.get(slot)
+    if text is None:
+        return None
+    if part:
+        for name, digits in _SHAPE_PART.findall(text):
+            if name == part:
+                return int(digits)
+        raise NotationError(f".{slot} = .{text} has no part {part!r}")
+    match = _TRAILING.search(text)
+    if match is None:
+        raise NotationError(f".{text} holds no number")
+    return int(match.group(1))
+
+
+def evaluate(expression: str, chosen: Chosen) -> int | None:
+    """Value of a length such as ``4``, ``.vec``, ``.num*2`` or ``.shape.n/2``; None if its slot is absent."""
+    value: int | None = None
+    operator = ""
+    for token in re.findall(r"\.\w+(?:\.[mnk]\b)?|\d+|[*/]", expression):
+        if token in "*/":
+            operator = token
+            continue
+        if token[0] == ".":
+            slot, _, part = token[1:].partition(".")
+            term = _slot_value(slot, part, chosen)
+        else:
+            term = int(token)
+        if term is None:
+            return None
+        if operator == "*":
+            value = (value or 0) * term
+        elif operator == "/":
+            value = (value or 0) // term
+        else:
+            value = term
+    return value
+
+
+def _type_of(expression: str, chosen: Chosen) -> ScalarType:
+    if expression.startswith("wide("):
+        narrow = _type_of(expression[5:-1], chosen)
+        return TYPES[f"{narrow.kind}{narrow.bits * 2}"]
+    if expression.startswith("."):
+        return TYPES[chosen[expression[1:]]]
+    return TYPES[expression]
+
+
+# --- reader -------------------------------------------------------------------------------------
+
+_HEADER = re.compile(r'^\[(?P<id>[\w.:\-]+)\]\s+"(?P<summary>[^"]+)"$')
+_MODIFIER = re.compile(r"\.[\w]+(?:::[\w]+)*")
+_SET = re.compile(r"^(\.[\w]+(?:::[\w]+)*)\s*=\s*\{(.*)\}$", re.DOTALL)
+_RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+)$")
+_OPERAND = re.compile(
+    r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
+    r"(?:\s*:\s*(?P<types>(?:[.\w]+|wide\(\.\w+\))(?:\|(?:[.\w]+|wide\(\.\w+\)))*)(?P<wider>\+?))?"
+    r"(?:\s+x\s+(?P<count>[.\w*/]+))?(?P<flags>(?:\s+[\w.:\-]+)*)$"
+)
+_KIND_FLAGS = frozenset({"reg", "imm", "special", "symbol", "label", "sink"})
+
+
+def split_entries(text: str) -> dict[str, str]:
+    """Cut a chapter into entries by their ``[id]`` headers: id -> text. Cheap; reads nothing else."""
+    entries: dict[str, str] = {}
+    for block in re.split(r"^(?=\[)", text, flags=re.MULTILINE)[1:]:
+        name = block[1 : block.index("]")]
+        if name in entries:
+            raise NotationError(f"entry [{name}] appears twice")
+        entries[name] = block
+    return entries
+
+
+def read_form(text: str) -> Form:
+    """Read one entry. Raises :class:`NotationError` saying which clause is at fault."""
+    lines = [line.rstrip() for line in text.strip().splitlines() if not line.lstrip().startswith("#")]
+    header = _HEADER.match(lines[0])
+    if header is None:
+        raise NotationError(f'expected [id] "summary", got {lines[0]!r}')
+    identifier = header["id"]
+    body = "\n".join(lines[1:])
+    syntax, semicolon, rest = body.partition(";")
+    if not semicolon:
+        raise NotationError(f"[{identifier}]: the syntax does not end with ';'")
+    try:
+        return _Reader(identifier, header["summary"], " ".join(syntax.split()), _clauses(rest)).form()
+    except NotationError as error:
+        raise NotationError(f"[{identifier}]: {error}") from None
+
+
+def _clauses(rest: str) -> list[str]:
+    """Indented lines; a line that opens a brace continues until it closes."""
+    clauses: list[str] = []
+    pending = ""
+    for line in rest.splitlines():
+        pending = f"{pending} {line.strip()}".strip()
+        if pending.count("{") == pending.count("}") and pending:
+            clauses.append(pending)
+            pending = ""
+    if pending:
+        raise NotationError(f"unclosed brace in {pending!r}")
+    return clauses
+
+
+class _Reader:
+    def __init__(self, identifier: str, summary: str, syntax: str, clauses: list[str]) -> None:
+        self.identifier, self.summary, self.syntax = identifier, summary, syntax
+        self.sets: dict[str, tuple[Alternative, ...]] = {}
+        self.limits: dict[str, Alternative] = {}
+        self.relations: list[Relation] = []
+        self.notes: list[str] = []
+        self.since: Version = (1, 0)
+        self.on = TargetSet(("sm_75+",))
+        self.anchor = self.check = ""
+        for clause in clauses:
+            self._clause(clause)
+
+    def _clause(self, clause: str) -> None:
+        if match := _SET.match(clause):
+            self.sets[match[1][1:]] = tuple(
+                self._alternative(item.strip()) for item in match[2].split(",") if item.strip()
+            )
+        elif match := _RELATION.match(clause):
+            self.relations.append(Relation(match[1], match[2], match[3]))
+        elif clause.startswith("."):
+            limit = self._alternative(clause)
+            self.limits[limit.text] = limit
+        else:
+            word, _, value = clause.partition(" ")
+            value = value.strip()
+            if word == "since":
+                version, _, on = value.partition(" on ")
+                self.since = parse_version(version.strip())
+                if on:
+                    self.on = TargetSet.parse(on)
+            elif word == "on":
+                self.on = TargetSet.parse(value)
+            elif word == "see":
+                self.anchor = value
+            elif word == "check":
+                self.check = value
+            elif word in ("note", "MEASURED", "STRICTER") or clause.startswith("NOT REGISTERED"):
+                self.notes.append(clause)
+            else:
+                raise NotationError(f"clause not understood: {clause!r}")
+
+    @staticmethod
+    def _alternative(text: str) -> Alternative:
+        match = re.match(r"^\.([\w:]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
+        if match is None:
+            raise NotationError(f"not a modifier: {text!r}")
+        return Alternative(
+            match[1],
+            parse_version(match[2]) if match[2] else None,
+            TargetSet.parse(match[3]) if match[3] else None,
+        )
+
+    def form(self) -> Form:
+        head, _, operands = self.syntax.partition(" ")
+        opcode = re.match(r"^\w+", head)
+        if opcode is None:
+            raise NotationError(f"no opcode in {head!r}")
+        modifiers = self._modifiers(head[opcode.end() :])
+        form = Form(
+            id=self.identifier,
+            summary=self.summary,
+            opcode=opcode.group(),
+            modifiers=modifiers,
+            operands=self._operands(operands.strip()),
+            relations=tuple(self.relations),
+            since=self.since,
+            on=self.on,
+            anchor=self.anchor,
+            check=self.check,
+            notes=tuple(self.notes),
+            syntax=self.syntax,
+        )
+        self._verify(form)
+        return form
+
+    def _slot(self, name: str) -> Slot:
+        if name in self.sets:
+            return Slot(name, self.sets[name])
+        return Slot(name, (self.limits.get(name, Alternative(name)),))
+
+    def _modifiers(self, text: str) -> tuple[ModifierGroup, ...]:
+        groups: list[ModifierGroup] = []
+        position = 0
+        while position < len(text):
+            if text[position] == "{":
+                end = text.index("}", position)
+                names = _MODIFIER.findall(text[position + 1 : end])
+                groups.append(ModifierGroup(tuple(self._slot(n[1:]) for n in names), True))
+                position = end + 1
+            else:
+                match = _MODIFIER.match(text, position)
+                if match is None:
+                    raise NotationError(f"not a modifier: {text[position:]!r}")
+                groups.append(ModifierGroup((self._slot(match.group()[1:]),), False))
+                position = match.end()
+        return tuple(groups)
+
+    def _operands(self, text: str) -> tuple[OperandGroup, ...]:
+        groups: list[OperandGroup] = []
+        # "{, x}" is an optional tail; every other comma at depth 0 separates operands.
+        for piece in re.split(r"(\{\s*,[^{}]*\})", text):
+            piece = piece.strip()
+            optional = re.match(r"^\{\s*,(.*)\}$", piece) is not None
+            inner = piece[piece.index(",") + 1 : -1] if optional else piece
+            specs = tuple(self._operand(p) for p in _split_commas(inner))
+            if optional:
+                groups.append(OperandGroup(specs, True))
+            else:
+                groups += [OperandGroup((spec,), False) for spec in specs]
+        return tuple(groups)
+
+    def _operand(self, text: str) -> OperandSpec:
+        if text.startswith("["):
+            inner = _split_commas(text[1:-1])
+            base = self._plain(inner[0])
+            coordinates = self._plain(inner[1]) if len(inner) > 1 else None
+            return OperandSpec(
+                base.name, "a", base.types, space=base.space, kinds=base.kinds, coordinates=coordinates
+            )
+        return self._plain(text)
+
+    @staticmethod
+    def _plain(text: str) -> OperandSpec:
+        match = _OPERAND.match(text.strip())
+        if match is None:
+            raise NotationError(f"operand not understood: {text!r}")
+        access = {"": "r", "=": "w", "+": "rw"}[match["access"]]
+        kinds: set[str] = set()
+        space, low, high = "", None, None
+        for flag in match["flags"].split():
+            if flag in _KIND_FLAGS:
+                kinds.add(flag)
+            elif bounds := re.match(r"^(-?\d+)\.\.(-?\d+)$", flag):
+                low, high = int(bounds[1]), int(bounds[2])
+            else:
+                space = flag
+        if not kinds - {"sink", "special", "symbol"}:
+            kinds |= {"reg"} if access != "r" else {"reg", "imm"}
+        if match["bang"]:
+            kinds.add("neg")
+        if match["pair"]:
+            # "d|p" is always a pair, "d{|p}" may be one.
+            kinds = {"pair"} if match["pair"][0] == "|" else kinds | {"pair"}
+        types = tuple((match["types"] or "").split("|")) if match["types"] else ()
+        return OperandSpec(
+            match["name"],
+            access,
+            types,
+            bool(match["wider"]),
+            match["count"],
+            frozenset(kinds),
+            low,
+            high,
+            space,
+        )
+
+    def _verify(self, form: Form) -> None:
+        names = [slot.name for slot in form.slots()]
+        for name in self.sets:
+            if name not in names:
+                raise NotationError(f"set .{name} is defined and not used")
+        texts = {a.text for slot in form.slots() for a in slot.alternatives}
+        operands = {spec.name for spec in form.specs()}
+        for relation in form.relations:
+            for side in (relation.left, relation.right):
+                known = side[1:] in names or side[1:] in texts if side[0] == "." else side in operands
+                if not known:
+                    raise NotationError(f"{side!r} in a relation is neither a modifier nor an operand")
+        for spec in form.specs():
+            for expression in spec.types:
+                slot_name = re.search(r"\.(\w+)", expression)
+                if slot_name is None and expression not in (*TYPES, "addr"):
+                    raise NotationError(f"unknown type {expression!r} of operand {spec.name}")
+                if slot_name is not None and slot_name[1] not in names:
+                    raise NotationError(f"type {expression} of operand {spec.name} names no slot")
+
+
+def _split_commas(text: str) -> list[str]:
+    pieces: list[str] = []
+    depth = 0
+    current = ""
+    for character in text:
+        if character == "," and depth == 0:
+            pieces.append(current)
+            current = ""
+            continue
+        depth += character in "[{("
+        depth -= character in "]})"
+        current += character
+    pieces.append(current)
+    return [p.strip() for p in pieces if p.strip()]

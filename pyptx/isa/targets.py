@@ -1,0 +1,164 @@
+"""Architectures and PTX versions: what exists, what implies what, and what each can hold.
+
+Owns the ``on`` clause of the table's notation (:class:`TargetSet`), the first PTX version of every
+target, and the per-target limits that errors quote.  Source: PTX ISA, `#ptx-module-directives-target`,
+and the CUDA C++ programming guide's table of compute capabilities.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from ..core.errors import TargetError
+
+__all__ = ["KNOWN_TARGETS", "Target", "TargetSet", "Version", "parse_version", "target"]
+
+Version = tuple[int, int]
+
+#: Every target and the PTX version that introduced it.
+KNOWN_TARGETS: dict[str, Version] = {
+    "sm_75": (6, 3),
+    "sm_80": (7, 0),
+    "sm_86": (7, 1),
+    "sm_87": (7, 4),
+    "sm_89": (7, 8),
+    "sm_90": (7, 8),
+    "sm_90a": (8, 0),
+    "sm_100": (8, 6),
+    "sm_100a": (8, 6),
+    "sm_100f": (8, 8),
+    "sm_103": (8, 8),
+    "sm_103a": (8, 8),
+    "sm_103f": (8, 8),
+    "sm_110": (9, 0),
+    "sm_110a": (9, 0),
+    "sm_110f": (9, 0),
+    "sm_120": (8, 7),
+    "sm_120a": (8, 7),
+    "sm_120f": (8, 8),
+    "sm_121": (8, 8),
+    "sm_121a": (8, 8),
+    "sm_121f": (8, 8),
+}
+
+_KIB = 1024
+#: Largest shared memory of one CTA in bytes, by compute capability.
+_SHARED_LIMIT = {
+    75: 64 * _KIB,
+    80: 163 * _KIB,
+    86: 99 * _KIB,
+    87: 163 * _KIB,
+    89: 99 * _KIB,
+    90: 227 * _KIB,
+    100: 227 * _KIB,
+    103: 227 * _KIB,
+    110: 227 * _KIB,
+    120: 99 * _KIB,
+    121: 99 * _KIB,
+}
+#: Streaming multiprocessors of the largest part of each capability: how many CTAs run at once.
+_MULTIPROCESSORS = {
+    75: 72,
+    80: 108,
+    86: 84,
+    87: 16,
+    89: 142,
+    90: 132,
+    100: 148,
+    103: 148,
+    110: 20,
+    120: 188,
+    121: 48,
+}
+
+_PATTERN = re.compile(r"^sm_(\d+)([af]?)(\+?)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One target architecture: ``sm_100a`` is number 100, suffix ``a``."""
+
+    name: str
+    number: int
+    suffix: str
+
+    @property
+    def since(self) -> Version:
+        """The first PTX version with this target."""
+        return KNOWN_TARGETS[self.name]
+
+    @property
+    def family(self) -> int:
+        """Targets of one family share their ``f`` features."""
+        return self.number // 10
+
+    @property
+    def shared_limit(self) -> int:
+        """Bytes of shared memory that one CTA may have (static plus dynamic)."""
+        return _SHARED_LIMIT[self.number]
+
+    @property
+    def multiprocessors(self) -> int:
+        return _MULTIPROCESSORS[self.number]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@cache
+def target(name: str) -> Target:
+    """The target called ``name``. Raises :class:`TargetError` naming those that exist."""
+    match = _PATTERN.match(name)
+    if match is None or match.group(3) or name not in KNOWN_TARGETS:
+        raise TargetError(f"unknown target {name!r}", hint=f"known targets: {', '.join(KNOWN_TARGETS)}")
+    return Target(name, int(match.group(1)), match.group(2))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSet:
+    """The right-hand side of ``on``: a union of terms.
+
+    ``sm_90+`` is every target of that number or higher, ``sm_90a`` that target alone, ``sm_100f`` the
+    family-specific target and everything above it in its family (``sm_100f``, ``sm_100a``, ``sm_103f`` ...).
+    """
+
+    terms: tuple[str, ...]
+
+    def __contains__(self, item: object) -> bool:
+        if not isinstance(item, Target):
+            return False
+        return any(self._term(term, item) for term in self.terms)
+
+    @staticmethod
+    def _term(term: str, item: Target) -> bool:
+        match = _PATTERN.match(term)
+        assert match is not None, term
+        number, suffix, plus = int(match.group(1)), match.group(2), match.group(3)
+        if plus:
+            return item.number >= number
+        if suffix == "f":
+            return item.suffix != "" and item.number >= number and item.family == number // 10
+        return item.name == term
+
+    def members(self) -> list[Target]:
+        """Every known target in the set, in order."""
+        return [t for t in map(target, KNOWN_TARGETS) if t in self]
+
+    def __str__(self) -> str:
+        return " ".join(self.terms)
+
+    @classmethod
+    def parse(cls, text: str) -> TargetSet:
+        terms = tuple(text.split())
+        for term in terms:
+            if not _PATTERN.match(term):
+                raise ValueError(f"not a target term: {term!r}")
+        return cls(terms)
+
+
+def parse_version(text: str) -> Version:
+    """``"8.6"`` as (8, 6)."""
+    major, minor = text.split(".")
+    return (int(major), int(minor))
