@@ -1,0 +1,272 @@
+"""The shared-memory descriptor of tcgen05, and the address of every element that it describes.
+
+Owns the 64-bit word (:class:`SmemDescriptor`) and the canonical operand layouts behind it
+(:func:`element_addresses`, :func:`tile_offsets`).  The layouts are those of CUTLASS,
+``cute/arch/mma_sm100_desc.hpp``; the word is `PTX ISA, #tcgen05-shared-memory-descriptor`_.
+
+Lengths are in bytes, in units of ``uint128`` only where a layout is quoted.  Row ``r`` is the M (or N)
+index of the operand, ``k`` its K index.  One instruction consumes 32 bytes of K.
+
+.. _PTX ISA, #tcgen05-shared-memory-descriptor:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-shared-memory-descriptor
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import SpecError, UnsupportedError
+from .swizzle import SWIZZLE_BYTES, check_swizzle, swizzle_mask
+
+__all__ = [
+    "K_MAJOR_128B_CONST",
+    "Major",
+    "SmemDescriptor",
+    "element_addresses",
+    "tile_offsets",
+]
+
+Major = Literal["K", "MN"]
+
+#: Everything but the address of a K-major operand with 128-byte swizzle and 1024 bytes between its
+#: 8-row groups: OR it with ``(address & 0x3FFFF) >> 4``.
+K_MAJOR_128B_CONST = 0x4000404000010000
+
+_SEE = "tcgen05-shared-memory-descriptor"
+
+_ADDRESS_MASK = 0x3FFFF  # 18 bits: 256 KiB of one CTA
+_FIELD_BYTES = 0x3FFF << 4  # the largest value of a 14-bit field in units of 16 bytes
+_CODES = {"none": 0, "128B": 2, "64B": 4, "32B": 6}
+_MODES = {code: mode for mode, code in _CODES.items()}
+_RESERVED = (0x3 << 14) | (0x3 << 30) | (0xFF << 53)
+
+
+def _field(name: str, value: int) -> int:
+    if value % 16 or not 0 <= value <= _FIELD_BYTES:
+        raise SpecError(
+            f"{name} = {value} bytes is not a multiple of 16 between 0 and {_FIELD_BYTES}",
+            hint="the descriptor holds 14 bits in units of 16 bytes",
+            see=_SEE,
+        )
+    return value >> 4
+
+
+@dataclass(frozen=True, slots=True)
+class SmemDescriptor:
+    """What a tcgen05 instruction is told about an operand in shared memory.
+
+    Attributes:
+        address: shared address of the first element, a multiple of 16. Bits 24 and up, the CTA's rank in
+            its cluster, do not fit the word and are dropped: each CTA means its own shared memory.
+        leading_bytes: K-major without swizzle: to the next 16 bytes along K. MN-major with swizzle: to
+            the next swizzle-wide group along M/N; without: to the next 8 along K. K-major with
+            swizzle: not used (compilers write 16).
+        stride_bytes: K-major: to the next 8 rows. MN-major with swizzle: to the next 8 along K; without:
+            to the next 16 bytes along M/N.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
+        base_offset: 0 when the swizzle pattern starts at a multiple of its period (1024, 512, 256
+            bytes), otherwise ``(pattern start >> 7) & 7``.
+        leading_mode: 0 for ``leading_bytes`` relative; 1 absolute (sm_103a).
+    """
+
+    address: int
+    leading_bytes: int
+    stride_bytes: int
+    swizzle: str
+    base_offset: int = 0
+    leading_mode: int = 0
+
+    def encode(self) -> int:
+        """The 64-bit word.
+
+        Raises:
+            SpecError: a value that is misaligned or does not fit its field.
+            UnsupportedError: a swizzle mode that is not modelled.
+        """
+        check_swizzle(self.swizzle)
+        if self.address % 16 or not 0 <= self.address < 1 << 32 or self.address & 0xFC0000:
+            raise SpecError(
+                f"address = {self.address:#x} is not a multiple of 16 in the 256 KiB of a CTA "
+                f"(bits 18..23 must be 0, bits 24..31 are the CTA's rank)",
+                see=_SEE,
+            )
+        if not 0 <= self.base_offset <= 7:
+            raise SpecError(f"base_offset = {self.base_offset} is outside 0..7", see=_SEE)
+        if self.base_offset and self.swizzle == "none":
+            raise SpecError(
+                f"base_offset = {self.base_offset} with swizzle 'none': without a pattern it must be 0",
+                see=_SEE,
+            )
+        if self.leading_mode not in (0, 1):
+            raise SpecError(f"leading_mode = {self.leading_mode} is neither 0 nor 1", see=_SEE)
+        return (
+            (self.address & _ADDRESS_MASK) >> 4  # 0-13   start address / 16
+            | _field("leading_bytes", self.leading_bytes) << 16  # 16-29  leading dimension byte offset / 16
+            | _field("stride_bytes", self.stride_bytes) << 32  # 32-45  stride dimension byte offset / 16
+            | 0b001 << 46  # 46-48  constant 0b001
+            | self.base_offset << 49  # 49-51  matrix base offset
+            | self.leading_mode << 52  # 52     leading dimension: 0 relative, 1 absolute
+            | _CODES[self.swizzle] << 61  # 61-63  0 none, 1 128B of 32B atoms, 2 128B, 4 64B, 6 32B
+        )
+
+    @staticmethod
+    def decode(word: int) -> SmemDescriptor:
+        """The descriptor that ``word`` encodes; ``address`` is its low 18 bits.
+
+        Raises:
+            SpecError: not a tcgen05 descriptor: wrong constant in bits 46-48, a reserved bit that is
+                set, or an invalid swizzle code.
+            UnsupportedError: 128-byte swizzle with 32-byte atoms.
+        """
+        if not 0 <= word < 1 << 64:
+            raise SpecError(f"a shared-memory descriptor is an unsigned 64-bit word, got {word:#x}", see=_SEE)
+        if (word >> 46) & 0b111 != 0b001:
+            raise SpecError(
+                f"bits 46-48 of the descriptor {word:#018x} are {(word >> 46) & 7:#05b}, expected 0b001",
+                hint="a wgmma descriptor has no such constant and does not fit tcgen05",
+                see=_SEE,
+            )
+        if word & _RESERVED:
+            raise SpecError(
+                f"reserved bits of the descriptor {word:#018x} are set ({word & _RESERVED:#018x}); "
+                "bits 14-15, 30-31 and 53-60 must be 0",
+                hint="mask the address with 0x3FFFF before shifting it into the word",
+                see=_SEE,
+            )
+        code = word >> 61
+        if code == 1:
+            check_swizzle("128B_ATOM_32B")
+        if code not in _MODES:
+            raise SpecError(
+                f"swizzle code {code} in bits 61-63 of the descriptor {word:#018x} is invalid; "
+                "expected 0 (none), 1 (128B of 32B atoms), 2 (128B), 4 (64B) or 6 (32B)",
+                see=_SEE,
+            )
+        return SmemDescriptor(
+            address=(word & 0x3FFF) << 4,
+            leading_bytes=((word >> 16) & 0x3FFF) << 4,
+            stride_bytes=((word >> 32) & 0x3FFF) << 4,
+            swizzle=_MODES[code],
+            base_offset=(word >> 49) & 7,
+            leading_mode=(word >> 52) & 1,
+        )
+
+
+def _linear_offsets(
+    rows: int, k: int, element_bytes: int, major: Major, span: int, leading: int, stride: int
+) -> npt.NDArray[np.int64]:
+    """Unswizzled byte offsets from the start address, ``[rows, k]``; ``span`` is the swizzle's, or 0."""
+    if major == "K":
+        # none ((8,n),2):((1,SBO),LBO); 32B ((8,n),2):((2,SBO),1); 64B ..(4,SBO); 128B ..(8,SBO)
+        r = np.arange(rows, dtype=np.int64)[:, None]
+        byte = np.arange(k, dtype=np.int64)[None, :] * element_bytes
+        next_chunk = 16 if span else leading
+        return r % 8 * (span or 16) + r // 8 * stride + byte // 16 * next_chunk + byte % 16
+    # none ((1,n),(8,k)):((X,SBO),(1,LBO)); 32B ((2,n),(8,k)):((1,LBO),(2,SBO)); 64B 4; 128B 8
+    byte = np.arange(rows, dtype=np.int64)[:, None] * element_bytes
+    i = np.arange(k, dtype=np.int64)[None, :]
+    if span == 0:
+        return byte // 16 * stride + byte % 16 + i % 8 * 16 + i // 8 * leading
+    return byte // span * leading + byte % span + i % 8 * span + i // 8 * stride
+
+
+@lru_cache(maxsize=512)
+def _tile_offsets(
+    low_address: int,
+    leading: int,
+    stride: int,
+    mode: str,
+    base_offset: int,
+    rows: int,
+    k: int,
+    element_bytes: int,
+    major: Major,
+) -> npt.NDArray[np.int64]:
+    span = SWIZZLE_BYTES[check_swizzle(mode)]
+    if major not in ("K", "MN"):
+        raise SpecError(f"major = {major!r} is neither 'K' nor 'MN'")
+    if element_bytes not in (1, 2, 4):
+        raise SpecError(f"element_bytes = {element_bytes} is not 1, 2 or 4")
+    if major == "K":
+        k_bytes = k * element_bytes
+        if rows < 8 or rows % 8 or k < 1 or k_bytes % 16 or (span and k_bytes > span):
+            limit = f" up to the swizzle's {span}" if span else ""
+            raise SpecError(
+                f"a K-major tile of {rows} rows x {k} elements of {element_bytes} bytes does not fit swizzle "
+                f"{mode!r}: rows must be a multiple of 8, K a multiple of 16 bytes{limit} (it is {k_bytes})"
+            )
+    else:
+        if element_bytes == 4:
+            raise SpecError(
+                f"an MN-major operand of 4-byte elements with swizzle {mode!r}: the hardware reads it with "
+                "128-byte swizzle of 32-byte atoms only",
+                hint="store tf32 operands K-major",
+                see="tcgen05-transpose-and-negate-operations",
+            )
+        if rows < 1 or rows * element_bytes % 16 or k < 8 or k % 8:
+            raise SpecError(
+                f"an MN-major tile of {rows} rows x {k} elements of {element_bytes} bytes: the rows must "
+                f"fill a multiple of 16 bytes (they are {rows * element_bytes}), k be a multiple of 8"
+            )
+    linear = low_address + _linear_offsets(rows, k, element_bytes, major, span, leading, stride)
+    # The row of the pattern is counted from where the pattern starts, base_offset * 128 bytes past
+    # a 1024-byte boundary; with base_offset 0 these are the absolute bits 7..9.
+    phase = ((linear >> 7) - base_offset) & swizzle_mask(mode)
+    offsets = linear ^ (phase << 4)
+    offsets.flags.writeable = False
+    return offsets
+
+
+def tile_offsets(
+    descriptor: SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
+) -> npt.NDArray[np.int64]:
+    """Byte offset of each element of an operand tile from ``descriptor.address & ~1023``.
+
+    Cached on everything but the address bits above the 1024-byte pattern, so that a simulator pays for
+    each *kind* of tile once: ``memory[(address & ~1023) + tile_offsets(...)]``.
+
+    Args:
+        descriptor: where the tile starts and how it is laid out.
+        rows: extent along M or N; a multiple of 8 (K-major), or filling a multiple of 16 bytes (MN-major).
+        k: elements along K. One instruction takes 32 bytes' worth: 16 two-byte elements.
+        element_bytes: 1, 2 or 4.
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory.
+
+    Returns:
+        A read-only ``int64[rows, k]``, swizzle included.
+
+    Raises:
+        SpecError: a tile that the canonical layouts cannot express.
+        UnsupportedError: absolute leading dimension (``leading_mode`` 1).
+    """
+    if descriptor.leading_mode:
+        raise UnsupportedError(
+            "the absolute leading dimension mode (descriptor bit 52, sm_103a) is not modelled yet", see=_SEE
+        )
+    return _tile_offsets(
+        descriptor.address & 1023,
+        descriptor.leading_bytes,
+        descriptor.stride_bytes,
+        descriptor.swizzle,
+        descriptor.base_offset,
+        rows,
+        k,
+        element_bytes,
+        major,
+    )
+
+
+def element_addresses(
+    descriptor: SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
+) -> npt.NDArray[np.int64]:
+    """Absolute shared address of each element of an operand tile, ``int64[rows, k]``.
+
+    The unswizzled address comes first, from the descriptor's start address and strides; the swizzle
+    then acts on its absolute bits.  Arguments and errors are those of :func:`tile_offsets`.
+    """
+    return (descriptor.address & ~1023) + tile_offsets(descriptor, rows, k, element_bytes, major)

@@ -1,0 +1,295 @@
+"""The tensor map: a tensor in global memory, and the box that one TMA instruction moves.
+
+Owns :class:`TensorMap`, the one value that the simulator reads and the runtime hands to
+``cuTensorMapEncodeTiled``.  Authors write shapes and boxes in numpy order (innermost last); instructions
+take coordinates innermost first, so a ``(BM, BK)`` box is loaded at ``{k, m}``.  See `PTX ISA,
+#tensor-tensormap`_.
+
+.. _PTX ISA, #tensor-tensormap: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tensormap
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.arrays import ArrayInfo, describe, dtype_of
+from ..core.errors import SpecError, UnsupportedError
+from ..core.types import ScalarType
+from .tensor_map_image import DecodedMap, pack, unpack
+from .tensor_map_rules import (
+    DRIVER_TYPES,
+    FILLS,
+    INTERLEAVES,
+    L2_PROMOTIONS,
+    SWIZZLES,
+    check_tiled,
+    element_type,
+    transferred,
+)
+
+__all__ = ["DriverArguments", "TensorMap"]
+
+
+class DriverArguments(NamedTuple):
+    """Arguments of ``cuTensorMapEncodeTiled`` in its order: sequences innermost first, enums as integers.
+
+    ``strides`` leaves the innermost out, so it has ``rank - 1`` entries.
+    """
+
+    data_type: int
+    rank: int
+    address: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: int
+    swizzle: int
+    l2_promotion: int
+    oob_fill: int
+
+
+def _integers(name: str, values: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise SpecError(f"{name} = {values!r} is not a sequence of integers") from None
+
+
+def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
+
+
+def _usable_strides(info: ArrayInfo, alignment: int) -> tuple[int, ...]:
+    """The array's strides; along axes of one element, where any stride is right, one that TMA accepts."""
+    return tuple(
+        info.itemsize
+        if n == 1 and axis == len(info.shape) - 1
+        else -(-stride // alignment) * alignment
+        if n == 1
+        else stride
+        for axis, (n, stride) in enumerate(zip(info.shape, info.strides, strict=True))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """A tiled tensor map. Build it with :meth:`tiled`; all sequences are in numpy order, innermost last.
+
+    Attributes:
+        type: element type as given (float8 and signed bytes move as unsigned integers).
+        address: address of the tensor's first element.
+        shape: extents of the tensor in elements.
+        strides: bytes between neighbours along each axis; the last is the element size.
+        box: elements traversed along each axis by one copy.
+        element_strides: step along each axis within the box.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
+        interleave: ``"none"``, ``"16B"`` or ``"32B"``.
+        l2_promotion: ``"none"``, ``"64B"``, ``"128B"`` or ``"256B"``.
+        oob_fill: what a load writes for elements outside the tensor: ``"zeros"`` or ``"nan"``.
+        array: the array whose memory this is, or None if an address was given.
+    """
+
+    type: ScalarType
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: str = "none"
+    interleave: str = "none"
+    l2_promotion: str = "none"
+    oob_fill: str = "zeros"
+    array: Any = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_tiled(
+            type=self.type,
+            address=self.address,
+            shape=self.shape,
+            strides=self.strides,
+            box=self.box,
+            element_strides=self.element_strides,
+            swizzle=self.swizzle,
+            interleave=self.interleave,
+            l2_promotion=self.l2_promotion,
+            oob_fill=self.oob_fill,
+        )
+
+    @staticmethod
+    def tiled(
+        array: Any,
+        *,
+        box: Sequence[int],
+        swizzle: str = "none",
+        dtype: Any = None,
+        shape: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        element_strides: Sequence[int] | None = None,
+        interleave: str = "none",
+        l2_promotion: str = "none",
+        oob_fill: str = "zeros",
+    ) -> TensorMap:
+        """A map of ``array`` that moves ``box`` elements per instruction.
+
+        Args:
+            array: a numpy array, a torch tensor, or an integer address (then ``dtype`` and ``shape`` too).
+            box: elements of each axis, 1..256; the innermost a multiple of 16 bytes and, with a swizzle,
+                at most its span.
+            swizzle: permutation of 16-byte chunks in shared memory.
+            dtype: element type, if not the array's: a PTX type, its name, or a numpy or torch dtype of the
+                same size (of any size, if ``shape`` is given too).
+            shape: extents, if not the array's.
+            strides: bytes per step along each axis; default: the array's, or C order if ``shape`` is given.
+            element_strides: take every n-th element, 1..8 per axis (the innermost is ignored unless
+                interleaved).
+            interleave: layout of the tensor in global memory.
+            l2_promotion: granularity of L2 fetches.
+            oob_fill: ``"zeros"``, or ``"nan"`` for float types.
+
+        Raises:
+            SpecError: what ``cuTensorMapEncodeTiled`` would refuse, a view past the array's memory, or an
+                ``array`` that is neither array nor address.
+            UnsupportedError: a swizzle mode that is not modelled.
+        """
+        if isinstance(array, (int, np.integer)):
+            if dtype is None or shape is None:
+                raise SpecError(
+                    f"a tensor map at the address {array:#x} needs dtype and shape, got dtype {dtype!r} and "
+                    f"shape {shape!r}"
+                )
+            info = None
+            address, type, extents = int(array), dtype_of(dtype), _integers("shape", shape)
+        else:
+            info = describe(array)
+            address, type, extents = info.pointer, info.type, info.shape
+            if dtype is not None:
+                type = dtype_of(dtype)
+            if shape is not None:
+                extents = _integers("shape", shape)
+            elif element_type(type).nbytes != info.itemsize:
+                raise SpecError(
+                    f"dtype {type} has {element_type(type).nbytes} bytes, the array's {info.type} has "
+                    f"{info.itemsize}",
+                    hint="give the shape in elements of the new type as well",
+                )
+        if strides is not None:
+            steps = _integers("strides", strides)
+        elif info is not None and shape is None:
+            steps = _usable_strides(info, 32 if interleave == "32B" else 16)
+        elif info is not None and not info.contiguous:
+            raise SpecError(
+                f"shape {extents} over an array that is not contiguous (shape {info.shape}, strides "
+                f"{info.strides} bytes) needs strides as well"
+            )
+        else:
+            steps = _c_strides(extents, element_type(type).nbytes)
+        if element_strides is None:
+            thinning = (1,) * len(extents)
+        else:
+            thinning = _integers("element_strides", element_strides)
+        result = TensorMap(
+            type=type,
+            address=address,
+            shape=extents,
+            strides=steps,
+            box=_integers("box", box),
+            element_strides=thinning,
+            swizzle=swizzle,
+            interleave=interleave,
+            l2_promotion=l2_promotion,
+            oob_fill=oob_fill,
+            array=None if info is None else info.obj,
+        )
+        if info is not None and result.extent > info.extent:
+            raise SpecError(
+                f"shape {extents} with strides {steps} spans {result.extent} bytes; "
+                f"the array has {info.extent}"
+            )
+        return result
+
+    @staticmethod
+    def im2col(array: Any, **options: Any) -> TensorMap:
+        """An im2col map (``cuTensorMapEncodeIm2col``). Raises UnsupportedError: not built yet."""
+        raise UnsupportedError(
+            "im2col tensor maps are not modelled yet",
+            hint="TensorMap.tiled with element_strides covers strided tiles",
+            see="tensor-im2col-mode",
+        )
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def box_shape(self) -> tuple[int, ...]:
+        """Shape that one copy leaves in shared memory: the box, thinned by the element strides."""
+        return transferred(self.box, self.element_strides, self.interleave)
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that one load writes and counts on its mbarrier, also where the box is out of bounds."""
+        return math.prod(self.box_shape) * element_type(self.type).nbytes
+
+    @property
+    def extent(self) -> int:
+        """Bytes from ``address`` to the end of the tensor's last element."""
+        gaps = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+        return gaps + element_type(self.type).nbytes
+
+    def driver_arguments(self) -> DriverArguments:
+        """The arguments of ``cuTensorMapEncodeTiled``."""
+        return DriverArguments(
+            data_type=DRIVER_TYPES[element_type(self.type).name],
+            rank=self.rank,
+            address=self.address,
+            dims=self.shape[::-1],
+            strides=self.strides[-2::-1],
+            box=self.box[::-1],
+            element_strides=self.element_strides[::-1],
+            interleave=INTERLEAVES.index(self.interleave),
+            swizzle=SWIZZLES.index(self.swizzle),
+            l2_promotion=L2_PROMOTIONS.index(self.l2_promotion),
+            oob_fill=FILLS.index(self.oob_fill),
+        )
+
+    def encode(self, address: int) -> bytes:
+        """The 128 bytes that the simulator puts in memory, for the tensor at ``address``.
+
+        The layout is pyptx's own (:mod:`pyptx.layout.tensor_map_image`), not the hardware's.
+
+        Raises:
+            SpecError: ``address`` is not a multiple of 16 (32 with 32-byte interleave).
+        """
+        alignment = 32 if self.interleave == "32B" else 16
+        if address % alignment or not 0 <= address < 1 << 64:
+            raise SpecError(f"the tensor's address {address:#x} is not a multiple of {alignment} bytes")
+        return pack(
+            address=address,
+            type=self.type,
+            dims=self.shape[::-1],
+            strides=self.strides[-2::-1],
+            box=self.box[::-1],
+            element_strides=self.element_strides[::-1],
+            swizzle=self.swizzle,
+            interleave=self.interleave,
+            l2_promotion=self.l2_promotion,
+            oob_fill=self.oob_fill,
+        )
+
+    @staticmethod
+    def decode(raw: bytes | bytearray | memoryview) -> DecodedMap:
+        """What the 128 bytes of :meth:`encode` say, perhaps after ``tensormap.replace``.
+
+        Raises:
+            SpecError: garbage, or values that no tensor map may have.
+            UnsupportedError: an element type or a swizzle that is not modelled.
+        """
+        return unpack(bytes(raw))
