@@ -1,0 +1,148 @@
+"""The control-flow graph of a function and its immediate post-dominators.
+
+A block ends at a branch, before a label that something branches to, and wherever the caller asks
+(the simulator cuts after instructions that may wait).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..core.errors import TraceError
+from ..ir import BranchTarget, Function, Instruction, Label, Raw
+
+__all__ = ["EXIT", "Block", "Graph", "control_flow"]
+
+#: The successor of a block that ends its threads.
+EXIT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Straight-line code: instructions with their statement indices, and where control goes next.
+
+    ``taken`` is the target of a final ``bra`` (or EXIT for ``ret``/``exit``), ``fallthrough`` the next
+    block; a guarded end has both, an unguarded one only ``taken``, a plain block only ``fallthrough``.
+    """
+
+    index: int
+    instructions: tuple[tuple[int, Instruction], ...]
+    taken: int | None
+    fallthrough: int | None
+
+    @property
+    def successors(self) -> tuple[int, ...]:
+        return tuple(s for s in (self.taken, self.fallthrough) if s is not None)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Blocks in program order; ``ipdom[i]`` is block i's immediate post-dominator, EXIT if the end."""
+
+    blocks: tuple[Block, ...]
+    ipdom: tuple[int, ...]
+
+
+def _ends_block(instruction: Instruction) -> bool:
+    return instruction.opcode in ("bra", "ret", "exit")
+
+
+def control_flow(
+    function: Function,
+    cut_before: Callable[[int], bool] | None = None,
+    cut_after: Callable[[int], bool] | None = None,
+) -> Graph:
+    """The graph of ``function``; the predicates get statement indices and ask for further cuts.
+
+    Raises :class:`TraceError` for a branch to an unknown label.
+    """
+    groups: list[list[tuple[int, Instruction]]] = [[]]
+    label_block: dict[str, int] = {}
+    for index, statement in enumerate(function.body):
+        if isinstance(statement, Label):
+            if groups[-1]:
+                groups.append([])
+            label_block[statement.name] = len(groups) - 1
+        elif isinstance(statement, Instruction):
+            if groups[-1] and cut_before is not None and cut_before(index):
+                groups.append([])
+            groups[-1].append((index, statement))
+            if _ends_block(statement) or (cut_after is not None and cut_after(index)):
+                groups.append([])
+        elif isinstance(statement, Raw):
+            raise TraceError(
+                "raw PTX has no meaning here: it is text that pyptx did not read",
+                location=statement.source,
+                hint="spell it with ptx.inst so that it can be checked and simulated",
+            )
+    blocks = []
+    last = len(groups) - 1
+    for number, group in enumerate(groups):
+        following = number + 1 if number < last else EXIT
+        taken: int | None = None
+        fallthrough: int | None = following
+        if group and _ends_block(group[-1][1]):
+            end = group[-1][1]
+            taken = _target(end, label_block)
+            if end.guard is None:
+                fallthrough = None
+        blocks.append(Block(number, tuple(group), taken, fallthrough))
+    return Graph(tuple(blocks), _post_dominators(blocks))
+
+
+def _target(instruction: Instruction, labels: dict[str, int]) -> int:
+    if instruction.opcode != "bra":
+        return EXIT
+    operand = instruction.operands[0]
+    if not isinstance(operand, BranchTarget) or operand.name not in labels:
+        raise TraceError(f"branch to unknown label {operand}", location=instruction.source)
+    return labels[operand.name]
+
+
+def _post_dominators(blocks: list[Block]) -> tuple[int, ...]:
+    """Cooper, Harvey and Kennedy's iteration on the reversed graph, rooted at the exit."""
+    count = len(blocks)
+    end = count
+    successors = [[end if s == EXIT else s for s in block.successors] for block in blocks]
+    predecessors: list[list[int]] = [[] for _ in range(count + 1)]
+    for number, targets in enumerate(successors):
+        for target in targets:
+            predecessors[target].append(number)
+    order: list[int] = []
+    seen = {end}
+    stack: list[tuple[int, int]] = [(end, 0)]
+    while stack:
+        node, position = stack.pop()
+        if position < len(predecessors[node]):
+            stack.append((node, position + 1))
+            child = predecessors[node][position]
+            if child not in seen:
+                seen.add(child)
+                stack.append((child, 0))
+        else:
+            order.append(node)
+    rank = {node: i for i, node in enumerate(order)}
+    idom: dict[int, int] = {end: end}
+
+    def meet(a: int, b: int) -> int:
+        while a != b:
+            while rank[a] < rank[b]:
+                a = idom[a]
+            while rank[b] < rank[a]:
+                b = idom[b]
+        return a
+
+    changed = True
+    while changed:
+        changed = False
+        for node in reversed(order[:-1]):
+            known = [s for s in successors[node] if s in idom]
+            new = known[0]
+            for other in known[1:]:
+                new = meet(new, other)
+            if idom.get(node) != new:
+                idom[node] = new
+                changed = True
+    # A block from which the end cannot be reached (an endless loop) reconverges nowhere.
+    return tuple(EXIT if idom.get(n, end) == end else idom[n] for n in range(count))

@@ -1,0 +1,121 @@
+"""Asynchronous operations as events.
+
+An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) is a few :class:`Step` s:
+read the sources, write the target, signal.  A step may happen once the steps it is ordered after have
+happened; those edges come from the ISA and nothing else.  *When* it happens is the schedule's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..core.source import SourceLocation
+
+if TYPE_CHECKING:
+    from .mbarrier import MBarrier
+
+__all__ = ["Engines", "Operation", "Signal", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What a step does to an mbarrier when it happens."""
+
+    barrier: MBarrier
+    arrivals: int = 0
+    nbytes: int = 0
+
+
+class Operation:
+    """One asynchronous operation: its engine, who issued it and where. An :class:`~.memory.Actor`."""
+
+    __slots__ = ("engine", "issuer", "location", "name")
+
+    def __init__(self, name: str, engine: str, issuer: str, location: SourceLocation | None) -> None:
+        self.name, self.engine, self.issuer, self.location = name, engine, issuer, location
+
+    def who(self, lane: int | None = None) -> str:
+        del lane
+        return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
+
+
+class Step:
+    """One event of an operation. ``serial`` counts steps in order of issue."""
+
+    __slots__ = ("action", "after", "done", "name", "operation", "serial", "signal")
+
+    def __init__(
+        self,
+        operation: Operation,
+        name: str,
+        action: Callable[[], None],
+        after: list[Step],
+        signal: Signal | None = None,
+    ) -> None:
+        self.operation, self.name, self.action, self.signal = operation, name, action, signal
+        self.done: bool = False
+        self.after = [step for step in after if not step.done]
+        self.serial = -1
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything it is ordered after has happened."""
+        if self.after:
+            self.after = [step for step in self.after if not step.done]
+        return not self.after
+
+    def closure(self) -> list[Step]:
+        """Itself and every step that must happen before it, in an order in which they may happen."""
+        ordered: list[Step] = []
+        seen: set[int] = set()
+        stack: list[tuple[Step, bool]] = [(self, False)]
+        while stack:
+            step, expanded = stack.pop()
+            if expanded:
+                ordered.append(step)
+            elif not step.done and id(step) not in seen:
+                seen.add(id(step))
+                stack.append((step, True))
+                stack.extend((earlier, False) for earlier in step.after)
+        return ordered
+
+
+class Engines:
+    """Every step that has been issued and has not happened."""
+
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self.pending: dict[int, Step] = {}
+        self.executed = 0
+        self._serial = 0
+        self._on_change = on_change
+
+    def issue(self, steps: list[Step]) -> None:
+        for step in steps:
+            step.serial = self._serial
+            self._serial += 1
+            self.pending[step.serial] = step
+            if step.signal is not None:
+                step.signal.barrier.signals[step.serial] = step
+
+    def execute(self, step: Step) -> None:
+        """Let one step happen; everything it is ordered after must have happened."""
+        assert step.ready and not step.done, step.name
+        step.done = True
+        del self.pending[step.serial]
+        step.action()
+        signal = step.signal
+        if signal is not None:
+            del signal.barrier.signals[step.serial]
+            if signal.nbytes:
+                signal.barrier.complete(signal.nbytes, step.operation)
+            if signal.arrivals:
+                signal.barrier.arrive(signal.arrivals, step.operation)
+        self.executed += 1
+        self._on_change()
+
+    def force(self, step: Step) -> None:
+        """Let ``step`` happen after everything that is ordered before it."""
+        for earlier in step.closure():
+            self.execute(earlier)

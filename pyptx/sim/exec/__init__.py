@@ -1,0 +1,1 @@
+"""What each instruction does: one module per chapter, twin of :mod:`pyptx.isa.forms`."""

@@ -1,0 +1,221 @@
+"""Loading a module into the simulator and launching its entries.
+
+Owns the way from arguments (arrays, tensor maps, numbers) to the bytes of the parameter space, and the
+public face of the simulator: :func:`load`, :class:`LoadedModule`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import describe, host_bytes, is_array
+from ..core.errors import SpecError, UnsupportedError
+from ..core.findings import Finding
+from ..ir import Function, Launch, Module, Param
+from ..layout.tensor_map import TensorMap
+from .machine import Machine
+from .memory import Fault, Memory, Segment
+from .program import Program
+from .report import Report
+from .schedule import make_policy
+
+__all__ = ["LoadedModule", "load"]
+
+
+def load(module: Module | str) -> LoadedModule:
+    """Make a module ready to launch in the simulator.
+
+    Raises :class:`UnsupportedError` for text: the parser is not built yet.
+    """
+    if isinstance(module, str):
+        raise UnsupportedError(
+            "sim.load takes an ir.Module; reading PTX text is not built yet",
+            hint="kernel.module(...) gives the module of a recorded kernel",
+        )
+    if not isinstance(module, Module):
+        raise SpecError(f"sim.load takes an ir.Module, got {type(module).__name__}")
+    return LoadedModule(module)
+
+
+class LoadedModule:
+    """A module in the simulator. Blocks of code are translated once, for all launches."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._programs: dict[str, Program] = {}
+
+    def launch(
+        self,
+        entry: str | None = None,
+        *,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        cluster: int | Sequence[int] = (1, 1, 1),
+        dynamic_smem: int = 0,
+        args: Sequence[Any] = (),
+        schedule: str = "eager",
+        seed: int = 0,
+        sanitize: bool | str = True,
+        max_steps: int | None = None,
+        timeout: float | None = None,
+        uninitialised: Sequence[int] = (),
+    ) -> Report:
+        """Run ``entry`` (the only one if None) to its end and report.
+
+        Args:
+            grid, block, cluster: extents in x, y, z.
+            dynamic_smem: bytes of dynamic shared memory.
+            args: one per parameter: arrays and CPU tensors (global pointers; written in place),
+                :class:`TensorMap` values, numbers for scalars.
+            schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
+            sanitize: bounds, alignment and initialisation are always checked; ``"strict"`` promotes
+                findings for review to errors.
+            max_steps: warp-instructions after which the run ends as ``incomplete``.
+            timeout: seconds after which it does.
+            uninitialised: positions of array arguments whose contents count as never written.
+
+        Raises:
+            SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
+                report, not raised.
+        """
+        try:
+            function = self.module.entry(entry)
+        except KeyError as error:
+            raise SpecError(str(error.args[0])) from None
+        try:
+            launch = Launch(
+                Launch.extent(grid), Launch.extent(block), Launch.extent(cluster), int(dynamic_smem)
+            )
+        except ValueError as error:
+            raise SpecError(str(error)) from None
+        _check_launch(function, launch)
+        policy = make_policy(schedule, seed)
+        started = time.perf_counter()
+        findings: list[Finding] = []
+        steps = events = 0
+        try:
+            machine = Machine(self._program(function), launch, policy, max_steps=max_steps, timeout=timeout)
+        except Fault as fault:
+            findings.append(fault.finding)
+        else:
+            bind_arguments(machine.memory, machine.program, args, frozenset(uninitialised))
+            machine.run()
+            findings, steps, events = machine.findings, machine.steps, machine.engines.executed
+        name = f"{schedule} (seed {seed})" if schedule == "random" else schedule
+        return Report(
+            function.name,
+            name,
+            findings,
+            steps,
+            events,
+            time.perf_counter() - started,
+            strict=sanitize == "strict",
+        )
+
+    def _program(self, function: Function) -> Program:
+        program = self._programs.get(function.name)
+        if program is None:
+            program = self._programs[function.name] = Program(self.module, function)
+        return program
+
+
+def _check_launch(function: Function, launch: Launch) -> None:
+    threads = int(np.prod(launch.block))
+    if threads > 1024:
+        raise SpecError(f"block {launch.block} has {threads} threads; a CTA has at most 1024")
+    exact = function.directive("reqntid")
+    if exact is not None and (*exact, 1, 1)[:3] != launch.block:
+        raise SpecError(f"block {launch.block}, but {function.name} was built for {exact} (.reqntid)")
+    most = function.directive("maxntid")
+    if most is not None and threads > int(np.prod(most)):
+        raise SpecError(f"block {launch.block} exceeds {function.name}'s .maxntid {most}")
+    if launch.cluster != (1, 1, 1):
+        raise UnsupportedError(f"cluster {launch.cluster}: clusters of several CTAs are not simulated yet")
+
+
+def bind_arguments(
+    memory: Memory, program: Program, args: Sequence[Any], uninitialised: frozenset[int]
+) -> None:
+    """Map arrays into global memory and write the parameter space."""
+    params = program.function.params
+    if len(args) != len(params):
+        names = ", ".join(p.name for p in params)
+        raise SpecError(f"{len(args)} arguments given; {program.function.name} has {len(params)}: {names}")
+    raw = np.zeros(max(program.param_bytes, 1), np.uint8)
+    mapped: dict[tuple[int, int], Segment] = {}
+    for position, (param, value) in enumerate(zip(params, args, strict=True)):
+        offset = program.symbols[param.name][1]
+        data = _encode(memory, mapped, param, value, position in uninitialised)
+        raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
+    memory.params = Segment("parameters", "param", 0, raw, tracked=False)
+
+
+def _encode(
+    memory: Memory, mapped: dict[tuple[int, int], Segment], param: Param, value: Any, tracked: bool
+) -> bytes:
+    if isinstance(value, TensorMap):
+        if param.nbytes != 128:
+            raise SpecError(f"a tensor map for parameter {param.name}, which has {param.nbytes} bytes")
+        if value.array is None:
+            raise SpecError(
+                f"the tensor map for {param.name} was made from an address; the simulator needs the array"
+            )
+        start = _map_array(memory, mapped, param.name, value.array, tracked)
+        return value.encode(start + value.address - describe(value.array).pointer)
+    if is_array(value) and np.ndim(value) > 0:
+        if param.nbytes != 8:
+            raise SpecError(f"an array for parameter {param.name}, which has {param.nbytes} bytes, not 8")
+        return _map_array(memory, mapped, param.name, value, tracked).to_bytes(8, "little")
+    if param.count is not None or isinstance(value, (str, bytes)):
+        raise SpecError(f"{value!r} for parameter {param.name} of {param.nbytes} bytes")
+    return _encode_scalar(param, value)
+
+
+def _encode_scalar(param: Param, value: Any) -> bytes:
+    number = value.item() if isinstance(value, np.generic) else value
+    if param.type.is_float:
+        return np.array(number, param.type.dtype).tobytes()
+    if isinstance(number, float) and isinstance(value, np.floating):
+        # An untyped parameter takes the bits of a numpy float of its own width.
+        raw = value.tobytes()
+        if len(raw) == param.nbytes:
+            return raw
+    if not isinstance(number, int):
+        raise SpecError(f"{value!r} for the integer parameter {param.name} (.{param.type})")
+    bits = param.type.bits
+    if not -(1 << (bits - 1)) <= number < 1 << bits:
+        raise SpecError(f"{number} does not fit parameter {param.name} (.{param.type})")
+    return (number & ((1 << bits) - 1)).to_bytes(param.nbytes, "little")
+
+
+def _map_array(
+    memory: Memory, mapped: dict[tuple[int, int], Segment], name: str, array: Any, tracked: bool
+) -> int:
+    info = describe(array)
+    if info.device != "cpu":
+        raise SpecError(f"{name} is on {info.device}; the simulator takes numpy arrays and CPU tensors")
+    key = (info.pointer, info.extent)
+    segment = mapped.get(key)
+    if segment is None:
+        data = host_bytes(array)
+        # CUDA allocations are 256-byte aligned; a view that starts inside one is not.
+        inside = (info.pointer - _owner_pointer(array, info.pointer)) % 256
+        segment = memory.map_global(
+            f"{name} {info.shape} {info.type}", data, misalignment=inside, tracked=tracked
+        )
+        mapped[key] = segment
+    return segment.base
+
+
+def _owner_pointer(array: Any, pointer: int) -> int:
+    """Address of the allocation that ``array`` is a view of."""
+    if isinstance(array, np.ndarray):
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        return int(owner.ctypes.data)
+    return pointer - int(array.storage_offset()) * int(array.element_size())

@@ -1,0 +1,177 @@
+"""Schedules: the only place that decides what happens next.
+
+A policy chooses which split runs and which events of the engines happen when.  Completion order follows
+the steps' order edges and nothing stronger.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from ..core.errors import SpecError
+from .events import Step
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .warp import Split
+
+__all__ = ["Policy", "make_policy"]
+
+_ENGINES = ("tma", "mma", "ld", "st")
+
+
+class Policy:
+    """``eager``: an operation's events happen as soon as they may; the newest ready split runs."""
+
+    name = "eager"
+    #: Blocks that a split runs before others get a turn, unless it parks first.
+    quantum = 4096
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        """New steps are in flight."""
+        for step in steps:
+            if not step.done and step.ready:
+                machine.engines.execute(step)
+
+    def split(self, machine: Machine) -> Split:
+        """The next split to run, taken out of ``machine.ready`` (which is not empty)."""
+        return machine.ready.pop()
+
+    def before_split(self, machine: Machine) -> None:
+        """Called before each turn: events may happen here."""
+
+    def idle(self, machine: Machine) -> bool:
+        """No thread can run: let events happen. False if there are none."""
+        return self._any_ready(machine)
+
+    @staticmethod
+    def _any_ready(machine: Machine) -> bool:
+        for step in list(machine.engines.pending.values()):
+            if step.ready:
+                machine.engines.execute(step)
+                return True
+        return False
+
+    def elect(self, mask: int) -> int:
+        """The lane that elect.sync picks: an H200 takes the lowest."""
+        return (mask & -mask).bit_length() - 1
+
+    def gives_up(self) -> bool:
+        """Whether a try_wait that could go on waiting answers false now."""
+        return False
+
+
+class Late(Policy):
+    """``late``: nothing happens until no thread can run, then the least that lets one go on."""
+
+    name = "late"
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        pass
+
+    def idle(self, machine: Machine) -> bool:
+        for wait in reversed(machine.parked.values()):
+            steps = wait.unblocking()
+            if steps:
+                for step in steps:
+                    if not step.done:
+                        machine.engines.force(step)
+                return True
+        return self._newest_step(machine)
+
+    @staticmethod
+    def _newest_step(machine: Machine) -> bool:
+        """No set of events ends a wait, or nobody waits: what is in flight happens, newest first."""
+        if not machine.engines.pending:
+            return False
+        machine.engines.force(next(reversed(machine.engines.pending.values())))
+        return True
+
+
+class Random(Policy):
+    """``random``: any legal choice of events, of split order, of the elected lane, of a spurious false."""
+
+    name = "random"
+    quantum = 4
+    #: Chance that an event happens before a split's turn, and that a try_wait gives up.
+    event_chance = 0.5
+    give_up_chance = 0.05
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._elected: dict[int, int] = {}
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        pass
+
+    def split(self, machine: Machine) -> Split:
+        ready = machine.ready
+        position = self._random.randrange(len(ready))
+        ready[position], ready[-1] = ready[-1], ready[position]
+        return ready.pop()
+
+    def before_split(self, machine: Machine) -> None:
+        while machine.engines.pending and self._random.random() < self.event_chance:
+            if not self._one(machine):
+                return
+
+    def idle(self, machine: Machine) -> bool:
+        return self._one(machine)
+
+    def _one(self, machine: Machine) -> bool:
+        ready = [step for step in machine.engines.pending.values() if step.ready]
+        if not ready:
+            return False
+        machine.engines.execute(self._random.choice(ready))
+        return True
+
+    def elect(self, mask: int) -> int:
+        # Which lane is open, but the same mask always elects the same lane.
+        if mask not in self._elected:
+            self._elected[mask] = self._random.choice([i for i in range(32) if mask >> i & 1])
+        return self._elected[mask]
+
+    def gives_up(self) -> bool:
+        return self._random.random() < self.give_up_chance
+
+
+class Starve(Late):
+    """``starve:ENGINE``: that engine is late while the others are eager."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.name = f"starve:{engine}"
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        self._drain(machine)
+
+    def _drain(self, machine: Machine) -> bool:
+        progress, again = False, True
+        while again:
+            again = False
+            for step in list(machine.engines.pending.values()):
+                if not step.done and step.ready and step.operation.engine != self.engine:
+                    machine.engines.execute(step)
+                    progress = again = True
+        return progress
+
+    def idle(self, machine: Machine) -> bool:
+        return self._drain(machine) or super().idle(machine)
+
+
+def make_policy(schedule: str, seed: int) -> Policy:
+    """The policy called ``schedule``. Raises :class:`SpecError` naming those that exist."""
+    if schedule == "eager":
+        return Policy()
+    if schedule == "late":
+        return Late()
+    if schedule == "random":
+        return Random(seed)
+    kind, _, engine = schedule.partition(":")
+    if kind == "starve" and engine in _ENGINES:
+        return Starve(engine)
+    raise SpecError(
+        f"unknown schedule {schedule!r}",
+        hint=f"eager, late, random (with seed=), or starve:ENGINE with ENGINE one of {', '.join(_ENGINES)}",
+    )

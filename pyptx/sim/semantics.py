@@ -1,0 +1,137 @@
+"""The contract between a form of the instruction table and what executes it.
+
+A *value* form is one function of arrays: typed values in, one value per lane out.  Hot integer forms add a
+scalar expression over Python integers, which the one-lane code uses; a property test holds both equal.
+
+An *effect* form gets the executing :class:`~.warp.Split` and the static :class:`Op` as well:
+
+* ``per="lane"``: called for each active lane with plain Python values: ``f(split, op, lane, ...)``;
+* ``per="warp"``: called once with an array of lane numbers and arrays: ``f(split, op, lanes, ...)``.
+
+``yields`` marks forms that may return a :class:`~.waits.Wait`: the split then parks until it is over.
+``deferred`` marks forms that write their destination registers themselves, perhaps later.
+``collective`` marks forms that all live lanes of the warp (or of the member mask) execute together.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from ..core.source import SourceLocation
+from ..isa import Binding, form
+from ..isa.table import CHAPTERS
+
+__all__ = ["FIDELITIES", "Op", "Place", "Semantic", "executes", "semantic_of", "semantics"]
+
+#: How close a form is to the hardware; the fidelity table in the docs is generated from this.
+FIDELITIES = {
+    "exact": "bit for bit",
+    "bounded": "within a documented bound",
+    "ordering": "only ordering and completion are modelled",
+}
+
+Scalar = str | Callable[[dict[str, str]], "str | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Semantic:
+    """How one form executes."""
+
+    form_id: str
+    function: Callable[..., Any]
+    fidelity: str
+    per: str
+    scalar: Scalar | None
+    wants_op: bool
+    yields: bool
+    collective: str
+    lane_function: Callable[..., Any] | None
+    deferred: bool
+
+    def expression(self, chosen: dict[str, str]) -> str | None:
+        """The scalar template for these modifiers, or None."""
+        return self.scalar(chosen) if callable(self.scalar) else self.scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a register lives: its class (``p 16 32 64``), its row, its index in a one-lane list."""
+
+    cls: str
+    row: int
+    index: int
+
+
+@dataclass(eq=False, slots=True)
+class Op:
+    """What is known of an instruction before it runs.
+
+    Attributes:
+        dests: place of each written scalar register, by operand name (vectors: tuples).
+        space: state space of the address operand, ``generic`` if none is named.
+    """
+
+    statement: int
+    binding: Binding
+    semantic: Semantic
+    location: SourceLocation | None
+    space: str = "generic"
+    pair: bool = False
+    dests: dict[str, Any] = field(default_factory=dict)
+    #: Whatever an effect wants to compute once per instruction.
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        return self.binding.match.chosen
+
+    @property
+    def name(self) -> str:
+        return self.binding.match.name
+
+
+_SEMANTICS: dict[str, Semantic] = {}
+
+
+def executes(
+    *form_ids: str,
+    fidelity: str = "exact",
+    per: str = "value",
+    scalar: Scalar | None = None,
+    yields: bool = False,
+    collective: str = "",
+    lane: Callable[..., Any] | None = None,
+    deferred: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the meaning of forms. Raises KeyError for an id that the table lacks."""
+    assert fidelity in FIDELITIES, fidelity
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        wants_op = next(iter(inspect.signature(function).parameters), "") == "op"
+        for form_id in form_ids:
+            form(form_id)
+            assert form_id not in _SEMANTICS, f"{form_id} has two meanings"
+            _SEMANTICS[form_id] = Semantic(
+                form_id, function, fidelity, per, scalar, wants_op, yields, collective, lane, deferred
+            )
+        return function
+
+    return register
+
+
+@cache
+def semantics() -> dict[str, Semantic]:
+    """Every registered form; reads the chapters of sim/exec on first use."""
+    for chapter in CHAPTERS:
+        import_module(f"{__package__}.exec.{chapter}")
+    return _SEMANTICS
+
+
+def semantic_of(form_id: str) -> Semantic | None:
+    """How a form executes, or None if it is not modelled."""
+    return semantics().get(form_id)

@@ -1,0 +1,119 @@
+"""Tensor memory of one CTA: 128 lanes x 512 columns of 32-bit cells, its allocations and its accesses.
+
+Source: PTX ISA, `#tensor-memory`_ and ``#tcgen05-memory-alloc-manage-instructions``.
+
+.. _#tensor-memory: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-memory
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.findings import RULES, Finding
+from ..layout.tensor_memory import COLUMNS, LANES, unpack_address
+from .memory import Actor
+
+if TYPE_CHECKING:
+    from .machine import CTA
+
+__all__ = ["TensorMemory"]
+
+
+class TensorMemory:
+    """Cells, which of them were written, and who owns which columns."""
+
+    def __init__(self, cta: CTA) -> None:
+        self.cta = cta
+        #: First column and width of each live allocation, and the line that made it.
+        self.allocations: dict[int, tuple[int, Any]] = {}
+        self.relinquished = False
+        self._cells: np.ndarray[Any, np.dtype[np.uint32]] | None = None
+        self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+
+    @property
+    def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        """``uint32[lane, column]``; made on first use, since most kernels have none."""
+        if self._cells is None:
+            self._cells = np.zeros((LANES, COLUMNS), np.uint32)
+            self._written = np.zeros((LANES, COLUMNS), np.bool_)
+        return self._cells
+
+    # --- allocation ---------------------------------------------------------------------------
+
+    def find_room(self, columns: int) -> int | None:
+        """First column of a free, aligned run of ``columns``, or None."""
+        for first in range(0, COLUMNS, columns):
+            if all(
+                start >= first + columns or start + width <= first
+                for start, (width, _) in self.allocations.items()
+            ):
+                return first
+        return None
+
+    def allocate(self, first: int, columns: int, actor: Actor) -> None:
+        self.allocations[first] = (columns, actor.location)
+        if self._written is not None:
+            self._written[:, first : first + columns] = False
+
+    def free(self, address: int, columns: int, actor: Actor) -> None:
+        """dealloc. Raises a fault unless exactly this was allocated."""
+        lane, first = unpack_address(address)
+        width, _ = self.allocations.get(first, (0, None))
+        if lane or width != columns:
+            have = ", ".join(f"{w} columns at {s:#x}" for s, (w, _) in self.allocations.items()) or "nothing"
+            raise self.cta.machine.fault(
+                "tensor-memory", f"dealloc of {columns} columns at {address:#x}; allocated: {have}", actor
+            )
+        del self.allocations[first]
+
+    def at_exit(self) -> None:
+        """All threads of the CTA have ended: nothing may be allocated any more."""
+        for first, (width, location) in self.allocations.items():
+            self.cta.machine.report(
+                Finding(
+                    RULES["tensor-memory"],
+                    f"{width} columns of tensor memory at {first:#x} were never freed",
+                    location,
+                    f"CTA {self.cta.coordinates}",
+                )
+            )
+
+    # --- access -------------------------------------------------------------------------------
+
+    def check(self, kind: str, lanes: Any, first: int, columns: int, actor: Actor) -> None:
+        """The seam for tensor memory: the columns must be allocated, and written before a read.
+
+        ``lanes`` is a slice of lanes or an array of lane numbers.
+
+        Raises a fault outside the allocations; reports a read of cells that nothing wrote.
+        """
+        machine = self.cta.machine
+        inside = any(s <= first and first + columns <= s + w for s, (w, _) in self.allocations.items())
+        numbers = np.arange(LANES)[lanes] if isinstance(lanes, slice) else lanes
+        if not inside or numbers[-1] >= LANES or (isinstance(lanes, slice) and lanes.stop > LANES):
+            have = (
+                ", ".join(f"columns {s}..{s + w - 1}" for s, (w, _) in self.allocations.items()) or "nothing"
+            )
+            raise machine.fault(
+                "tensor-memory",
+                f"{kind} of lanes {numbers[0]}..{numbers[-1]}, columns {first}..{first + columns - 1}; "
+                f"allocated: {have}",
+                actor,
+            )
+        _ = self.cells
+        assert self._written is not None
+        where = (lanes, slice(first, first + columns))
+        if kind == "write":
+            self._written[where] = True
+        elif not self._written[where].all():
+            lane, column = np.argwhere(~self._written[where])[0]
+            machine.report(
+                Finding(
+                    RULES["uninitialised-read"],
+                    f"read of tensor memory lane {numbers[lane]}, column {first + column}: never written",
+                    actor.location,
+                    actor.who(),
+                )
+            )
