@@ -1,0 +1,1 @@
+"""pyptx: NVIDIA kernels in Python, one PTX instruction at a time."""

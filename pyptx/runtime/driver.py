@@ -1,0 +1,200 @@
+"""The CUDA driver: finding it, calling it, and saying what it answered.
+
+Owns the lazy import and initialisation of ``cuda.bindings.driver``, the translation of a ``CUresult`` into
+:class:`~pyptx.core.errors.LaunchError`, device facts, and the current context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ..core.errors import LaunchError
+
+__all__ = [
+    "DeviceInfo",
+    "call",
+    "check",
+    "describe_status",
+    "device_context",
+    "device_count",
+    "device_info",
+    "driver",
+]
+
+_SIMULATE = "pass numpy arrays or CPU tensors to run on the simulator"
+
+_HINTS = {
+    1: "compare the arguments with the limits of the device",
+    2: "free device memory, or use a smaller problem",
+    100: f"check nvidia-smi and CUDA_VISIBLE_DEVICES, or {_SIMULATE}",
+    701: "registers x threads or shared memory exceed what an SM has; launch fewer threads or less memory",
+    700: "a kernel launched earlier failed, errors are asynchronous: run it on the simulator, or under "
+    "compute-sanitizer; this process cannot use the GPU any more",
+    716: "a kernel launched earlier accessed a misaligned address: run it on the simulator",
+    719: "a kernel launched earlier failed, errors are asynchronous: run it on the simulator; this process "
+    "cannot use the GPU any more",
+}
+
+
+def describe_status(status: Any) -> str:
+    """``CUDA_ERROR_INVALID_VALUE (1): invalid argument`` for a ``CUresult``."""
+    from cuda.bindings import driver as module
+
+    text = f"{status.name} ({int(status)})"
+    try:
+        found, explanation = module.cuGetErrorString(status)
+    except RuntimeError:  # no driver to ask
+        return text
+    if int(found) == 0 and explanation:
+        text += f": {explanation.decode(errors='replace')}"
+    return text
+
+
+def check(result: tuple[Any, ...], call: str) -> Any:
+    """The values behind the status of a driver call: None, the one value, or a tuple of them.
+
+    Args:
+        result: what a function of ``cuda.bindings.driver`` returned: a ``CUresult``, then its values.
+        call: the name of that function, with arguments where they help.
+
+    Raises:
+        LaunchError: the status is not success; names the status, its explanation and the call.
+    """
+    status, *values = result
+    if int(status) != 0:
+        raise LaunchError(f"{call} failed: {describe_status(status)}", hint=_HINTS.get(int(status), ""))
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+@lru_cache(maxsize=1)
+def driver() -> Any:
+    """The module ``cuda.bindings.driver``, initialised.
+
+    Raises:
+        LaunchError: cuda-bindings is not installed, or there is no driver or no device.
+    """
+    try:
+        from cuda.bindings import driver as module
+    except ImportError as error:
+        raise LaunchError(
+            f"launching on a GPU needs the package cuda-bindings: {error}",
+            hint=f"pip install cuda-bindings, or {_SIMULATE}",
+        ) from error
+    try:
+        # Without a driver the first call raises; it does not return a CUresult.
+        result = module.cuInit(0)
+    except RuntimeError as error:
+        raise LaunchError(
+            f"no CUDA driver on this machine: {error}",
+            hint=f"install the NVIDIA driver (libcuda.so.1), or {_SIMULATE}",
+        ) from error
+    check(result, "cuInit(0)")
+    return module
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Call the driver's function ``name`` and :func:`check` its result.
+
+    Raises:
+        LaunchError: there is no driver, it lacks the function, or the call failed.
+    """
+    module = driver()
+    try:
+        result = getattr(module, name)(*arguments)
+    except RuntimeError as error:
+        raise LaunchError(
+            f"{name} is not available: {error}", hint="update the NVIDIA driver or cuda-bindings"
+        ) from error
+    return check(result, name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """One GPU.
+
+    Attributes:
+        index: ordinal among the visible devices.
+        name: as the driver spells it.
+        compute_capability: (major, minor).
+        sm_count: number of streaming multiprocessors.
+        max_shared_memory: largest shared memory of one CTA in bytes (static and dynamic, opted in).
+        driver_version: the CUDA version that the driver supports, (major, minor).
+    """
+
+    index: int
+    name: str
+    compute_capability: tuple[int, int]
+    sm_count: int
+    max_shared_memory: int
+    driver_version: tuple[int, int]
+
+    @property
+    def arch(self) -> str:
+        """``sm_90`` for compute capability (9, 0)."""
+        return "sm_{}{}".format(*self.compute_capability)
+
+
+def device_count() -> int:
+    """Number of visible GPUs. Raises LaunchError when there is no driver or no device."""
+    count: int = call("cuDeviceGetCount")
+    return count
+
+
+@lru_cache(maxsize=64)
+def device_info(index: int) -> DeviceInfo:
+    """Facts about GPU ``index``. Raises LaunchError when there is no driver or no such device."""
+    module = driver()
+    count = device_count()
+    if not 0 <= index < count:
+        raise LaunchError(f"there is no GPU {index}; the driver sees {count}, counted from 0")
+    device = call("cuDeviceGet", index)
+    attribute = module.CUdevice_attribute
+
+    def number(name: str) -> int:
+        value: int = call("cuDeviceGetAttribute", getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device)
+        return value
+
+    version: int = call("cuDriverGetVersion")
+    name: bytes = call("cuDeviceGetName", 256, device)
+    return DeviceInfo(
+        index=index,
+        name=name.split(b"\0", 1)[0].decode(errors="replace"),
+        compute_capability=(number("COMPUTE_CAPABILITY_MAJOR"), number("COMPUTE_CAPABILITY_MINOR")),
+        sm_count=number("MULTIPROCESSOR_COUNT"),
+        max_shared_memory=number("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        driver_version=(version // 1000, version % 1000 // 10),
+    )
+
+
+@lru_cache(maxsize=64)
+def _primary_context(device_index: int) -> Any:
+    # Retained once and kept: it is the context that torch uses, and it must outlive every kernel.
+    device_info(device_index)
+    return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", device_index))
+
+
+@contextmanager
+def device_context(device_index: int) -> Iterator[None]:
+    """Make GPU ``device_index``'s primary context current within the block, as torch has it.
+
+    The context that was current before is current again afterwards, so torch's idea of the current
+    device does not change.
+
+    Raises:
+        LaunchError: there is no driver or no such device.
+    """
+    context = _primary_context(device_index)
+    if int(call("cuCtxGetCurrent")) == int(context):
+        yield
+        return
+    call("cuCtxPushCurrent", context)
+    try:
+        yield
+    finally:
+        call("cuCtxPopCurrent")

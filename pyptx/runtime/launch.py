@@ -1,0 +1,219 @@
+"""Launching a loaded kernel.
+
+Owns the packing of parameters into host memory and the one call of ``cuLaunchKernelEx``.  Everything that
+can be wrong about a launch is checked before it: the driver reads parameters through raw pointers, so
+one too few would read past them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import SpecError
+from ..core.types import ScalarType
+from ..ir import Launch
+from .driver import check, device_context, driver
+from .loader import LoadedKernel
+
+__all__ = ["PackedArguments", "launch", "pack", "stream_handle"]
+
+_TENSOR_MAP_BYTES = 128
+_ALIGNMENT = 64  # of a tensor map, the most that any parameter needs
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_BLOCK = (1024, 1024, 64)
+
+
+class PackedArguments:
+    """Kernel parameters in host memory, as the driver wants them; may be launched many times.
+
+    Attributes:
+        address: address of the array of parameter pointers (``void**``).
+        sizes: bytes of each parameter.
+    """
+
+    __slots__ = ("_memory", "_pointers", "address", "sizes")
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self.sizes = tuple(len(value) for value in values)
+        offsets = []
+        end = 0
+        for value in values:
+            # Each parameter lies on a multiple of its size, a tensor map on 64 bytes.
+            alignment = min(len(value), _ALIGNMENT)
+            end = -(-end // alignment) * alignment
+            offsets.append(end)
+            end += len(value)
+        self._memory = ctypes.create_string_buffer(end + _ALIGNMENT)
+        base = -(-ctypes.addressof(self._memory) // _ALIGNMENT) * _ALIGNMENT
+        for offset, value in zip(offsets, values, strict=True):
+            ctypes.memmove(base + offset, value, len(value))
+        self._pointers = (ctypes.c_void_p * max(1, len(values)))(*(base + offset for offset in offsets))
+        self.address = ctypes.addressof(self._pointers)
+
+
+def _scalar_bytes(value: Any, type: ScalarType, where: str) -> bytes:
+    if (type.kind in "usb" and type.bits <= 64) or type.lanes > 1:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise SpecError(f"{where}: {value!r} is not an integer, as {type} needs") from None
+        low = 0 if type.kind == "u" else -(1 << (type.bits - 1))
+        high = (1 << (type.bits - (type.kind == "s"))) - 1
+        if not low <= number <= high:
+            raise SpecError(f"{where}: {number} does not fit {type}; expected {low}..{high}")
+        return (number & ((1 << type.bits) - 1)).to_bytes(type.nbytes, "little")
+    if type.kind == "f" and type.dtype is not None:
+        try:
+            number_f = float(value)
+        except (TypeError, ValueError):
+            raise SpecError(f"{where}: {value!r} is not a number, as {type} needs") from None
+        with np.errstate(over="ignore"):
+            stored = np.array(number_f).astype(type.dtype)
+        if math.isfinite(number_f) and not np.isfinite(stored.astype(np.float64)):
+            raise SpecError(f"{where}: {number_f} does not fit {type}")
+        return stored.tobytes()
+    raise SpecError(f"{where}: {type} cannot be a kernel parameter")
+
+
+def _argument_bytes(argument: Any, index: int) -> bytes:
+    where = f"kernel argument {index}"
+    if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[1], ScalarType):
+        return _scalar_bytes(argument[0], argument[1], where)
+    if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
+        pointer = int(argument)
+        if not 0 <= pointer < 1 << 64:
+            raise SpecError(f"{where}: {pointer:#x} is no device address")
+        return pointer.to_bytes(8, "little")
+    if hasattr(argument, "opaque") and hasattr(argument, "getPtr"):  # CUtensorMap
+        return ctypes.string_at(argument.getPtr(), _TENSOR_MAP_BYTES)
+    raise SpecError(
+        f"{where}: expected a device address (int), a pair (value, type) or a CUtensorMap, "
+        f"got {argument!r} of type {type(argument).__name__}"
+    )
+
+
+def pack(args: Sequence[Any]) -> PackedArguments:
+    """Kernel parameters from a sequence, in the kernel's order, of
+
+    - ``int``: a device address, 8 bytes;
+    - ``(value, ScalarType)``: a scalar of that type;
+    - ``CUtensorMap``: the map by value, 128 bytes.
+
+    Raises:
+        SpecError: something else, or a value that its type cannot hold.
+    """
+    return PackedArguments([_argument_bytes(argument, index) for index, argument in enumerate(args)])
+
+
+def stream_handle(stream: Any, device_index: int) -> int:
+    """The driver's handle of ``stream``.
+
+    Args:
+        stream: an integer handle, an object with ``cuda_stream`` (torch), or None: torch's current stream
+            on the device if torch is imported and has initialised CUDA, otherwise the default stream.
+        device_index: the GPU on which torch's current stream is asked for.
+
+    Raises:
+        SpecError: anything else.
+    """
+    if stream is None:
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            return int(torch.cuda.current_stream(device_index).cuda_stream)
+        return 0
+    handle = getattr(stream, "cuda_stream", stream)
+    if isinstance(handle, int) and not isinstance(handle, bool):
+        return handle
+    raise SpecError(
+        f"stream: expected None, an integer handle or an object with cuda_stream, got {stream!r} of type "
+        f"{type(stream).__name__}"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _check_extents(launch: Launch) -> None:
+    for name, extents, limits in (
+        ("grid", launch.grid, _MAX_GRID),
+        ("block", launch.block, _MAX_BLOCK),
+    ):
+        if any(not 1 <= e <= m for e, m in zip(extents, limits, strict=True)):
+            raise SpecError(f"{name} {extents} is outside 1..{limits} in x, y, z")
+    if any(g % c for g, c in zip(launch.grid, launch.cluster, strict=True)):
+        raise SpecError(f"grid {launch.grid} is not a multiple of the cluster {launch.cluster} in x, y, z")
+    if math.prod(launch.cluster) > 16:
+        raise SpecError(
+            f"cluster {launch.cluster} has {math.prod(launch.cluster)} CTAs; at most 16 are possible"
+        )
+
+
+def _check_kernel(kernel: LoadedKernel, launch: Launch, packed: PackedArguments) -> None:
+    if packed.sizes != kernel.parameter_bytes:
+        raise SpecError(
+            f"{kernel.entry!r} takes {len(kernel.parameter_bytes)} parameters of {kernel.parameter_bytes} "
+            f"bytes, got {len(packed.sizes)} of {packed.sizes} bytes"
+        )
+    if launch.dynamic_smem > kernel.dynamic_smem:
+        raise SpecError(
+            f"{kernel.entry!r} was loaded for {kernel.dynamic_smem} bytes of dynamic shared memory, "
+            f"the launch asks for {launch.dynamic_smem}",
+            hint="load it with that dynamic_smem",
+        )
+    threads = math.prod(launch.block)
+    if threads > kernel.max_threads:
+        raise SpecError(
+            f"block {launch.block} has {threads} threads; {kernel.entry!r} with {kernel.registers} registers "
+            f"allows {kernel.max_threads}",
+            hint="check .maxntid or .reqntid, or use fewer registers",
+        )
+
+
+def launch(
+    kernel: LoadedKernel, launch: Launch, args: Sequence[Any] | PackedArguments, stream: Any = None
+) -> None:
+    """Enqueue one launch of ``kernel``; does not wait for it.
+
+    Args:
+        kernel: from :func:`pyptx.runtime.loader.load`.
+        launch: grid, block, cluster and dynamic shared memory.
+        args: what :func:`pack` takes, or its result to skip the packing.
+        stream: what :func:`stream_handle` takes.
+
+    Raises:
+        SpecError: arguments that are not the kernel's parameters, or extents outside the limits.
+        LaunchError: the driver refused, or an earlier kernel failed.
+    """
+    _check_extents(launch)
+    packed = args if isinstance(args, PackedArguments) else pack(args)
+    _check_kernel(kernel, launch, packed)
+    module = driver()
+    config = module.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+    config.sharedMemBytes = launch.dynamic_smem
+    config.hStream = stream_handle(stream, kernel.device_index)
+    config.numAttrs = 0
+    if launch.cluster != (1, 1, 1):
+        attribute = module.CUlaunchAttribute()
+        attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = attribute.value.clusterDim
+        size.x, size.y, size.z = launch.cluster
+        config.attrs = [attribute]
+        config.numAttrs = 1
+    with device_context(kernel.device_index):
+        if math.prod(launch.cluster) > 8:
+            allowed = module.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            check(module.cuFuncSetAttribute(kernel.function, allowed, 1), "cuFuncSetAttribute")
+        check(
+            module.cuLaunchKernelEx(config, kernel.function, packed.address, 0),
+            f"cuLaunchKernelEx of {kernel.entry!r} with grid {launch.grid}, block {launch.block}, "
+            f"cluster {launch.cluster}, {launch.dynamic_smem} bytes of dynamic shared memory, "
+            f"{kernel.registers} registers per thread",
+        )

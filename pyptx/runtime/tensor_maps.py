@@ -1,0 +1,51 @@
+"""Tensor maps for the hardware: one call of ``cuTensorMapEncodeTiled``.
+
+Owns the translation of a :class:`~pyptx.layout.TensorMap` into the driver's opaque ``CUtensorMap``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import SpecError
+from ..layout import TensorMap
+from .driver import describe_status, driver
+
+__all__ = ["encode"]
+
+
+def encode(tensor_map: TensorMap, pointer: int) -> Any:
+    """The ``CUtensorMap`` of ``tensor_map`` for the tensor at the device address ``pointer``.
+
+    It is passed to a kernel by value, as a parameter of 128 bytes (:func:`pyptx.runtime.launch.pack`).
+
+    Raises:
+        SpecError: the driver refuses; names every argument.
+        LaunchError: there is no driver.
+    """
+    module = driver()
+    arguments = tensor_map.driver_arguments()._replace(address=pointer)
+    # For rank 1 the driver reads no strides, but it is not known to take a null pointer for them.
+    strides = arguments.strides or (16,)
+    status, encoded = module.cuTensorMapEncodeTiled(
+        module.CUtensorMapDataType(arguments.data_type),
+        arguments.rank,
+        arguments.address,
+        [module.cuuint64_t(v) for v in arguments.dims],
+        [module.cuuint64_t(v) for v in strides],
+        [module.cuuint32_t(v) for v in arguments.box],
+        [module.cuuint32_t(v) for v in arguments.element_strides],
+        module.CUtensorMapInterleave(arguments.interleave),
+        module.CUtensorMapSwizzle(arguments.swizzle),
+        module.CUtensorMapL2promotion(arguments.l2_promotion),
+        module.CUtensorMapFloatOOBfill(arguments.oob_fill),
+    )
+    if int(status) != 0:
+        given = ", ".join(f"{name} {value}" for name, value in arguments._asdict().items())
+        raise SpecError(
+            f"cuTensorMapEncodeTiled refused the tensor map: {describe_status(status)}\n"
+            f"  given (innermost axis first): {given}",
+            hint="the driver does not say which argument; tensor maps need compute capability 9.0",
+            see="tensor-tensormap",
+        )
+    return encoded

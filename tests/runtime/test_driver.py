@@ -1,0 +1,78 @@
+"""Without a driver every entry says so; statuses become errors that name the call."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from pyptx.core.errors import LaunchError
+from pyptx.layout import TensorMap
+from pyptx.runtime import driver, loader, tensor_maps
+
+bindings = pytest.importorskip("cuda.bindings.driver")
+
+
+def has_driver() -> bool:
+    try:
+        bindings.cuInit(0)
+    except RuntimeError:
+        return False
+    return True
+
+
+without_driver = pytest.mark.skipif(has_driver(), reason="this machine has a CUDA driver")
+
+
+@without_driver
+def test_no_driver_is_said_by_every_entry() -> None:
+    tensor_map = TensorMap.tiled(np.zeros((8, 64), np.float16), box=(8, 64))
+    for attempt in (
+        driver.driver,
+        driver.device_count,
+        lambda: driver.device_info(0),
+        lambda: loader.load(".version 8.0", "k", dynamic_smem=0, device_index=0),
+        lambda: tensor_maps.encode(tensor_map, 0),
+    ):
+        with pytest.raises(LaunchError, match=r"no CUDA driver(?s:.*)simulator"):
+            attempt()
+
+
+def test_missing_bindings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver.driver.cache_clear()
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(LaunchError, match=r"cuda-bindings(?s:.*)pip install"):
+        driver.driver()
+    driver.driver.cache_clear()
+
+
+def test_check_unpacks_success() -> None:
+    ok = bindings.CUresult.CUDA_SUCCESS
+    assert driver.check((ok,), "f") is None
+    assert driver.check((ok, 7), "f") == 7
+    assert driver.check((ok, 7, 8), "f") == (7, 8)
+
+
+def test_check_names_call_and_status() -> None:
+    with pytest.raises(LaunchError, match=r"cuFoo\(3\) failed: CUDA_ERROR_INVALID_VALUE \(1\)"):
+        driver.check((bindings.CUresult.CUDA_ERROR_INVALID_VALUE, None), "cuFoo(3)")
+    with pytest.raises(LaunchError, match=r"CUDA_ERROR_LAUNCH_FAILED \(719\)(?s:.*)asynchronous"):
+        driver.check((bindings.CUresult.CUDA_ERROR_LAUNCH_FAILED,), "cuStreamSynchronize")
+
+
+def refusal(code: int, text: str, log: str = "") -> str:
+    h200 = driver.DeviceInfo(0, "NVIDIA H200", (9, 0), 132, 232448, (13, 0))
+    return str(loader._refusal(bindings.CUresult(code), text, "gemm", h200, log))
+
+
+def test_refused_texts_are_explained() -> None:
+    text = ".version 9.4\n.target sm_100a\n"
+    said = refusal(218, text, "ptxas application ptx input, line 9; error : no such instruction")
+    assert "'gemm': CUDA_ERROR_INVALID_PTX (218)" in said
+    assert "line 9; error" in said
+    assert ".target sm_100a, GPU 0 (NVIDIA H200) is sm_90" in said
+    said = refusal(222, text)
+    assert "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)" in said and "no log" in said
+    assert ".version 9.4, which is newer than this driver (CUDA 13.0)" in said
+    assert "pyptx check" in refusal(218, ".version 8.0\n.target sm_90a\n", "syntax error")
