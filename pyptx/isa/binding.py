@@ -27,9 +27,9 @@ from ..ir import (
     Symbol,
     Vector,
 )
-from .notation import OperandGroup, OperandSpec
+from .notation import Alternative, OperandGroup, OperandSpec
 from .table import Match, match_modifiers
-from .targets import Target, Version, target
+from .targets import Target, TargetSet, Version, target
 
 __all__ = ["Binding", "bind", "check_target", "required_version"]
 
@@ -53,6 +53,27 @@ class Binding:
     @property
     def chosen(self) -> dict[str, str]:
         return self.match.chosen
+
+    @property
+    def alternatives(self) -> list[Alternative]:
+        """Whatever has a version or target of its own among the modifiers and operands."""
+        found = list(self.match.alternatives)
+        for limit in self.match.form.operand_limits:
+            name, _, sink = limit.text.partition(".")
+            operand = self.operands.get(name)
+            if operand is not None and (not sink or isinstance(operand, Sink)):
+                found.append(limit)
+        return found
+
+    @property
+    def since(self) -> Version:
+        """The lowest PTX version that has this instruction."""
+        return max([self.match.form.since, *(a.since for a in self.alternatives if a.since is not None)])
+
+    @property
+    def on(self) -> tuple[TargetSet, ...]:
+        """Target sets that must all contain the target."""
+        return (self.match.form.on, *(a.on for a in self.alternatives if a.on is not None))
 
     def types(self, name: str) -> tuple[ScalarType, ...]:
         """PTX types of operand ``name``."""
@@ -107,10 +128,17 @@ def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
 
 def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
     what = " or ".join(f".{t}" for t in types) or "value"
-    kinds = [k for k in ("reg", "imm", "special", "symbol", "label") if k in spec.kinds]
-    words = {"reg": "register", "imm": "immediate", "special": "special register"}
+    kinds = [k for k in ("reg", "pair", "imm", "special", "symbol", "label", "sink") if k in spec.kinds]
+    words = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
     text = f"{'/'.join(words.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
     return text if length is None else f"vector of {length} x ({text})"
+
+
+def _values(values: range | tuple[int, ...]) -> str:
+    if isinstance(values, tuple):
+        return ", ".join(map(str, values))
+    step = f" in steps of {values.step}" if values.step != 1 else ""
+    return f"{values[0]}..{values[-1]}{step}"
 
 
 def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Immediate | str:
@@ -118,9 +146,9 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
     value = operand.value
     if "imm" not in spec.kinds:
         return "an immediate is not allowed here"
-    if spec.low is not None and spec.high is not None:
-        if isinstance(value, float) or not spec.low <= value <= spec.high:
-            return f"immediate {value} is outside {spec.low}..{spec.high}"
+    if spec.values is not None:
+        if value not in spec.values:
+            return f"immediate {value} is not one of {_values(spec.values)}"
         return operand
     kinds = types or (TYPES["s64"],)
     for wanted in kinds:
@@ -176,6 +204,10 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     base = operand.base
     if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
         return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
+    space = chosen.get(spec.space[1:], "generic") if spec.space.startswith(".") else spec.space or "generic"
+    narrow = space == "tensor" or space.startswith("shared")
+    if isinstance(base, Register) and base.type.bits == 32 and not narrow:
+        return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
     if spec.space == "tensor" and isinstance(base, Register) and base.type.bits != 32:
         return f"a tensor-memory address is 32 bits wide, {base} is .{base.type}"
     if (spec.coordinates is None) != (operand.coordinates is None):
@@ -282,6 +314,25 @@ def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
     return None
 
 
+def _groups(match: Match) -> tuple[OperandGroup, ...]:
+    """The operand groups, where the modifiers decide whether an optional one is there."""
+    decided = {
+        r.right: r.left[1:] in match.chosen or r.left[1:] in match.spelling
+        for r in match.form.relations
+        if r.kind == "iff" and r.left[0] == "." and r.right[0] != "."
+    }
+    if not decided:
+        return match.form.operands
+    groups = []
+    for group in match.form.operands:
+        present = decided.get(group.specs[0].name) if group.optional else None
+        if present is None:
+            groups.append(group)
+        elif present:
+            groups.append(OperandGroup(group.specs, False))
+    return tuple(groups)
+
+
 def bind(
     opcode: str,
     modifiers: tuple[str, ...],
@@ -296,7 +347,7 @@ def bind(
     best_match: Match | None = None
     for match in match_modifiers(opcode, modifiers):
         try:
-            fitted = _fit(match.form.operands, operands, 0, match.chosen)
+            fitted = _fit(_groups(match), operands, 0, match.chosen)
             broken = _operand_relations(match, (spec.name for spec, _ in fitted))
             if broken is not None:
                 raise _Mismatch(len(operands), broken)
@@ -319,9 +370,10 @@ def bind_instruction(instruction: Instruction) -> Binding:
     return bind(instruction.opcode, instruction.modifiers, instruction.operands, instruction.source)
 
 
-def check_target(match: Match, arch: Target, location: SourceLocation | None = None) -> None:
-    """Raise :class:`TargetError` unless ``arch`` has the form with these modifiers."""
-    for allowed in match.on:
+def check_target(binding: Binding, arch: Target, location: SourceLocation | None = None) -> None:
+    """Raise :class:`TargetError` unless ``arch`` has the instruction."""
+    match = binding.match
+    for allowed in binding.on:
         if arch not in allowed:
             raise TargetError(
                 f"{match.name} does not exist on {arch}",
@@ -339,5 +391,5 @@ def required_version(module: Module) -> Version:
         if sum(p.nbytes for p in function.params) > 4352:
             version = max(version, (8, 1))
         for instruction in function.instructions():
-            version = max(version, bind_instruction(instruction).match.since)
+            version = max(version, bind_instruction(instruction).since)
     return version

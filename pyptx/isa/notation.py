@@ -77,7 +77,7 @@ class OperandSpec:
         wider: registers wider than the type are allowed too (loads, stores, conversions).
         count: length expression of a vector (``.num*2``), None for a scalar.
         kinds: what may stand there: ``reg imm special symbol label sink neg pair``.
-        low, high: range of an immediate.
+        values: what an immediate may be (a range, or a few numbers); None is whatever fits the type.
         space: state-space expression of an address, or empty.
         coordinates: the vector inside the brackets of a tensor address.
     """
@@ -88,8 +88,7 @@ class OperandSpec:
     wider: bool = False
     count: str | None = None
     kinds: frozenset[str] = frozenset()
-    low: int | None = None
-    high: int | None = None
+    values: range | tuple[int, ...] | None = None
     space: str = ""
     coordinates: OperandSpec | None = None
 
@@ -137,6 +136,8 @@ class Form:
     anchor: str = ""
     check: str = ""
     notes: tuple[str, ...] = ()
+    #: Version and targets that the presence of an operand needs; ``name._`` is a sink in its place.
+    operand_limits: tuple[Alternative, ...] = ()
     syntax: str = ""
 
     def __repr__(self) -> str:
@@ -224,7 +225,7 @@ _RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+
 _OPERAND = re.compile(
     r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
     r"(?:\s*:\s*(?P<types>(?:[.\w]+|wide\(\.\w+\))(?:\|(?:[.\w]+|wide\(\.\w+\)))*)(?P<wider>\+?))?"
-    r"(?:\s+x\s+(?P<count>[.\w*/]+))?(?P<flags>(?:\s+[\w.:\-]+)*)$"
+    r"(?:\s+x\s+(?P<count>[.\w*/]+))?(?P<flags>(?:\s+[\w.:/|\-]+)*)$"
 )
 _KIND_FLAGS = frozenset({"reg", "imm", "special", "symbol", "label", "sink"})
 
@@ -276,6 +277,7 @@ class _Reader:
         self.identifier, self.summary, self.syntax = identifier, summary, syntax
         self.sets: dict[str, tuple[Alternative, ...]] = {}
         self.limits: dict[str, Alternative] = {}
+        self.operand_limits: list[Alternative] = []
         self.relations: list[Relation] = []
         self.notes: list[str] = []
         self.since: Version = (1, 0)
@@ -294,6 +296,8 @@ class _Reader:
         elif clause.startswith("."):
             limit = self._alternative(clause)
             self.limits[limit.text] = limit
+        elif re.match(r"^[\w\-]+(\._)? since ", clause):
+            self.operand_limits.append(self._alternative("." + clause))
         else:
             word, _, value = clause.partition(" ")
             value = value.strip()
@@ -315,7 +319,7 @@ class _Reader:
 
     @staticmethod
     def _alternative(text: str) -> Alternative:
-        match = re.match(r"^\.([\w:]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
+        match = re.match(r"^\.([\w:.\-]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
         if match is None:
             raise NotationError(f"not a modifier: {text!r}")
         return Alternative(
@@ -342,6 +346,7 @@ class _Reader:
             anchor=self.anchor,
             check=self.check,
             notes=tuple(self.notes),
+            operand_limits=tuple(self.operand_limits),
             syntax=self.syntax,
         )
         self._verify(form)
@@ -400,12 +405,15 @@ class _Reader:
             raise NotationError(f"operand not understood: {text!r}")
         access = {"": "r", "=": "w", "+": "rw"}[match["access"]]
         kinds: set[str] = set()
-        space, low, high = "", None, None
+        space = ""
+        values: range | tuple[int, ...] | None = None
         for flag in match["flags"].split():
             if flag in _KIND_FLAGS:
                 kinds.add(flag)
-            elif bounds := re.match(r"^(-?\d+)\.\.(-?\d+)$", flag):
-                low, high = int(bounds[1]), int(bounds[2])
+            elif bounds := re.match(r"^(-?\d+)\.\.(-?\d+)(?:/(\d+))?$", flag):
+                values = range(int(bounds[1]), int(bounds[2]) + 1, int(bounds[3] or 1))
+            elif re.match(r"^\d+(\|\d+)+$", flag):
+                values = tuple(map(int, flag.split("|")))
             else:
                 space = flag
         if not kinds - {"sink", "special", "symbol"}:
@@ -423,8 +431,7 @@ class _Reader:
             bool(match["wider"]),
             match["count"],
             frozenset(kinds),
-            low,
-            high,
+            values,
             space,
         )
 
@@ -440,6 +447,9 @@ class _Reader:
                 known = side[1:] in names or side[1:] in texts if side[0] == "." else side in operands
                 if not known:
                     raise NotationError(f"{side!r} in a relation is neither a modifier nor an operand")
+        for limit in form.operand_limits:
+            if limit.text.removesuffix("._") not in operands:
+                raise NotationError(f"{limit.text!r} has a since clause and is no operand")
         for spec in form.specs():
             for expression in spec.types:
                 slot_name = re.search(r"\.(\w+)", expression)

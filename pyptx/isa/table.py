@@ -17,7 +17,6 @@ from types import ModuleType
 
 from ..core.errors import InstructionError
 from .notation import Alternative, Chosen, Form, ModifierGroup, NotationError, Slot, read_form, split_entries
-from .targets import TargetSet, Version
 
 __all__ = ["Match", "all_forms", "form", "forms_of", "match_modifiers", "opcodes", "variants"]
 
@@ -51,16 +50,6 @@ class Match:
     chosen: dict[str, str]
     spelling: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
-
-    @property
-    def since(self) -> Version:
-        """The lowest PTX version that has the form with these modifiers."""
-        return max([self.form.since, *(a.since for a in self.alternatives if a.since is not None)])
-
-    @property
-    def on(self) -> tuple[TargetSet, ...]:
-        """Target sets that must all contain the target."""
-        return (self.form.on, *(a.on for a in self.alternatives if a.on is not None))
 
     @property
     def name(self) -> str:

@@ -5,6 +5,8 @@ TEXT = r"""
 cvt{.sat}.dtype.atype  =d: .dtype+, a: .atype+;
   .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+  check sat_has_something_to_do
+  MEASURED "Illegal modifier '.sat' for instruction 'cvt'" where every source value fits the destination
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.float_from_int] "Integer to float, rounded."
@@ -36,11 +38,21 @@ cvt.rnd.dtype.f32  =d: .dtype, a: f32, b: f32;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.widen16] "f16 or bf16 to f32: exact."
-cvt{.ftz}.f32.atype  =d: f32, a: .atype;
+cvt{.ftz}.f32.atype  =d: f32, a: .atype reg;
   .atype = { .f16, .bf16 since 7.1 on sm_90+ }
   check no_ftz_from_bf16
   see data-movement-and-conversion-instructions-cvt
 """
+
+
+def sat_has_something_to_do(chosen: dict[str, str]) -> str | None:
+    """.sat is only for a source with values outside the destination's range."""
+    source, dest = chosen["atype"], chosen["dtype"]
+    if "sat" not in chosen:
+        return None
+    bits, wide = int(source[1:]), int(dest[1:])
+    fits = bits <= wide if source[0] == dest[0] else source[0] == "u" and bits < wide
+    return f".sat does nothing: every .{source} fits .{dest}" if fits else None
 
 
 def ftz_from_f32(chosen: dict[str, str]) -> str | None:

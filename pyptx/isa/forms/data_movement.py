@@ -8,7 +8,7 @@ mov.type  =d: .type, a: .type reg imm special symbol;
 
 [ld] "Load; weak order."
 ld{.weak}{.ss}{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
-  .ss = { .const, .global, .local, .param, .shared, .shared::cta, .shared::cluster since 7.8 on sm_90+ }
+  .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check vector_at_most_128_bits
@@ -18,7 +18,7 @@ ld{.weak}{.ss}{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
 ld.sem.scope{.ss}{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
   .sem = { .relaxed, .acquire }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
-  .ss = { .global, .shared, .shared::cta, .shared::cluster since 7.8 on sm_90+ }
+  .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check vector_at_most_128_bits
@@ -26,7 +26,7 @@ ld.sem.scope{.ss}{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
 
 [st] "Store; weak order."
 st{.weak}{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec;
-  .ss = { .global, .local, .shared, .shared::cta, .shared::cluster since 7.8 on sm_90+ }
+  .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check vector_at_most_128_bits
@@ -36,7 +36,7 @@ st{.weak}{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec;
 st.sem.scope{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec;
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
-  .ss = { .global, .shared, .shared::cta, .shared::cluster since 7.8 on sm_90+ }
+  .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check vector_at_most_128_bits
@@ -44,14 +44,14 @@ st.sem.scope{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec;
 
 [cvta] "Address of a state space to its generic address."
 cvta.space.size  =p: .size, a: .size;
-  .space = { .const, .global, .local, .shared, .shared::cta, .param since 7.7 }
+  .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .param since 7.7 }
   .size = { .u32, .u64 }
   check generic_is_64_bit
   see data-movement-and-conversion-instructions-cvta
 
 [cvta.to] "Generic address to the address in a state space."
 cvta.to.space.size  =p: .size, a: .size;
-  .space = { .const, .global, .local, .shared, .shared::cta, .param since 7.7 }
+  .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .param since 7.7 }
   .size = { .u32, .u64 }
   check generic_is_64_bit
   see data-movement-and-conversion-instructions-cvta

@@ -2,7 +2,7 @@
 
 TEXT = r"""
 [bar.sync] "CTA barrier: wait until all threads, or b threads (a multiple of 32), have arrived at barrier a."
-bar{.cta}.sync  a: u32 {, b: u32};
+bar{.cta}.sync  a: u32 0..15 {, b: u32 32..1024/32};
   .cta since 7.8
   see parallel-synchronization-and-communication-instructions-bar
 

@@ -2,15 +2,14 @@
 
 TEXT = r"""
 [tcgen05.alloc] "Allocate columns of tensor memory; the address is written to shared memory. Blocks until there is room."
-tcgen05.alloc.cta_group.sync.aligned{.space}.b32  [dst: addr shared], nCols: u32;
+tcgen05.alloc.cta_group.sync.aligned{.space}.b32  [dst: addr .space], nCols: u32 32|64|128|256|512;
   .cta_group = { .cta_group::1, .cta_group::2 }
   .space = { .shared::cta }
   since 8.6 on sm_100f sm_110f
-  note nCols is a power of two, 32 to 512
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.dealloc] "Free columns of tensor memory."
-tcgen05.dealloc.cta_group.sync.aligned.b32  taddr: b32 reg, nCols: u32;
+tcgen05.dealloc.cta_group.sync.aligned.b32  taddr: b32 reg, nCols: u32 32|64|128|256|512;
   .cta_group = { .cta_group::1, .cta_group::2 }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
@@ -27,10 +26,11 @@ tcgen05.mma.cta_group.kind  [d-tmem: b32 tensor], a-desc: b64 reg, b-desc: b64 r
   .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4 }
   since 8.6 on sm_100f sm_110f
   .kind::f8f6f4 excludes scale-input-d
+  scale-input-d since 8.6 on sm_100f
   see tcgen05-mma-instructions-mma
 
 [tcgen05.commit] "Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed."
-tcgen05.commit.cta_group.completion{.space}{.multicast}.b64  [mbar: addr shared] {, ctaMask: b16};
+tcgen05.commit.cta_group.completion{.space}{.multicast}.b64  [mbar: addr .space] {, ctaMask: b16};
   .cta_group = { .cta_group::1, .cta_group::2 }
   .completion = { .mbarrier::arrive::one }
   .space = { .shared::cluster }

@@ -1,0 +1,35 @@
+"""What an author calls while a kernel is recorded.
+
+``reg``, ``smem`` and ``ptx`` are the author's; ``record`` turns a function that calls them into an ``ir.Module``.
+The DSL checks every call against the instruction table and records it; it knows nothing of ptxas, the
+simulator or the GPU.
+"""
+
+from . import ptx, reg, smem
+from .labels import Label
+from .params import Layout, Scalar, Slot, TensorMapReg, Tile, TileParam
+from .recording import Recording, record
+from .registers import NotPred, Reg, RegArray
+from .smem import Buffer
+from .trace import Trace, current
+
+__all__ = [
+    "Buffer",
+    "Label",
+    "Layout",
+    "NotPred",
+    "Recording",
+    "Reg",
+    "RegArray",
+    "Scalar",
+    "Slot",
+    "TensorMapReg",
+    "Tile",
+    "TileParam",
+    "Trace",
+    "current",
+    "ptx",
+    "record",
+    "reg",
+    "smem",
+]

@@ -1,0 +1,45 @@
+"""One instruction from a typed wrapper: the checks and defaults are the wrapper's, the rest is here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import OperandError
+from .operands import guard, operand
+from .operators import materialise
+from .registers import NotPred, Reg
+from .trace import current
+from .types import as_number
+
+__all__ = ["Predicate", "checked", "emit"]
+
+Predicate = Reg | NotPred | None
+
+
+def emit(opcode: str, modifiers: tuple[str | None, ...], *operands: Any, pred: Predicate = None) -> None:
+    """Record one instruction; modifiers that are None are absent.
+
+    A ``~p`` among the operands is materialised first, by one ``not.pred``.
+    """
+    trace = current()
+    words = tuple(word for word in modifiers if word is not None)
+    condition = guard(pred, trace)
+    if any(isinstance(value, NotPred) for value in operands):
+        with trace.atomic():
+            values = [operand(materialise(value, trace), trace) for value in operands]
+            trace.record(opcode, words, values, condition)
+        return
+    trace.record(opcode, words, [operand(value, trace) for value in operands], condition)
+
+
+def checked(what: str, value: Any, low: int, high: int, *, see: str, hint: str = "") -> Any:
+    """``value`` if it is a register, or an integer in ``low..high``.
+
+    Raises :class:`OperandError` with the value given and the values allowed.
+    """
+    if isinstance(value, Reg):
+        return value
+    number = as_number(value)
+    if not isinstance(number, int) or not low <= number <= high:
+        raise OperandError(f"{what} is {value!r}: expected {low}..{high}, or a register", hint=hint, see=see)
+    return number

@@ -1,0 +1,196 @@
+"""``ptx.inst``: every instruction of the table, spelled as attributes or as the manual spells it.
+
+``ptx.inst.st.global_.v4.b32(ptx.addr(p, 16), [a, b, c, d])`` and ``ptx.inst["st.global.v4.b32"](...)`` are
+the same.  In attribute spelling ``__`` stands for ``::``, a trailing ``_`` escapes a Python keyword
+(``global_``, ``and_``), and a leading ``_`` a digit (``_2d``, ``_32x32b``).  Calling records exactly one instruction.
+"""
+
+from __future__ import annotations
+
+import keyword
+from typing import Any
+
+from ..core.errors import InstructionError, OperandError, TraceError
+from ..ir import Instruction, Negated, Operand
+from ..isa import Binding, forms_of, opcodes
+from ..isa.notation import ModifierGroup
+from .labels import Label
+from .operands import branch_target, guard, operand
+from .operators import materialise
+from .registers import NotPred, Reg
+from .sites import here
+from .trace import Trace, current
+
+__all__ = ["Inst", "InstRoot", "inst"]
+
+
+class Inst:
+    """An opcode with some modifiers; attributes and ``[...]`` add more, a call records."""
+
+    __slots__ = ("_children", "_modifiers", "_opcode")
+
+    def __init__(self, opcode: str, modifiers: tuple[str, ...]) -> None:
+        self._opcode = opcode
+        self._modifiers = modifiers
+        self._children: dict[str, Inst] = {}
+
+    def __getattr__(self, name: str) -> Inst:
+        child = self._children.get(name)
+        if child is None:
+            child = self._children[name] = Inst(self._opcode, (*self._modifiers, _modifier(name)))
+        return child
+
+    def __getitem__(self, text: str) -> Inst:
+        child = self._children.get("." + text)
+        if child is None:
+            child = self._children["." + text] = Inst(self._opcode, (*self._modifiers, *_words(text)))
+        return child
+
+    def __call__(self, *operands: Any, pred: Reg | NotPred | None = None) -> Instruction | None:
+        """Record this instruction.
+
+        Args:
+            operands: destination first, in the manual's order: registers, lists or ``reg.array`` for
+                vectors, numbers, ``ptx.addr(...)`` or a shared-memory buffer, ``ptx.pair(d, p)``, ``ptx.sink``
+                or None for ``_``, and for ``bra`` a label or its name. ``~p`` where the form has no ``!p`` adds one
+                ``not.pred`` before.
+            pred: guard, ``p`` or ``~p``.
+
+        Raises:
+            InstructionError: no such instruction; the nearest legal spelling is named.
+            OperandError: an operand of the wrong kind, type, width, count or range.
+            TargetError: the kernel's architecture lacks it.
+            TraceError: outside a kernel, or a register of another recording.
+        """
+        trace = current()
+        if self._opcode == "bra":
+            return self._branch(trace, operands, pred)
+        condition = guard(pred, trace)
+        values = [operand(value, trace) for value in operands]
+        if any(type(value) is Negated for value in values):
+            return self._negated(trace, operands, values, pred)
+        binding = trace.check(self._opcode, self._modifiers, values)
+        for value in operands:
+            if isinstance(value, Reg) and value.read_only:
+                _check_shared(binding, value)
+        return trace.append(binding, condition, here()[1])
+
+    def _negated(
+        self, trace: Trace, given: tuple[Any, ...], values: list[Operand], pred: Reg | NotPred | None
+    ) -> Instruction:
+        """With ``~p`` among the operands: ``!p`` where the form takes it, else a ``not.pred`` before."""
+        try:
+            binding = trace.check(self._opcode, self._modifiers, values)
+            return trace.append(binding, guard(pred, trace), here()[1])
+        except OperandError:
+            pass
+        with trace.atomic():
+            values = [operand(materialise(value, trace), trace) for value in given]
+            return trace.record(self._opcode, self._modifiers, values, guard(pred, trace))
+
+    def _branch(self, trace: Trace, operands: tuple[Any, ...], pred: Reg | NotPred | None) -> None:
+        if len(operands) == 1 and isinstance(operands[0], (str, Label)):
+            condition = guard(pred, trace)
+            trace.branch(branch_target(operands[0]), condition, here()[1], self._modifiers)
+            return
+        trace.check(self._opcode, self._modifiers, [operand(value, trace) for value in operands])
+        raise TraceError("a branch takes one label: a name or a Label")  # pragma: no cover: check() raised
+
+    def __dir__(self) -> list[str]:
+        return sorted({_attribute(word) for word in _next_words(self._opcode, self._modifiers)})
+
+    def __repr__(self) -> str:
+        return f"<ptx.inst {'.'.join((self._opcode, *self._modifiers))}>"
+
+
+class InstRoot:
+    """The root of ``ptx.inst``: attributes are opcodes."""
+
+    __slots__ = ("_children",)
+
+    def __init__(self) -> None:
+        self._children: dict[str, Inst] = {}
+
+    def __getattr__(self, name: str) -> Inst:
+        child = self._children.get(name)
+        if child is None:
+            child = self._children[name] = Inst(_modifier(name), ())
+        return child
+
+    def __getitem__(self, text: str) -> Inst:
+        child = self._children.get("." + text)
+        if child is None:
+            opcode, *modifiers = _words(text)
+            child = self._children["." + text] = Inst(opcode, tuple(modifiers))
+        return child
+
+    def __dir__(self) -> list[str]:
+        return sorted(_attribute(word) for word in opcodes())
+
+    def __repr__(self) -> str:
+        return "<ptx.inst: every instruction of the table>"
+
+
+def _check_shared(binding: Binding, register: Reg) -> None:
+    for name, spec in binding.specs.items():
+        if spec.access in ("w", "rw") and binding.operands[name] == register.operand:
+            raise TraceError(
+                f"{register} is {register.read_only}, shared by everything that uses it, and must not be written",
+                hint=f"copy it: x = reg.scalar({register.type}, init=...), then change x",
+            )
+
+
+def _modifier(name: str) -> str:
+    """The PTX word of a Python attribute."""
+    if name.startswith("__"):
+        raise AttributeError(name)  # Python's own protocols: copy, pickle, inspect
+    if name[0] == "_" and name[1:2].isdigit():
+        name = name[1:]
+    if name.endswith("_"):
+        name = name[:-1]
+    return name.replace("__", "::")
+
+
+def _attribute(word: str) -> str:
+    """The Python attribute of a PTX word."""
+    name = word.replace("::", "__")
+    if name[0].isdigit():
+        return "_" + name
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(text.split(".")) if isinstance(text, str) else ("",)
+    if not all(words):
+        raise InstructionError(
+            f"{text!r} does not spell an instruction", hint='write it as the manual does: "ld.global.v4.b32"'
+        )
+    return words
+
+
+def _next_words(opcode: str, given: tuple[str, ...]) -> set[str]:
+    """Modifiers that may follow ``given`` in some form of ``opcode``."""
+    found: set[str] = set()
+
+    def walk(groups: tuple[ModifierGroup, ...], at: int) -> None:
+        for number, group in enumerate(groups):
+            position = at
+            for slot in group.slots:
+                if position == len(given):
+                    found.update(a.text for a in slot.alternatives)
+                    break
+                if slot.find(given[position]) is None:
+                    break
+                position += 1
+            else:
+                walk(groups[number + 1 :], position)
+            if not group.optional:
+                return
+
+    for form in forms_of(opcode):
+        walk(form.modifiers, 0)
+    return found
+
+
+#: ``ptx.inst``.
+inst = InstRoot()

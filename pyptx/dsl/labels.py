@@ -1,0 +1,117 @@
+"""Labels: what a name means where it is used, and what it is called in the text.
+
+A text label belongs to the innermost ``ptx.scope`` of the Python call that defines it, or to the call
+itself.  A branch looks outward: the scopes of the calling frame, innermost first, then the frame, then
+the same for its caller, up to the kernel function.  So a helper that is called twice has two sets of labels.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from types import FrameType
+
+from ..core.errors import TraceError
+from ..core.source import SourceLocation
+from .sites import is_function_frame
+
+__all__ = ["Label", "LabelScope", "Scopes", "label_name"]
+
+_IDENTIFIER = re.compile(r"^(?:[A-Za-z][\w$]*|[_$%][\w$]+)$", re.ASCII)
+
+
+class Label:
+    """A place in the instruction stream; its text name is made unique when the recording ends.
+
+    Made by :func:`ptx.new_label` for helpers, and by ``ptx.label("name")``.
+    """
+
+    __slots__ = ("defined", "hint", "trace")
+
+    def __init__(self, hint: str, trace: object) -> None:
+        self.hint = hint
+        self.trace = trace
+        #: Where it was placed, or None while it was not.
+        self.defined: SourceLocation | None = None
+
+    def __repr__(self) -> str:
+        return f"<label {self.hint}>"
+
+
+class LabelScope:
+    """The text labels of one ``ptx.scope`` or one Python call."""
+
+    __slots__ = ("labels",)
+
+    def __init__(self) -> None:
+        self.labels: dict[str, Label] = {}
+
+
+class _Call:
+    """One running Python function: its own labels and the scopes that it has open."""
+
+    __slots__ = ("frame", "open", "own")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame  # kept, so that no later frame gets the same id
+        self.own = LabelScope()
+        self.open: list[LabelScope] = []
+
+
+class Scopes:
+    """The calls of one recording, by frame. ``root`` is the frame below the kernel function's."""
+
+    def __init__(self, root: FrameType) -> None:
+        self._root = root
+        self._calls: dict[int, _Call] = {}
+
+    def _call(self, frame: FrameType) -> _Call:
+        call = self._calls.get(id(frame))
+        if call is None:
+            call = self._calls[id(frame)] = _Call(frame)
+        return call
+
+    def _frames(self) -> Iterable[FrameType]:
+        from .sites import _is_internal
+
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self._root:
+            if not _is_internal(frame.f_code.co_filename) and is_function_frame(frame):
+                yield frame
+            frame = frame.f_back
+
+    def chain(self) -> tuple[LabelScope, ...]:
+        """Where a name used here is looked up, innermost first."""
+        found: list[LabelScope] = []
+        for frame in self._frames():
+            call = self._call(frame)
+            found += reversed(call.open)
+            found.append(call.own)
+        return tuple(found)
+
+    def innermost(self) -> LabelScope:
+        """Where a label defined here belongs."""
+        for frame in self._frames():
+            call = self._call(frame)
+            return call.open[-1] if call.open else call.own
+        raise TraceError("a label outside the kernel function")
+
+    def enter(self) -> tuple[_Call, LabelScope]:
+        for frame in self._frames():
+            call = self._call(frame)
+            scope = LabelScope()
+            call.open.append(scope)
+            return call, scope
+        raise TraceError("ptx.scope() outside the kernel function")
+
+
+def label_name(name: object) -> str:
+    """``name`` if it can stand in PTX as a label. Raises :class:`TraceError`."""
+    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+        raise TraceError(
+            f"{name!r} cannot name a label",
+            hint="a label is a letter followed by letters, digits, _ or $; or a Label from ptx.new_label()",
+            see="identifiers",
+        )
+    return name

@@ -1,0 +1,419 @@
+"""What the operators of registers record: one instruction each.
+
+Owns the typing rules.  Operands have the same type, or one is the untyped bits of the other's width
+(b32 with u32 or s32); a Python number takes the register's type.  Untyped bits add, subtract and multiply
+as unsigned, and need ``.view(u32)`` or ``.view(s32)`` where the sign matters.  Float operators spell their
+rounding (``.rn``), because ptxas may fuse an unmarked multiply and add.
+
+Division truncates toward zero and ``%`` has the dividend's sign, as PTX defines them: not Python's floor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import OperandError, TraceError, UnsupportedError
+from ..core.source import SourceLocation
+from ..core.types import TYPES, ScalarType, pred
+from ..ir import Immediate, Operand, Register
+from . import registers
+from .sites import here
+from .trace import Trace, current
+from .types import as_number, bits_of, declared, encode_number, move_type
+
+if TYPE_CHECKING:
+    from .registers import NotPred, Reg
+
+__all__ = [
+    "assign",
+    "binary",
+    "compare",
+    "complement",
+    "in_place",
+    "materialise",
+    "move",
+    "negate",
+    "new_register",
+    "result",
+    "shift",
+    "shift_in_place",
+    "writable",
+]
+
+_SYMBOL = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "floordiv": "//",
+    "rem": "%",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "eq": "==",
+    "ne": "!=",
+}
+_ORDERED = frozenset({"lt", "le", "gt", "ge"})
+#: Where the sign of an integer changes the result.
+_SIGN_MATTERS = _ORDERED | {"div", "floordiv", "rem"}
+_COMPARISONS = _ORDERED | {"eq", "ne"}
+_ARITHMETIC_BITS = (16, 32, 64)
+
+
+# --- making registers -----------------------------------------------------------------------------
+
+
+def new_register(trace: Trace, kind: ScalarType, hint: str, source: SourceLocation | None) -> Reg:
+    """A register named after ``hint``. Records nothing."""
+    return registers.Reg(trace, trace.declare(kind, hint), kind, trace.block, source)
+
+
+def result(
+    trace: Trace,
+    kind: ScalarType,
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    hint: str,
+) -> Reg:
+    """Record one instruction whose first operand is a new register of ``kind``.
+
+    The register is named after the variable that the caller's statement assigns, else after ``hint``.
+    """
+    site, source = here()
+    hint = site.name or hint
+    destination = Register(trace.free_name(hint), declared(kind))
+    binding = trace.check(opcode, modifiers, (destination, *operands))
+    trace.adopt(destination, hint)
+    trace.append(binding, None, source)
+    return registers.Reg(trace, destination, kind, trace.block, source)
+
+
+def materialise(value: Any, trace: Trace) -> Any:
+    """``value``, a register checked for ownership; ``~p`` becomes a register by one ``not.pred``."""
+    if isinstance(value, registers.Reg):
+        return registers.owned(value, trace)
+    if isinstance(value, registers.NotPred):
+        register = registers.owned(value.register, trace)
+        source = here()[1]
+        destination = new_register(trace, pred, f"not_{register.name}", source)
+        trace.record("not", ("pred",), (destination.operand, register.operand), source=source)
+        return destination
+    return value
+
+
+def writable(register: Reg) -> Reg:
+    """``register``, unless it is shared. Raises :class:`TraceError` saying how to copy it."""
+    if register.read_only:
+        raise TraceError(
+            f"{register} is {register.read_only}, shared by everything that uses it, and must not be written",
+            hint=f"copy it: x = reg.scalar({register.type}, init=...), then change x",
+        )
+    return register
+
+
+# --- the typing rules -----------------------------------------------------------------------------
+
+
+def _describe(value: object) -> str:
+    return f"{value} (.{value.type})" if isinstance(value, registers.Reg) else repr(value)
+
+
+def _what(operation: str, left: object, right: object) -> str:
+    return f"{_describe(left)} {_SYMBOL[operation]} {_describe(right)}"
+
+
+def common_type(operation: str, left: Any, right: Any) -> ScalarType:
+    """The type in which ``left`` and ``right`` meet. Raises :class:`OperandError` naming both and the remedy."""
+    kinds: list[ScalarType] = []
+    for value in (left, right):
+        if isinstance(value, registers.Reg):
+            kinds.append(value.type)
+        elif as_number(value) is None:
+            raise OperandError(
+                f"{_what(operation, left, right)}: {type(value).__name__} is neither a register nor a number",
+                hint="operands of an operator are registers and Python numbers",
+            )
+    a, b = kinds[0], kinds[-1]
+    if a is b:
+        return a
+    if a.bits == b.bits:
+        for bits, typed in ((a, b), (b, a)):
+            if bits.kind == "b" and typed.kind in "us":
+                return typed
+    if a.bits == b.bits and pred not in (a, b):
+        remedy = f"view one as the other: x.view({a}) or x.view({b})"
+    else:
+        remedy = f"convert one: ptx.inst.cvt.{a}.{b}(d, x), or .{b}.{a}"
+    raise OperandError(f"{_what(operation, left, right)}: the types .{a} and .{b} do not mix", hint=remedy)
+
+
+def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
+    """A register's operand, or a number as an immediate of ``kind``."""
+    if isinstance(value, registers.Reg):
+        return value.operand
+    number = as_number(value)
+    assert number is not None  # common_type() refused everything else
+    immediate = encode_number(number, kind)
+    if operation in _SIGN_MATTERS and kind.kind in "us" and not isinstance(immediate, float):
+        half = 1 << (kind.bits - 1)
+        low, high = (0, 2 * half - 1) if kind.kind == "u" else (-half, half - 1)
+        if not low <= immediate <= high:
+            raise OperandError(
+                f"`{_SYMBOL[operation]}` with {immediate}, which is outside .{kind}: expected {low}..{high}"
+            )
+    return Immediate(immediate)
+
+
+#: Opcode and modifiers by operation and type name, as far as they were asked for.
+_spelled: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
+
+
+def _spelling(operation: str, kind: ScalarType, left: object, right: object) -> tuple[str, tuple[str, ...]]:
+    known = _spelled.get((operation, kind.name))
+    if known is None:
+        what = _what(operation, left, right)
+        known = _spelled[operation, kind.name] = _spell(operation, kind, what)
+    return known
+
+
+def _spell(operation: str, kind: ScalarType, what: str) -> tuple[str, tuple[str, ...]]:
+    symbol = _SYMBOL[operation]
+    if kind is pred:
+        if operation in ("and", "or", "xor"):
+            return operation, ("pred",)
+        raise OperandError(
+            f"{what}: predicates have no `{symbol}`",
+            hint="combine them with & | ^ ~; p ^ q is true where p and q differ",
+        )
+    if operation in ("and", "or", "xor"):
+        if kind.kind == "f":
+            raise OperandError(
+                f"{what}: `{symbol}` works on bits, not on .{kind}",
+                hint=f"use x.view({bits_of(kind)})",
+            )
+        _wide_enough(kind, what)
+        return operation, (bits_of(kind).name,)
+    if kind.kind == "f":
+        return _spell_float(operation, kind, what)
+    _wide_enough(kind, what)
+    if kind.kind == "b" and operation in _SIGN_MATTERS:
+        raise OperandError(
+            f"{what}: `{symbol}` depends on the sign, and .{kind} has none",
+            hint=f"say which is meant: x.view(u{kind.bits}) or x.view(s{kind.bits})",
+        )
+    if operation in _COMPARISONS:
+        return "setp", (operation, kind.name)
+    name = f"u{kind.bits}" if kind.kind == "b" else kind.name
+    if operation == "mul":
+        return "mul", ("lo", name)
+    return ("div" if operation == "floordiv" else operation), (name,)
+
+
+def _spell_float(operation: str, kind: ScalarType, what: str) -> tuple[str, tuple[str, ...]]:
+    if operation in ("floordiv", "rem"):
+        raise OperandError(
+            f"{what}: there is no `{_SYMBOL[operation]}` for .{kind}",
+            hint="divide with /, then round with ptx.inst.cvt.rzi or .rmi to an integer",
+        )
+    if kind.name not in ("f32", "f64"):
+        raise UnsupportedError(
+            f"{what}: the instruction table has no arithmetic for .{kind} yet",
+            hint=f"convert to f32 first: ptx.inst.cvt.f32.{kind}(d, x)",
+        )
+    if operation in _COMPARISONS:
+        return "setp", ("neu" if operation == "ne" else operation, kind.name)
+    return operation, ("rn", kind.name)
+
+
+def _wide_enough(kind: ScalarType, what: str) -> None:
+    if kind.bits not in _ARITHMETIC_BITS:
+        raise OperandError(
+            f"{what}: PTX computes on 16, 32 and 64 bits, not on .{kind}",
+            hint=f"convert first: ptx.inst.cvt.u32.u{kind.bits}(d, x)"
+            if kind.bits == 8
+            else "work on its parts",
+        )
+
+
+# --- the operators --------------------------------------------------------------------------------
+
+
+def _binary(operation: str, left: Any, right: Any, trace: Trace) -> Reg:
+    left, right = materialise(left, trace), materialise(right, trace)
+    kind = common_type(operation, left, right)
+    opcode, modifiers = _spelling(operation, kind, left, right)
+    operands = (_operand(left, kind, operation), _operand(right, kind, operation))
+    if operation in _COMPARISONS:
+        kind = pred
+    return result(trace, kind, opcode, modifiers, operands, "p" if kind is pred else "t")
+
+
+def binary(operation: str, left: Any, right: Any) -> Reg:
+    """``left OP right`` into a new register: one instruction, and one more for each ``~p`` operand."""
+    trace = current()
+    if isinstance(left, registers.NotPred) or isinstance(right, registers.NotPred):
+        with trace.atomic():
+            return _binary(operation, left, right, trace)
+    return _binary(operation, left, right, trace)
+
+
+def compare(operation: str, left: Any, right: Any) -> Reg:
+    """``setp`` into a new predicate. ``!=`` of floats is true for NaN (``.neu``), the others are false."""
+    return binary(operation, left, right)
+
+
+def in_place(operation: str, register: Reg, other: Any) -> Reg:
+    """``register OP= other``: one instruction that writes ``register``, which is also returned."""
+    trace = current()
+    with trace.atomic():
+        writable(registers.owned(register, trace))
+        other = materialise(other, trace)
+        kind = common_type(operation, register, other)
+        opcode, modifiers = _spelling(operation, kind, register, other)
+        operands = (register.operand, _operand(register, kind, operation), _operand(other, kind, operation))
+        trace.record(opcode, modifiers, operands)
+    return register
+
+
+def _shift(
+    operation: str, value: Any, amount: Any
+) -> tuple[ScalarType, tuple[str, ...], tuple[Operand, ...]]:
+    symbol = _SYMBOL[operation]
+    if not isinstance(value, registers.Reg) and as_number(value) is None:
+        raise OperandError(
+            f"{_what(operation, value, amount)}: {type(value).__name__} is neither a register nor a number"
+        )
+    kind: ScalarType = value.type if isinstance(value, registers.Reg) else amount.type
+    if kind.kind not in "usb":
+        raise OperandError(f"{_what(operation, value, amount)}: `{symbol}` shifts integers, not .{kind}")
+    if kind.bits not in _ARITHMETIC_BITS:
+        _wide_enough(kind, _what(operation, value, amount))
+    if isinstance(amount, registers.Reg):
+        if amount.type.bits != 32 or amount.type.kind not in "usb":
+            raise OperandError(
+                f"{_what(operation, value, amount)}: the amount of a shift is a 32-bit integer, "
+                f"not .{amount.type}",
+                hint=f"convert it: ptx.inst.cvt.u32.{amount.type}(d, x)",
+            )
+        by: Operand = amount.operand
+    else:
+        count = as_number(amount)
+        if not isinstance(count, int) or not 0 <= count < 1 << 32:
+            raise OperandError(
+                f"{_what(operation, value, amount)}: the amount of a shift is an integer from 0, not {amount!r}"
+            )
+        by = Immediate(count)
+    # A left shift is the same for all types; a right shift fills with the sign of signed ones.
+    spelled = kind if operation == "shr" else bits_of(kind)
+    return kind, (spelled.name,), (_operand(value, kind, operation), by)
+
+
+def shift(operation: str, value: Any, amount: Any) -> Reg:
+    """``value << amount`` or ``>>`` into a new register; ``>>`` of signed types replicates the sign."""
+    trace = current()
+    for given in (value, amount):
+        if isinstance(given, registers.Reg):
+            registers.owned(given, trace)
+    kind, modifiers, operands = _shift(operation, value, amount)
+    return result(trace, kind, operation, modifiers, operands, "t")
+
+
+def shift_in_place(operation: str, register: Reg, amount: Any) -> Reg:
+    """``register <<= amount`` or ``>>=``: one instruction that writes ``register``."""
+    trace = current()
+    writable(registers.owned(register, trace))
+    if isinstance(amount, registers.Reg):
+        registers.owned(amount, trace)
+    _, modifiers, operands = _shift(operation, register, amount)
+    trace.record(operation, modifiers, (register.operand, *operands))
+    return register
+
+
+def negate(register: Reg) -> Reg:
+    """``-x``: one ``neg``; unsigned and untyped values wrap, as in ``0 - x``."""
+    trace = current()
+    registers.owned(register, trace)
+    kind, what = register.type, f"-{_describe(register)}"
+    if kind is pred:
+        raise OperandError(f"{what}: predicates have no sign", hint="~p negates a predicate")
+    if kind.kind == "f":
+        if kind.name not in ("f32", "f64"):
+            raise UnsupportedError(
+                f"{what}: the instruction table has no neg for .{kind} yet",
+                hint=f"convert to f32 first: ptx.inst.cvt.f32.{kind}(d, x)",
+            )
+        modifiers = (kind.name,)
+    else:
+        _wide_enough(kind, what)
+        modifiers = (f"s{kind.bits}",)
+    return result(trace, kind, "neg", modifiers, (register.operand,), "t")
+
+
+def complement(register: Reg) -> Reg:
+    """``~x`` of an integer: one ``not``."""
+    trace = current()
+    registers.owned(register, trace)
+    kind, what = register.type, f"~{_describe(register)}"
+    if kind.kind == "f":
+        raise OperandError(f"{what}: `~` works on bits, not on .{kind}", hint=f"use x.view({bits_of(kind)})")
+    _wide_enough(kind, what)
+    return result(trace, kind, "not", (bits_of(kind).name,), (register.operand,), "t")
+
+
+# --- writing a register ---------------------------------------------------------------------------
+
+
+def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> None:
+    """Record the ``mov`` (``not.pred`` for ``~p``) that puts ``value`` into ``register``: one instruction.
+
+    Untyped bits take any value of their width; an integer register also takes untyped bits.
+    """
+    kind = register.type
+    if isinstance(value, registers.NotPred):
+        if kind is not pred:
+            raise OperandError(f"{register} is .{kind} and cannot hold a predicate")
+        origin = registers.owned(value.register, trace)
+        trace.record("not", ("pred",), (register.operand, origin.operand), source=source)
+        return
+    if isinstance(value, registers.Reg):
+        given = registers.owned(value, trace).type
+        if given is kind:
+            spelled = move_type(kind)
+        elif given.bits == kind.bits and (kind.kind == "b" or (given.kind == "b" and kind.kind in "us")):
+            spelled = move_type(bits_of(kind))
+        else:
+            raise _cannot_set(register, value)
+        trace.record("mov", (spelled.name,), (register.operand, value.operand), source=source)
+        return
+    number = as_number(value)
+    if number is None:
+        raise OperandError(
+            f"{register} is .{kind} and cannot be set to {value!r}: expected a register or a number"
+        )
+    immediate = Immediate(encode_number(number, kind))
+    trace.record("mov", (move_type(kind).name,), (register.operand, immediate), source=source)
+
+
+def _cannot_set(register: Reg, value: Reg) -> OperandError:
+    kind, given = register.type, value.type
+    if pred in (given, kind):
+        remedy = "make a predicate by comparing (x != 0); use one to select (ptx.inst.selp)"
+    elif given.bits == kind.bits:
+        remedy = f"x.view({kind}) reads the same bits as .{kind}"
+    else:
+        remedy = f"convert: ptx.inst.cvt.{kind}.{given}(d, x)"
+    return OperandError(f"{register} is .{kind} and cannot be set to {value} (.{given})", hint=remedy)
+
+
+def assign(register: Reg, value: NotPred | Reg | int | float) -> None:
+    """See :meth:`Reg.set`."""
+    trace = current()
+    writable(registers.owned(register, trace))
+    move(trace, register, value, here()[1])

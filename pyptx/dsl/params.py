@@ -1,0 +1,306 @@
+"""Kernel parameters: their specifications, and what the kernel function gets for them.
+
+``Tile`` and ``Scalar`` describe parameters to ``@kernel``; inside, a tile is a :class:`TileParam` and a scalar
+a register.  What is used is loaded once, in the prologue; using it records nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.arrays import dtype_of
+from ..core.errors import SpecError, TraceError
+from ..core.types import ScalarType, b8, pred, u64
+from ..ir import Address, Param, Register, Symbol
+from ..layout import SWIZZLE_BYTES
+from .registers import Reg
+from .trace import Plan, Trace, word
+from .types import memory_type
+
+__all__ = ["Layout", "Parameters", "Scalar", "Slot", "TensorMapReg", "Tile", "TileParam"]
+
+
+class Layout(enum.Enum):
+    """How a kernel reaches a tile: through a pointer, or through a tensor map with a swizzle."""
+
+    ROW_MAJOR = "row_major"
+    TMA_NONE = "none"
+    TMA_32B = "32B"
+    TMA_64B = "64B"
+    TMA_128B = "128B"
+
+    @property
+    def is_tma(self) -> bool:
+        return self is not Layout.ROW_MAJOR
+
+    @property
+    def swizzle(self) -> str:
+        """The tensor map's swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``."""
+        return self.value if self.value in SWIZZLE_BYTES else "none"
+
+
+class Tile:
+    """A tensor parameter: ``Tile("M", "K", bf16, Layout.TMA_128B, tma_box=(128, 64))``.
+
+    Attributes:
+        dims: extents, outermost first (numpy order): numbers, or names bound at the call.
+        dtype: element type.
+        layout: ``ROW_MAJOR`` for a pointer, ``TMA_...`` for a tensor map by value.
+        tma_box: elements that one TMA instruction moves, in the order of ``dims``; None for ``ROW_MAJOR``.
+    """
+
+    __slots__ = ("dims", "dtype", "layout", "tma_box")
+
+    def __init__(
+        self,
+        *arguments: Any,
+        dtype: Any = None,
+        layout: Layout | None = None,
+        tma_box: Sequence[int] | None = None,
+    ) -> None:
+        """``Tile(*dims, dtype, layout, tma_box=)``; dtype and layout also by keyword.
+
+        Raises:
+            SpecError: no dims or dtype, a dim that is neither a positive number nor a name, a TMA layout
+                without a box or with a box of another rank, a box without a TMA layout.
+        """
+        rest = list(arguments)
+        if rest and isinstance(rest[-1], Layout):
+            if layout is not None:
+                raise SpecError("Tile: layout is given twice")
+            layout = rest.pop()
+        if dtype is None and rest and not _is_dim(rest[-1]):
+            dtype = rest.pop()
+        if dtype is None:
+            raise SpecError("Tile: no dtype given", hint='Tile("M", "K", bf16): dims, then the element type')
+        self.dtype: ScalarType = dtype_of(dtype)
+        if self.dtype.nbytes == 0:
+            raise SpecError(f"Tile: a tensor cannot hold {self.dtype}", hint="pass it as u8")
+        for dim in rest:
+            if not _is_dim(dim) or dim in (0, "") or (isinstance(dim, int) and dim < 0):
+                raise SpecError(f"Tile: {dim!r} is not a dim: expected a positive number or a name")
+        if not rest:
+            raise SpecError("Tile: no dims given")
+        self.dims: tuple[int | str, ...] = tuple(rest)
+        self.layout = layout if layout is not None else Layout.ROW_MAJOR
+        if not isinstance(self.layout, Layout):
+            raise SpecError(f"Tile: {layout!r} is not a Layout")
+        self.tma_box = None if tma_box is None else tuple(int(n) for n in tma_box)
+        if self.layout.is_tma and self.tma_box is None:
+            raise SpecError(f"Tile: {self.layout} needs tma_box=, the elements that one copy moves")
+        if not self.layout.is_tma and self.tma_box is not None:
+            raise SpecError(f"Tile: tma_box={self.tma_box} needs a TMA layout, not {self.layout}")
+        if self.tma_box is not None and len(self.tma_box) != len(self.dims):
+            raise SpecError(
+                f"Tile: tma_box {self.tma_box} has {len(self.tma_box)} axes, the tile {len(self.dims)}",
+                hint="the box is in the order of the dims, innermost last",
+            )
+
+    def __repr__(self) -> str:
+        dims = ", ".join(map(repr, self.dims))
+        box = f", tma_box={self.tma_box}" if self.tma_box is not None else ""
+        return f"Tile({dims}, {self.dtype}, {self.layout}{box})"
+
+    def shape(self, dims: dict[str, int]) -> tuple[int, ...]:
+        """The extents, with names replaced by their values in ``dims``."""
+        return tuple(dim if isinstance(dim, int) else dims[dim] for dim in self.dims)
+
+
+class Scalar:
+    """A run-time number parameter: ``Scalar(u32)``. A new value never compiles anew."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, kind: Any) -> None:
+        """Raises :class:`SpecError` for a type that no parameter has."""
+        self.type = dtype_of(kind)
+        if self.type is pred or self.type.bits > 64:
+            raise SpecError(
+                f"Scalar: a parameter cannot be of type {self.type}", hint="pass it as u8, u32 or u64"
+            )
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.type})"
+
+
+def _is_dim(value: object) -> bool:
+    # Strings are dims, never dtypes: Tile("M", "K", "bf16") has no dtype.
+    return isinstance(value, (int, str)) and not isinstance(value, bool)
+
+
+class TensorMapReg(Reg):
+    """The address of a tensor map, a u64 register; ``tile`` is the parameter that it describes."""
+
+    __slots__ = ("tile",)
+
+    def __init__(self, trace: Trace, operand: Register, tile: TileParam) -> None:
+        super().__init__(
+            trace, operand, u64, trace.blocks[0], trace.location, f"the tensor map of parameter {tile.name}"
+        )
+        self.tile = tile
+
+
+class TileParam:
+    """A tensor parameter inside the kernel.
+
+    Attributes:
+        name: the Python parameter's name.
+        shape: extents of this specialisation, outermost first.
+        dtype: element type.
+        spec: the :class:`Tile`.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        index: int,
+        name: str,
+        spec: Tile,
+        shape: tuple[int, ...],
+        symbol: str,
+        pointer: str,
+    ) -> None:
+        self._trace = trace
+        self._index = index
+        self._symbol = symbol
+        self._pointer = pointer
+        self.name = name
+        self.spec = spec
+        self.shape = shape
+        self.dtype = spec.dtype
+
+    def __repr__(self) -> str:
+        return f"<parameter {self.name}: {self.shape} {self.dtype}>"
+
+    @property
+    def ptr(self) -> Reg:
+        """Address of the first element in global memory, a u64 register.
+
+        The prologue loads it once (``ld.param.u64``, ``cvta.to.global.u64``); using it records nothing.
+        """
+        symbol = Symbol(self._pointer)
+
+        def build(d: Register) -> Plan:
+            return [
+                ("ld", ("param", "u64"), (d, Address(symbol))),
+                ("cvta", ("to", "global", "u64"), (d, d)),
+            ]
+
+        trace = self._trace
+        operand = trace.prepare(
+            ("param", self._index, 1), u64, f"{word(self.name)}_ptr", build, trace.location
+        )
+        return Reg(
+            trace, operand, u64, trace.blocks[0], trace.location, f"the pointer of parameter {self.name}"
+        )
+
+    def tma_desc(self) -> TensorMapReg:
+        """Generic address of the parameter's tensor map, for ``ptx.cp.async_.bulk.tensor_*``.
+
+        The prologue takes it once (``mov.b64``, ``cvta.param.u64``); using it records nothing.
+
+        Raises :class:`TraceError` for a tile without a TMA layout.  PTX ISA: `#tensor-tensormap`.
+        """
+        if not self.spec.layout.is_tma:
+            raise TraceError(
+                f"the parameter {self.name} has {self.spec.layout}, so it has no tensor map",
+                hint=f"give its Tile a TMA layout and tma_box=, or use {self.name}.ptr",
+            )
+        symbol = Symbol(self._symbol)
+
+        def build(d: Register) -> Plan:
+            return [("mov", ("b64",), (d, symbol)), ("cvta", ("param", "u64"), (d, d))]
+
+        trace = self._trace
+        operand = trace.prepare(
+            ("param", self._index, 0), u64, f"{word(self.name)}_map", build, trace.location
+        )
+        return TensorMapReg(trace, operand, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One PTX parameter: how the launch fills it from the kernel's parameter number ``index``.
+
+    ``kind`` is ``"map"`` (the tensor map by value), ``"pointer"`` or ``"scalar"``.
+    """
+
+    kind: str
+    index: int
+    param: Param
+
+
+class Parameters:
+    """The parameters of one recording: what the function gets, and what the entry declares."""
+
+    def __init__(
+        self, trace: Trace, names: Sequence[str], specs: Sequence[Tile | Scalar], dims: dict[str, int]
+    ) -> None:
+        self._trace = trace
+        self._taken: set[str] = {"WARP_SZ"}
+        self._specs = tuple(specs)
+        self._symbols = [self._symbol(name) for name in names]
+        self._pointers = [
+            self._symbol(f"{symbol}_ptr") if isinstance(spec, Tile) and spec.layout.is_tma else symbol
+            for symbol, spec in zip(self._symbols, specs, strict=True)
+        ]
+        self.arguments: list[TileParam | Reg] = [
+            self._tile(index, name, spec, dims) if isinstance(spec, Tile) else self._scalar(index, name, spec)
+            for index, (name, spec) in enumerate(zip(names, specs, strict=True))
+        ]
+
+    def _symbol(self, name: str) -> str:
+        stem = symbol = word(name)
+        count = 0
+        while symbol in self._taken:
+            count += 1
+            symbol = f"{stem}_{count}"
+        self._taken.add(symbol)
+        return symbol
+
+    def free_symbol(self, name: str) -> str:
+        """``name``, made different from every parameter's."""
+        return self._symbol(name)
+
+    def symbols(self) -> set[str]:
+        """Every name taken so far."""
+        return set(self._taken)
+
+    def _tile(self, index: int, name: str, spec: Tile, dims: dict[str, int]) -> TileParam:
+        symbol, pointer = self._symbols[index], self._pointers[index]
+        return TileParam(self._trace, index, name, spec, spec.shape(dims), symbol, pointer)
+
+    def _scalar(self, index: int, name: str, spec: Scalar) -> Reg:
+        """A register that the prologue loads in the type's own size, if something uses it."""
+        trace, symbol = self._trace, Symbol(self._symbols[index])
+
+        def build(d: Register) -> Plan:
+            return [("ld", ("param", memory_type(spec.type).name), (d, Address(symbol)))]
+
+        operand = trace.prepare(("param", index, 0), spec.type, name, build, trace.location)
+        return Reg(trace, operand, spec.type, trace.blocks[0], trace.location)
+
+    def slots(self, used: set[str]) -> tuple[Slot, ...]:
+        """What the entry declares, in order, given the names of the registers in use.
+
+        A tile with a tensor map has a second parameter, its pointer, only if the kernel uses that.
+        """
+        found: list[Slot] = []
+        source = self._trace.location
+        for index, spec in enumerate(self._specs):
+            symbol = self._symbols[index]
+            if isinstance(spec, Scalar):
+                kind = memory_type(spec.type)
+                found.append(Slot("scalar", index, Param(symbol, kind, source=source)))
+            elif spec.layout.is_tma:
+                # 128 bytes by value: the copy that a launch passes, never a device buffer.
+                found.append(Slot("map", index, Param(symbol, b8, 128, 64, source)))
+                pointer = self._trace.prologue.get(("param", index, 1))
+                if pointer is not None and pointer.register.name in used:
+                    found.append(Slot("pointer", index, Param(self._pointers[index], u64, source=source)))
+            else:
+                found.append(Slot("pointer", index, Param(symbol, u64, source=source)))
+        return tuple(found)

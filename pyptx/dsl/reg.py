@@ -1,0 +1,109 @@
+"""``reg``: the author's registers.
+
+``reg.scalar(u32)`` declares a register and records nothing; with ``init=`` it records one ``mov``.  The
+register is named after the Python variable that it is bound to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.errors import OperandError
+from ..core.types import ScalarType
+from .operators import move, new_register
+from .registers import NotPred, Number, Reg, RegArray
+from .sites import here
+from .trace import Trace, current, word
+
+__all__ = ["array", "scalar"]
+
+
+def _type(kind: object) -> ScalarType:
+    if not isinstance(kind, ScalarType):
+        raise OperandError(
+            f"{kind!r} is not a register type",
+            hint="use a PTX type such as pyptx.types.u32, f32, b64, pred",
+            see="fundamental-types",
+        )
+    return kind
+
+
+def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name: str | None = None) -> Reg:
+    """A new register of type ``kind``.
+
+    Records nothing, or one ``mov`` with ``init`` (one ``not.pred`` for ``init=~p``).
+
+    Args:
+        kind: PTX type. Formats without registers of their own (bf16, tf32, e4m3 ...) are declared as bits.
+        init: first value: a register of this type, or a number that fits it.
+        name: name in the text; default: the Python variable that the result is bound to.
+
+    Raises:
+        OperandError: not a type, or an ``init`` of another type or out of range.
+        TraceError: outside a kernel.
+
+    PTX ISA: `#register-state-space`.
+    """
+    trace = current()
+    kind = _type(kind)
+    site, source = here()
+    with trace.atomic():
+        register = new_register(trace, kind, name or site.name or "r", source)
+        if init is not None:
+            move(trace, register, init, source)
+    return register
+
+
+def array(
+    kind: ScalarType,
+    count: int,
+    init: Reg | Number | Sequence[Reg | Number] | None = None,
+    *,
+    name: str | None = None,
+) -> RegArray:
+    """``count`` registers of type ``kind``: ``%out0``, ``%out1`` ... for a variable ``out``.
+
+    Records nothing, or ``count`` ``mov`` with ``init``.
+
+    Args:
+        kind: PTX type of each.
+        count: how many, at least 1.
+        init: one value for all, or a sequence of ``count`` values.
+        name: stem of the names; default: the Python variable that the result is bound to.
+
+    Raises:
+        OperandError: as for :func:`scalar`, or a sequence of another length.
+        TraceError: outside a kernel.
+    """
+    trace = current()
+    kind = _type(kind)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise OperandError(f"an array has at least one register, got count {count!r}")
+    site, source = here()
+    hint = name or site.name or "v"
+    values: Sequence[Reg | Number | None]
+    if isinstance(init, Sequence):
+        values = init
+        if len(values) != count:
+            raise OperandError(f"{len(values)} initial values for {count} registers")
+    else:
+        values = [init] * count
+    with trace.atomic():
+        stem = _stem(trace, word(hint), count)
+        registers = [new_register(trace, kind, f"{stem}{i}", source) for i in range(count)]
+        for register, value in zip(registers, values, strict=True):
+            if value is not None:
+                move(trace, register, value, source)
+    return RegArray(registers, kind, hint)
+
+
+def _stem(trace: Trace, hint: str, count: int) -> str:
+    """``hint``, or the first of ``hint_1``, ``hint_2`` ... under which all numbered names are free."""
+    attempt = 0
+    while True:
+        stem = f"{hint}_{attempt}" if attempt else hint
+        if stem[-1].isdigit():
+            stem += "_"
+        if all(trace.free_name(f"{stem}{i}") == f"{stem}{i}" for i in range(count)):
+            return stem
+        attempt += 1

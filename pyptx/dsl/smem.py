@@ -1,0 +1,382 @@
+"""``smem``: the CTA's shared memory, placed by hand or allocated.
+
+One area, aligned to 1024 bytes: first what the kernel option ``smem=BYTES`` reserves for hand-placed
+offsets from :func:`base`, then what :func:`alloc` hands out.  It is static up to 48 KiB and dynamic
+beyond (or with ``extern_smem=True``); the author's code is the same.  PTX ISA: `#shared-state-space`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..core.errors import OperandError, SharedMemoryError, TraceError
+from ..core.source import SourceLocation
+from ..core.types import ScalarType, b8, u32
+from ..ir import Immediate, Register, Symbol, Variable
+from ..layout import SWIZZLE_PERIOD
+from ..layout.swizzle import check_swizzle
+from .emit import Predicate, emit
+from .operands import Addr, addr, address
+from .operators import result
+from .registers import Number, Reg, owned
+from .sites import here
+from .trace import Trace, current
+from .types import as_number, encode_number, memory_type
+
+__all__ = ["ALIGNMENT", "STATIC_LIMIT", "Buffer", "Shared", "alloc", "base", "load", "store"]
+
+#: Static shared memory of one CTA, in bytes; more must be dynamic.
+STATIC_LIMIT = 48 * 1024
+#: Alignment of the area: the largest that a swizzle asks for.
+ALIGNMENT = 1024
+
+
+class _SharedMark(NamedTuple):
+    end: int
+    used: bool
+
+
+class Shared:
+    """The shared memory of one recording.
+
+    Attributes:
+        symbol: name of the area in the text.
+        end: bytes in use.
+        used: whether anything asked for its address.
+    """
+
+    def __init__(self, trace: Trace, symbol: str, reserved: int, dynamic: bool) -> None:
+        self.trace = trace
+        self.symbol = symbol
+        self.forced = dynamic
+        self.end = 0
+        self.used = False
+        self.reserve(reserved)
+
+    def mark(self) -> _SharedMark:
+        return _SharedMark(self.end, self.used)
+
+    def restore(self, mark: _SharedMark) -> None:
+        self.end, self.used = mark
+
+    def reserve(self, nbytes: int, alignment: int = 1) -> int:
+        """The offset of ``nbytes`` more. Raises :class:`SharedMemoryError` past the target's limit."""
+        offset = -(-self.end // alignment) * alignment
+        limit = self.trace.target.shared_limit
+        if offset + nbytes > limit:
+            taken = f" ({self.end} in use, {nbytes} more asked for)" if self.end else ""
+            raise SharedMemoryError(
+                f"{offset + nbytes} bytes of shared memory{taken}; a CTA on {self.trace.target} has {limit}",
+                hint="use fewer stages or smaller tiles",
+                see="shared-state-space",
+            )
+        self.end = offset + nbytes
+        return offset
+
+    @property
+    def dynamic(self) -> bool:
+        return self.forced or self.end > STATIC_LIMIT
+
+    def variable(self) -> Variable | None:
+        """The declaration, or None where the kernel has no shared memory."""
+        if not self.end and not self.used:
+            return None
+        source = self.trace.location
+        if self.dynamic:
+            return Variable(self.symbol, "shared", b8, 0, ALIGNMENT, True, source)
+        return Variable(self.symbol, "shared", b8, max(self.end, 1), ALIGNMENT, False, source)
+
+    def base(self) -> Reg:
+        """The register of the area's first address."""
+        self.used = True
+        symbol = Symbol(self.symbol)
+        register = self.trace.prepare(
+            ("smem", -1), u32, "smem_base", lambda d: [("mov", ("u32",), (d, symbol))], self.trace.location
+        )
+        return self._shared(register, "the base of shared memory")
+
+    def address(self, offset: int, hint: str, source: SourceLocation | None) -> Reg:
+        """The register of ``base + offset``: the base itself, or one ``add`` of the prologue."""
+        start = self.base()
+        if offset == 0:
+            return start
+        register = self.trace.prepare(
+            ("smem", offset),
+            u32,
+            hint,
+            lambda d: [("add", ("u32",), (d, start.operand, Immediate(offset)))],
+            source,
+        )
+        return self._shared(register, "the address of a shared-memory buffer")
+
+    def _shared(self, register: Register, what: str) -> Reg:
+        return Reg(self.trace, register, u32, self.trace.blocks[0], self.trace.location, what)
+
+
+def _shared(trace: Trace) -> Shared:
+    state = trace.state["smem"]
+    assert isinstance(state, Shared)
+    return state
+
+
+class Buffer:
+    """A piece of shared memory. Usable wherever an address is.
+
+    Attributes:
+        shape: elements along each axis, innermost last, of one stage.
+        dtype: element type.
+        nbytes: bytes of one stage (of the whole buffer where it has no stages).
+        stages: number of stages, or None.
+        stage_bytes: bytes from one stage to the next.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``: how TMA and the tensor cores permute it.
+        offset: constant bytes from the base of shared memory (from a register, if a register chose it).
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        offset: int,
+        shape: tuple[int, ...],
+        dtype: ScalarType,
+        *,
+        name: str,
+        swizzle: str = "none",
+        stages: int | None = None,
+        stage_bytes: int = 0,
+        origin: Reg | None = None,
+        source: SourceLocation | None = None,
+    ) -> None:
+        self.offset = offset
+        self.shape = shape
+        self.dtype = dtype
+        self.name = name
+        self.swizzle = swizzle
+        self.stages = stages
+        self.nbytes = math.prod(shape) * dtype.nbytes
+        self.stage_bytes = stage_bytes or self.nbytes
+        self._shared = shared
+        self._origin = origin
+        self._source = source
+
+    def __repr__(self) -> str:
+        stages = f", {self.stages} stages" if self.stages is not None else ""
+        return f"<smem {self.name}: {self.shape} {self.dtype}{stages}, offset {self.offset}>"
+
+    @property
+    def addr(self) -> Reg:
+        """The address as a u32 register, computed once in the prologue; using it records nothing.
+
+        For a stage or row that a register chose, that register, plus one ``add`` if a constant follows.
+        """
+        trace = current()
+        if self._origin is None:
+            return self._shared.address(self.offset, self.name, self._source)
+        if self.offset == 0:
+            return self._origin
+        operands = (self._origin.operand, Immediate(self.offset))
+        return result(trace, u32, "add", ("u32",), operands, self.name)
+
+    def address_parts(self) -> tuple[Reg, int]:
+        """Base register and constant offset, for address operands. Records nothing."""
+        return (self._shared.base() if self._origin is None else self._origin), self.offset
+
+    def stage(self, index: Reg | int) -> Buffer:
+        """Stage ``index`` as a buffer. Records nothing for a number, one ``mad.lo.u32`` for a register.
+
+        Raises:
+            OperandError: a number outside the stages.
+            TraceError: the buffer has no stages.
+        """
+        if self.stages is None:
+            raise TraceError(
+                f"{self.name!r} has no stages, so {self.name}[{index}] means nothing",
+                hint="allocate it with stages=n; rows(...) and at(...) address parts of one tile",
+            )
+        return self._moved(index, self.stage_bytes, self.stages, "stage", self.shape)
+
+    def __getitem__(self, index: Reg | int) -> Buffer:
+        return self.stage(index)
+
+    def rows(self, start: Reg | int, count: int) -> Buffer:
+        """The sub-tile of ``count`` rows from row ``start`` on (rows lie along the first axis).
+
+        Records nothing for a number, one ``mad.lo.u32`` for a register.  In a swizzled buffer a sub-tile
+        starts where the pattern does.
+
+        Watch out: a register's value is not checked.
+
+        Raises:
+            OperandError: rows outside the buffer, or a start within a swizzle pattern.
+        """
+        self._one_stage("rows")
+        if not 1 <= count <= self.shape[0]:
+            raise OperandError(f"{count} rows of {self.name!r}, which has {self.shape[0]}")
+        row = self.nbytes // self.shape[0]
+        period = SWIZZLE_PERIOD[self.swizzle]
+        if self.swizzle != "none" and not isinstance(start, Reg) and start * row % period:
+            raise OperandError(
+                f"row {start} of {self.name!r} lies {start * row} bytes in, within a {self.swizzle} swizzle pattern",
+                hint=f"start at a multiple of {math.lcm(row, period) // row} rows",
+                see="tensor-swizzling-modes",
+            )
+        return self._moved(start, row, self.shape[0] - count + 1, "row", (count, *self.shape[1:]))
+
+    def at(self, *indices: Reg | int) -> Buffer:
+        """Element ``[i, j, ...]`` as a buffer of shape (). One ``mad.lo.u32`` for each index that is a register.
+
+        Raises:
+            OperandError: a wrong number of indices, one outside the buffer, or a swizzled buffer, whose
+                elements do not lie at constant distances.
+        """
+        self._one_stage("at")
+        if len(indices) != len(self.shape):
+            raise OperandError(f"{len(indices)} indices for {self.name!r} of shape {self.shape}")
+        if self.swizzle != "none":
+            raise OperandError(
+                f"{self.name!r} is {self.swizzle} swizzled: its elements do not lie at constant distances",
+                hint="XOR the address yourself: PTX ISA #tensor-swizzling-modes",
+            )
+        with current().atomic():
+            found = self
+            for axis, index in enumerate(indices):
+                step = math.prod(self.shape[axis + 1 :]) * self.dtype.nbytes
+                found = found._moved(index, step, self.shape[axis], f"index {axis}", ())
+        return found
+
+    def _one_stage(self, what: str) -> None:
+        if self.stages is not None:
+            raise TraceError(
+                f"{self.name!r} has {self.stages} stages: choose one first, {self.name}[i].{what}(...)"
+            )
+
+    def _moved(self, index: Reg | int, step: int, count: int, what: str, shape: tuple[int, ...]) -> Buffer:
+        """The part that begins ``index * step`` bytes further on."""
+        offset, origin = self.offset, self._origin
+        if isinstance(index, Reg):
+            trace = current()
+            if origin is None:
+                origin, offset = self._shared.address(offset, self.name, self._source), 0
+            values = (owned(index, trace).operand, Immediate(step), owned(origin, trace).operand)
+            origin = result(trace, u32, "mad", ("lo", "u32"), values, f"{self.name}_{what.partition(' ')[0]}")
+        else:
+            number = as_number(index)
+            if not isinstance(number, int) or not 0 <= number < count:
+                raise OperandError(f"{what} {index!r} of {self.name!r}: expected 0..{count - 1}")
+            offset += number * step
+        return Buffer(
+            self._shared, offset, shape, self.dtype, name=self.name, swizzle=self.swizzle, origin=origin
+        )
+
+
+def base() -> Reg:
+    """The first address of the kernel's shared memory, a u32 register. Loaded once in the prologue.
+
+    Hand-placed offsets from it lie within the kernel option ``smem=BYTES``.
+
+    Raises:
+        TraceError: outside a kernel.
+    """
+    return _shared(current()).base()
+
+
+def alloc(
+    shape: int | Sequence[int],
+    dtype: ScalarType = b8,
+    *,
+    align: int = 16,
+    swizzle: str = "none",
+    stages: int | None = None,
+    name: str | None = None,
+) -> Buffer:
+    """Allocate shared memory for the whole kernel. Records nothing.
+
+    Args:
+        shape: elements along each axis, innermost last; a number is a single axis (bytes, by default).
+        dtype: element type.
+        align: bytes, a power of two up to 1024; a swizzle raises it to its period (1024 for 128B, 512 for
+            64B, 256 for 32B). TMA needs 128.
+        swizzle: how TMA and the tensor cores permute it.
+        stages: number of equal stages, each aligned; then ``buf[i]`` is one.
+        name: for messages and register names; default: the Python variable.
+
+    Raises:
+        SharedMemoryError: more than a CTA of the target has.
+        OperandError: a shape, alignment or type that cannot be.
+    """
+    trace = current()
+    site, source = here()
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(n, int) and n > 0 for n in extents) or not extents:
+        raise OperandError(f"a shape is one or more positive numbers, not {shape!r}")
+    if not isinstance(dtype, ScalarType) or dtype.nbytes == 0:
+        raise OperandError(f"{dtype!r} is not a type that memory holds")
+    if align < 1 or align & (align - 1) or align > ALIGNMENT:
+        raise OperandError(f"align is {align}: expected a power of two up to {ALIGNMENT}")
+    if stages is not None and (not isinstance(stages, int) or stages < 1):
+        raise OperandError(f"stages is {stages!r}: expected a positive number")
+    period = SWIZZLE_PERIOD[check_swizzle(swizzle)] if swizzle != "none" else 1
+    alignment = max(align, period, dtype.nbytes)
+    nbytes = math.prod(extents) * dtype.nbytes
+    stage_bytes = -(-nbytes // alignment) * alignment if stages is not None else nbytes
+    shared = _shared(trace)
+    offset = shared.reserve(stage_bytes * (stages or 1), alignment)
+    return Buffer(
+        shared,
+        offset,
+        extents,
+        dtype,
+        name=name or site.name or "smem",
+        swizzle=swizzle,
+        stages=stages,
+        stage_bytes=stage_bytes,
+        source=source,
+    )
+
+
+def load(kind: ScalarType, source: Reg | Addr | Buffer) -> Reg:
+    """Load one value from shared memory. Records one ``ld.shared`` into a new register of ``kind``.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-ld`.
+    """
+    trace = current()
+    return result(trace, kind, "ld", ("shared", memory_type(kind).name), (address(source, trace),), "t")
+
+
+def store(
+    target: Reg | Addr | Buffer,
+    value: Reg | Number,
+    kind: ScalarType | None = None,
+    *,
+    pred: Predicate = None,
+) -> None:
+    """Store one value to shared memory. Records one ``st.shared``.
+
+    Args:
+        target: where to.
+        value: a register, stored in its type's size, or a number.
+        kind: the type, if it is not the register's or the buffer's.
+        pred: guard.
+
+    Raises:
+        OperandError: a number to an address whose type is not known.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-st`.
+    """
+    if kind is None:
+        if isinstance(value, Reg):
+            kind = value.type
+        elif isinstance(target, Buffer):
+            kind = target.dtype
+        else:
+            raise OperandError(
+                f"the size of the store of {value!r} is not known", hint="pass kind=: smem.store(a, 0, u32)"
+            )
+    given: Any = value
+    if not isinstance(value, Reg):
+        number = as_number(value)
+        if number is None:
+            raise OperandError(f"{value!r} cannot be stored: expected a register or a number")
+        given = encode_number(number, kind)
+    emit("st", ("shared", memory_type(kind).name), addr(target), given, pred=pred)

@@ -1,0 +1,90 @@
+"""``ptx.special``: the special registers.
+
+``ptx.special.tid.x()`` records one ``mov`` into a new register of the special register's type; uncalled,
+``ptx.special.tid.x`` may stand as an operand of ``ptx.inst.mov``.  PTX ISA: `#special-registers`.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from ..core.errors import InstructionError, TargetError
+from ..ir import Special
+from ..isa.special import SPECIAL_REGISTERS
+from .operands import SpecialName
+from .operators import result
+from .registers import Reg
+from .trace import current
+from .types import move_type
+
+__all__ = ["Special1", "SpecialVector", "special"]
+
+
+class Special1(SpecialName):
+    """One special register; calling it reads it."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Reg:
+        """Records one ``mov`` into a new register.
+
+        Raises :class:`TargetError` where the kernel's architecture lacks it.
+        """
+        trace = current()
+        entry = SPECIAL_REGISTERS[self.name]
+        if trace.target not in entry.on:
+            raise TargetError(
+                f"%{self.name} does not exist on {trace.target}",
+                hint=f"it exists on: {', '.join(t.name for t in entry.on.members())}",
+                see="special-registers",
+            )
+        modifiers = (move_type(entry.type).name,)
+        hint = self.name.replace(".", "_")
+        return result(trace, entry.type, "mov", modifiers, (Special(self.name),), hint)
+
+
+class SpecialVector:
+    """A special register of three components, such as ``tid``."""
+
+    __slots__ = ("name", "x", "y", "z")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.x = Special1(f"{name}.x")
+        self.y = Special1(f"{name}.y")
+        self.z = Special1(f"{name}.z")
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+class SpecialRoot:
+    """The root of ``ptx.special``."""
+
+    tid = SpecialVector("tid")
+    ntid = SpecialVector("ntid")
+    ctaid = SpecialVector("ctaid")
+    nctaid = SpecialVector("nctaid")
+    clusterid = SpecialVector("clusterid")
+    nclusterid = SpecialVector("nclusterid")
+    cluster_ctaid = SpecialVector("cluster_ctaid")
+    cluster_nctaid = SpecialVector("cluster_nctaid")
+
+    def __getattr__(self, name: str) -> Special1:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in SPECIAL_REGISTERS:
+            near = difflib.get_close_matches(name, dir(self), 3)
+            raise InstructionError(
+                f"there is no special register %{name}",
+                hint=f"did you mean {' or '.join(near)}?" if near else "dir(ptx.special) lists them",
+                see="special-registers",
+            )
+        return Special1(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({name.partition(".")[0] for name in SPECIAL_REGISTERS})
+
+
+#: ``ptx.special``.
+special = SpecialRoot()

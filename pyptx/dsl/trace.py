@@ -1,0 +1,416 @@
+"""The recording: what a kernel function has said so far, and the one door through which it says more.
+
+Owns :class:`Trace`: statements, registers and their names, labels, open blocks, and the current recording
+of the thread.  Every instruction enters through :meth:`Trace.record`, which checks it against the table
+and the target *before* anything is appended, so that a rejected call leaves the recording as it was.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from ..core.errors import TraceError
+from ..core.source import SourceLocation
+from ..core.types import ScalarType
+from ..ir import BranchTarget, Guard, Instruction, Operand, Raw, Register
+from ..ir import Label as LabelStatement
+from ..isa import Binding, Match, Target, bind, check_target
+from ..isa.special import SPECIAL_REGISTERS
+from .labels import Label, LabelScope, Scopes
+from .sites import here
+from .types import declared
+
+__all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "recording", "word"]
+
+#: Names that a register may not have: ``%tid`` must stay the special register.
+_SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0])) | {
+    "aggr_smem_size",
+    "current_graph_exec",
+    *(f"envreg{n}" for n in range(32)),
+    *(f"pm{n}" for n in range(8)),
+    *(f"pm{n}_64" for n in range(8)),
+    *(f"reserved_smem_offset_{n}" for n in ("begin", "end", "cap", "0", "1")),
+}
+#: Words that no label, parameter or variable may have.
+_SYMBOLS = frozenset({"_", "WARP_SZ"})
+_NOT_WORD = re.compile(r"[^A-Za-z0-9_$]")
+
+_current: ContextVar[Trace | None] = ContextVar("pyptx recording", default=None)
+
+
+class Block:
+    """A piece of the recording that runs or not as a whole: the kernel, a loop, a branch of an ``if_``."""
+
+    __slots__ = ("kind", "open", "source")
+
+    def __init__(self, kind: str, source: SourceLocation | None) -> None:
+        self.kind = kind
+        self.source = source
+        self.open = True
+
+
+@dataclass(slots=True)
+class PendingBranch:
+    """A branch whose target gets its text name when the recording ends.
+
+    ``target`` is a label, or a name with the scopes in which it is to be found.
+    """
+
+    instruction: Instruction
+    target: Label | str
+    scopes: tuple[LabelScope, ...]
+
+
+@dataclass(slots=True)
+class PendingLabel:
+    label: Label
+    source: SourceLocation
+
+
+#: Instructions to come: opcode, modifiers, operands of each.
+Plan: TypeAlias = "Sequence[tuple[str, tuple[str, ...], tuple[Operand, ...]]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A register that the prologue computes, and how."""
+
+    register: Register
+    instructions: tuple[Instruction, ...]
+
+
+class State(Protocol):
+    """What another part of the DSL keeps with a recording; rolled back when a call is rejected."""
+
+    def mark(self) -> Any: ...
+
+    def restore(self, mark: Any) -> None: ...
+
+
+class _Name(NamedTuple):
+    """A claimed name, and what the counter of its stem was before."""
+
+    name: str
+    stem: str
+    previous: int
+
+
+class _Mark(NamedTuple):
+    statements: int
+    registers: int
+    names: int
+    matches: int
+    prologue: int
+    hooks: tuple[Any, ...]
+
+
+class Trace:
+    """One recording of one kernel function.
+
+    Attributes:
+        name: the entry's name, for messages.
+        target: the architecture that instructions are checked against.
+        statements: the body so far, in order.
+        registers: what will be declared, in order of creation.
+        blocks: open blocks, outermost first.
+        location: the line of the kernel function.
+    """
+
+    def __init__(self, name: str, target: Target, location: SourceLocation | None = None) -> None:
+        self.name = name
+        self.target = target
+        self.location = location
+        self.statements: list[Instruction | Raw | PendingBranch | PendingLabel] = []
+        self.registers: list[Register] = []
+        self.blocks: list[Block] = [Block("kernel", location)]
+        self.scopes: Scopes | None = None
+        #: Registers viewed as another kind (integer as float): declared as bits at the end.
+        self.untyped: set[str] = set()
+        #: State of other parts of the DSL by their name (shared memory, the last if_).
+        self.state: dict[str, State] = {}
+        #: What the prologue may compute: parameters, shared-memory addresses.
+        self.prologue: dict[tuple[object, ...], Prepared] = {}
+        self.finished = False
+        self._names: set[str] = set()
+        self._counters: dict[str, int] = {}
+        self._claimed: list[_Name] = []
+        self._matches: dict[Match, None] = {}
+
+    # --- names --------------------------------------------------------------------------------
+
+    def _free(self, stem: str) -> tuple[str, int]:
+        count = self._counters.get(stem, 0)
+        name = f"{stem}_{count}" if count else stem
+        while name in self._names or name in _SPECIAL:
+            count += 1
+            name = f"{stem}_{count}"
+        return name, count
+
+    def free_name(self, hint: str) -> str:
+        """The name that a register made now from ``hint`` would get; claims nothing."""
+        return self._free(word(hint))[0]
+
+    def _claim(self, name: str, hint: str) -> None:
+        stem = word(hint)
+        previous = self._counters.get(stem, 0)
+        self._claimed.append(_Name(name, stem, previous))
+        self._names.add(name)
+        self._counters[stem] = previous + 1
+
+    def declare(self, kind: ScalarType, hint: str) -> Register:
+        """A new declared register, named after ``hint``."""
+        register = Register(self.free_name(hint), declared(kind))
+        self.adopt(register, hint)
+        return register
+
+    def adopt(self, register: Register, hint: str) -> None:
+        """Declare ``register``, which was made with a :meth:`free_name` of ``hint``."""
+        self._claim(register.name, hint)
+        self.registers.append(register)
+
+    def prepare(
+        self,
+        key: tuple[object, ...],
+        kind: ScalarType,
+        hint: str,
+        build: Callable[[Register], Plan],
+        source: SourceLocation | None,
+    ) -> Register:
+        """The register of the prologue entry ``key``; its instructions are recorded if something uses it.
+
+        ``build`` gives opcode, modifiers and operands of each, and is called once. Entries are recorded
+        in the order of their keys.
+        """
+        entry = self.prologue.get(key)
+        if entry is None:
+            register = Register(self.free_name(hint), declared(kind))
+            instructions = []
+            for opcode, modifiers, operands in build(register):
+                binding = self.check(opcode, modifiers, operands)
+                fitted = tuple(binding.operands.values())
+                instructions.append(Instruction(opcode, modifiers, fitted, None, source))
+            self._claim(register.name, hint)
+            entry = self.prologue[key] = Prepared(register, tuple(instructions))
+        return entry.register
+
+    # --- recording ----------------------------------------------------------------------------
+
+    def check(self, opcode: str, modifiers: tuple[str, ...], operands: Sequence[Operand]) -> Binding:
+        """Bind an instruction and check the target. Raises what is wrong; changes nothing."""
+        binding = bind(opcode, modifiers, tuple(operands))
+        if binding.match not in self._matches:
+            check_target(binding, self.target)
+        return binding
+
+    def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
+        """Record a checked instruction."""
+        match = binding.match
+        self._matches.setdefault(match)
+        instruction = Instruction(
+            match.form.opcode, match.spelling, tuple(binding.operands.values()), guard, source
+        )
+        self.statements.append(instruction)
+        return instruction
+
+    def record(
+        self,
+        opcode: str,
+        modifiers: tuple[str, ...],
+        operands: Sequence[Operand] = (),
+        guard: Guard | None = None,
+        source: SourceLocation | None = None,
+    ) -> Instruction:
+        """Check and record one instruction; ``source`` defaults to the author's line.
+
+        Raises:
+            InstructionError, OperandError, TargetError: the table or the target refuses it; nothing was recorded.
+        """
+        binding = self.check(opcode, modifiers, operands)
+        return self.append(binding, guard, source if source is not None else here()[1])
+
+    def branch(
+        self,
+        target: Label | str,
+        guard: Guard | None,
+        source: SourceLocation,
+        modifiers: tuple[str, ...] = (),
+    ) -> None:
+        """Record one ``bra`` to a label that may be defined later."""
+        binding = self.check("bra", modifiers, (BranchTarget("target"),))
+        scopes = self.label_scopes().chain() if isinstance(target, str) else ()
+        self.append(binding, guard, source)
+        instruction = self.statements.pop()
+        assert isinstance(instruction, Instruction)
+        self.statements.append(PendingBranch(instruction, target, scopes))
+
+    def place(self, label: Label, source: SourceLocation) -> PendingLabel:
+        """Put ``label`` here. Raises :class:`TraceError` if it already stands somewhere."""
+        if label.trace is not self:
+            raise TraceError(f"label {label.hint!r} belongs to another recording")
+        if label.defined is not None:
+            raise TraceError(f"label {label.hint!r} is already defined at {label.defined}")
+        label.defined = source
+        statement = PendingLabel(label, source)
+        self.statements.append(statement)
+        return statement
+
+    def label_scopes(self) -> Scopes:
+        assert self.scopes is not None  # set by run()
+        return self.scopes
+
+    @property
+    def block(self) -> Block:
+        """The innermost open block."""
+        return self.blocks[-1]
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """Everything recorded inside, or nothing if an exception leaves the block."""
+        mark = self.mark()
+        try:
+            yield
+        except BaseException:
+            self.restore(mark)
+            raise
+
+    def mark(self) -> _Mark:
+        hooks = tuple((key, state.mark()) for key, state in self.state.items())
+        return _Mark(
+            len(self.statements),
+            len(self.registers),
+            len(self._claimed),
+            len(self._matches),
+            len(self.prologue),
+            hooks,
+        )
+
+    def restore(self, mark: _Mark) -> None:
+        """Forget everything since ``mark``: statements, registers, names, label placements."""
+        for statement in self.statements[mark.statements :]:
+            if isinstance(statement, PendingLabel):
+                statement.label.defined = None
+        del self.statements[mark.statements :]
+        del self.registers[mark.registers :]
+        while len(self._claimed) > mark.names:
+            claimed = self._claimed.pop()
+            self._names.discard(claimed.name)
+            self._counters[claimed.stem] = claimed.previous
+        for match in list(self._matches)[mark.matches :]:
+            del self._matches[match]
+        for key in list(self.prologue)[mark.prologue :]:
+            del self.prologue[key]
+        kept = dict(mark.hooks)
+        for name in list(self.state):
+            if name in kept:
+                self.state[name].restore(kept[name])
+            else:
+                del self.state[name]
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def run(self, body: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]) -> None:
+        """Call the kernel function while this is the current recording.
+
+        Raises:
+            TraceError: it returned something, or left a block open. Whatever it raised itself.
+        """
+        self.scopes = Scopes(sys._getframe())  # no author's frame lies below this one
+        token = _current.set(self)
+        try:
+            result = body(*arguments, **keywords)
+        finally:
+            _current.reset(token)
+            self.scopes = None  # they hold the frames of the calls
+        if result is not None:
+            raise TraceError(
+                f"the kernel function {self.name} returned {type(result).__name__}",
+                location=self.location,
+                hint="a kernel writes its results through its output parameters and returns nothing",
+            )
+        if len(self.blocks) > 1:
+            block = self.block
+            raise TraceError(f"the {block.kind} was never closed", location=block.source)
+
+    def close(self, symbols: Sequence[str]) -> list[Instruction | Raw | LabelStatement]:
+        """Resolve labels and end the recording: its statements. ``symbols`` are names in use.
+
+        Raises:
+            TraceError: a branch to a label that is not defined in any scope around it.
+        """
+        taken = set(symbols) | _SYMBOLS
+        names: dict[int, str] = {}
+        for statement in self.statements:
+            if isinstance(statement, PendingLabel):
+                hint = name = statement.label.hint
+                count = 0
+                while name in taken:
+                    count += 1
+                    name = f"{hint}_{count}"
+                taken.add(name)
+                names[id(statement.label)] = name
+        self.finished = True
+        return [self._final(statement, names) for statement in self.statements]
+
+    def _final(
+        self, statement: Instruction | Raw | PendingBranch | PendingLabel, names: dict[int, str]
+    ) -> Instruction | Raw | LabelStatement:
+        if isinstance(statement, PendingLabel):
+            return LabelStatement(names[id(statement.label)], statement.source)
+        if isinstance(statement, PendingBranch):
+            label = _resolve(statement)
+            target = BranchTarget(names[id(label)])
+            return replace(statement.instruction, operands=(target,))
+        return statement
+
+
+def _resolve(branch: PendingBranch) -> Label:
+    target = branch.target
+    if isinstance(target, Label):
+        if target.defined is not None:
+            return target
+        raise TraceError(
+            f"branch to the label {target.hint!r}, which is never placed",
+            location=branch.instruction.source,
+            hint="place it with ptx.label(label)",
+        )
+    for scope in branch.scopes:
+        found = scope.labels.get(target)
+        if found is not None and found.defined is not None:
+            return found
+    known = sorted({name for scope in branch.scopes for name in scope.labels})
+    raise TraceError(
+        f"branch to the undefined label {target!r}; "
+        + (f"defined in the scopes around it: {', '.join(known)}" if known else "no label is in scope"),
+        location=branch.instruction.source,
+        hint="a text label is visible in its ptx.scope or Python call, and in calls made from there",
+    )
+
+
+def word(hint: str) -> str:
+    """``hint`` as a PTX identifier."""
+    found = _NOT_WORD.sub("_", hint)
+    if not found or found == "_" or found[0].isdigit():
+        found = "r" + found.rstrip("_")
+    return found
+
+
+def current() -> Trace:
+    """The recording that this thread is in. Raises :class:`TraceError` outside a kernel."""
+    trace = _current.get()
+    if trace is None:
+        raise TraceError(
+            "this records an instruction, and no kernel is being recorded",
+            hint="call it inside a function decorated with @kernel, while .ptx(), .module() or a call records it",
+        )
+    return trace
+
+
+def recording() -> Trace | None:
+    """The recording that this thread is in, or None."""
+    return _current.get()

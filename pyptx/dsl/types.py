@@ -1,0 +1,109 @@
+"""How the DSL's types are declared, moved and loaded.
+
+PTX declares registers of fewer types than it computes with: there is no ``.reg .bf16``, and 8-bit
+registers serve loads, stores and conversions only.  Owns the mapping from a value's type to the declared
+one and to the types of ``mov``, ``ld`` and ``st``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import OperandError
+from ..core.types import TYPES, ScalarType, pred
+
+__all__ = ["as_number", "bits_of", "declared", "encode_number", "memory_type", "move_type"]
+
+#: Types that ``.reg`` takes, apart from 8-bit ones.
+_DECLARABLE = frozenset({"f16", "f16x2", "f32", "f64"})
+#: Types with a ``mov`` of their own; the others move as bits.
+_MOVABLE = frozenset(f"{kind}{bits}" for kind in "us" for bits in (16, 32, 64)) | {"f32", "f64", "pred"}
+#: Types of ``ld`` and ``st``.
+_LOADABLE = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64)) | {"f32", "f64"}
+
+
+def bits_of(kind: ScalarType) -> ScalarType:
+    """The untyped bits of the same width."""
+    return TYPES[f"b{kind.bits}"]
+
+
+def declared(kind: ScalarType) -> ScalarType:
+    """The type that a register of ``kind`` is declared with: ``b16`` for bf16, ``b16`` for 8-bit types."""
+    if kind.bits == 8:
+        return TYPES["b16"]
+    if kind.kind != "f" or kind.name in _DECLARABLE:
+        return kind
+    return bits_of(kind)
+
+
+def move_type(kind: ScalarType) -> ScalarType:
+    """The type of the ``mov`` that copies a register of ``kind``."""
+    kind = declared(kind)
+    return kind if kind.name in _MOVABLE else bits_of(kind)
+
+
+def memory_type(kind: ScalarType) -> ScalarType:
+    """The type of the ``ld`` or ``st`` that moves one value of ``kind`` in its own size.
+
+    Raises :class:`OperandError` for predicates, which have no place in memory.
+    """
+    if kind is pred:
+        raise OperandError(
+            "a predicate has no form in memory",
+            hint="select an integer with it first: ptx.inst.selp.u32(d, 1, 0, p)",
+            see="data-movement-and-conversion-instructions-ld",
+        )
+    return kind if kind.name in _LOADABLE else bits_of(kind)
+
+
+def as_number(value: object) -> int | float | None:
+    """``value`` as a Python number (numpy scalars and bools included), or None if it is none."""
+    if isinstance(value, (bool, int, np.integer, np.bool_)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    return None
+
+
+def encode_number(value: int | float, kind: ScalarType) -> int | float:
+    """``value`` as the immediate that a register of ``kind`` takes.
+
+    Integers stay, in the range of the width (a negative number is its two's complement); numbers for f32
+    and f64 become floats; for the other float formats, which have no literals, the bits of the nearest
+    value.
+
+    Raises :class:`OperandError` for a float in an integer register, and for what does not fit.
+    """
+    if kind.kind == "f" and kind.lanes == 1:
+        return _encode_float(value, kind)
+    if isinstance(value, float):
+        raise OperandError(
+            f"the float {value!r} cannot stand where a .{kind} value is expected",
+            hint=f"write an integer, or convert with ptx.inst.cvt into a .{kind} register",
+        )
+    low, high = (0, 1) if kind.kind == "p" else (-(1 << (kind.bits - 1)), (1 << kind.bits) - 1)
+    if not low <= value <= high:
+        raise OperandError(f"{value} does not fit .{kind}: expected {low}..{high}")
+    return operator.index(value)
+
+
+def _encode_float(value: int | float, kind: ScalarType) -> int | float:
+    assert kind.dtype is not None  # all float formats of one lane have one
+    try:
+        number = float(value)
+        with np.errstate(over="ignore"):
+            narrowed: Any = np.float64(number).astype(kind.dtype)
+    except OverflowError:
+        number, narrowed = math.inf, math.inf
+    if math.isfinite(float(narrowed)) != math.isfinite(number) or (
+        not math.isfinite(number) and not isinstance(value, float)
+    ):
+        raise OperandError(f"{value!r} does not fit .{kind}")
+    if kind.name in ("f32", "f64"):
+        return number
+    raw = np.asarray(narrowed).view(f"u{np.dtype(kind.dtype).itemsize}")
+    return int(raw)

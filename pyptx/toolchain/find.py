@@ -1,0 +1,138 @@
+"""Where ptxas and nvdisasm are: the search order, their versions, and the error when there is none.
+
+The order is: the explicit path (an argument, or the environment variable ``PYPTX_PTXAS`` or
+``PYPTX_NVDISASM``), NVIDIA's wheels in this Python environment, ``CUDA_HOME`` or ``CUDA_PATH``,
+``PATH``.  An explicit path is taken or refused, never replaced by another find.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..core.errors import ToolNotFoundError
+
+__all__ = ["Tool", "find_nvdisasm", "find_ptxas"]
+
+#: Seconds that ``--version`` may take: the first start reads 50 MB from a cold disk.
+_VERSION_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that was found and runs.
+
+    Attributes:
+        name: ``"ptxas"`` or ``"nvdisasm"``.
+        path: absolute path of the program.
+        version: as it reports itself, ``(13, 5, 37)``.
+        found: how it was found, in words (``"wheel nvidia-cuda-nvcc"``, ``"PATH"``).
+    """
+
+    name: str
+    path: Path
+    version: tuple[int, ...]
+    found: str
+
+    @property
+    def version_text(self) -> str:
+        """``"13.5.37"``."""
+        return ".".join(map(str, self.version))
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version_text} ({self.found}: {self.path})"
+
+
+def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
+    """ptxas, the PTX assembler.
+
+    Args:
+        explicit: path of the program; overrides ``PYPTX_PTXAS``, which overrides the search.
+
+    Raises:
+        ToolNotFoundError: the explicit path is no working ptxas, or there is none; lists every place
+            looked at and the command that installs it.
+    """
+    return _find("ptxas", "nvidia-cuda-nvcc", explicit)
+
+
+def find_nvdisasm(explicit: str | os.PathLike[str] | None = None) -> Tool:
+    """nvdisasm, the disassembler; as :func:`find_ptxas`, with ``PYPTX_NVDISASM``."""
+    return _find("nvdisasm", "nvidia-cuda-nvdisasm", explicit)
+
+
+def _find(name: str, wheel: str, explicit: str | os.PathLike[str] | None) -> Tool:
+    variable = f"PYPTX_{name.upper()}"
+    hint = f"python -m pip install {wheel}"
+    chosen, found = (explicit, "explicit path") if explicit else (os.environ.get(variable), variable)
+    if chosen:
+        result = _try(name, Path(chosen).expanduser(), found)
+        if isinstance(result, str):
+            raise ToolNotFoundError(
+                f"{found} names {os.fspath(chosen)!r} as {name}: {result}",
+                hint=f"name a working {name}, or unset it to search; {hint}",
+            )
+        return result
+    looked: list[str] = []
+    for found, place in _places(wheel):
+        result = _try(name, place, found) if place is not None else "not there"
+        if isinstance(result, Tool):
+            return result
+        looked.append(f"\n  {found}: {f'{place}: ' if place is not None else ''}{result}")
+    raise ToolNotFoundError(
+        f"no {name} found. Looked at:\n  {variable}: not set{''.join(looked)}",
+        hint=f"{hint}; or set {variable} to the program's path",
+    )
+
+
+def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
+    """Folders in search order, each with the words that name it; None for a source that has none."""
+    found = f"wheel {wheel}"
+    # The top-level name of NVIDIA's wheels is a namespace package: finding it imports nothing.
+    spec = importlib.util.find_spec("nvidia")
+    roots = (spec.submodule_search_locations or ()) if spec is not None else ()
+    if not roots:
+        yield found, None
+    for root in map(Path, roots):
+        for home in sorted(root.glob("cu[0-9]*"), key=lambda p: (len(p.name), p.name), reverse=True):
+            yield found, home / "bin"
+        # Wheels up to CUDA 12 have a folder each: nvidia/cuda_nvcc/bin.
+        yield found, root / wheel.removeprefix("nvidia-").replace("-", "_") / "bin"
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        home_of_cuda = os.environ.get(variable)
+        yield variable, Path(home_of_cuda, "bin") if home_of_cuda else None
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        if folder:
+            yield "PATH", Path(folder)
+
+
+def _try(name: str, place: Path, found: str) -> Tool | str:
+    """The program at ``place`` (a file, or a folder that holds it), or why there is none."""
+    hit = shutil.which(name, path=str(place)) if place.is_dir() else shutil.which(str(place.absolute()))
+    if hit is None:
+        return "no such executable file"
+    path = Path(hit).absolute()
+    version = _ask_version(path, path.stat().st_mtime_ns)
+    return version if isinstance(version, str) else Tool(name, path, version, found)
+
+
+@cache
+def _ask_version(path: Path, changed: int) -> tuple[int, ...] | str:
+    """The program's version, or why it has none; asked once per file and time of change."""
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_VERSION_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run ({error})"
+    match = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
+    if done.returncode != 0 or match is None:
+        return f"its --version gave no version (exit status {done.returncode})"
+    return tuple(map(int, match[1].split(".")))

@@ -1,0 +1,219 @@
+"""The one reader of what ptxas, nvdisasm and the driver's JIT print.
+
+All of them write the same lines; the JIT calls its file ``application ptx input`` and marks
+continuation lines with a dot::
+
+    ptxas kernel.ptx, line 9; error   : Arguments mismatch for instruction 'add'
+    ptxas fatal   : Unresolved extern function 'ext'
+    ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to ...
+    ptxas info    : Compiling entry function 'k' for 'sm_90a'
+    ptxas info    : Function properties for k
+        1464 bytes stack frame, 1512 bytes spill stores, 1560 bytes spill loads
+    ptxas         .     1464 bytes stack frame, ...                                   (JIT)
+    ptxas info    : Used 64 registers, used 1 barriers, 300 bytes smem, 360 bytes cmem[0]
+
+Nothing is dropped but the resource reports, which become :class:`Resources`, and compile times: a
+line that the reader does not know is kept as a note.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Message", "Report", "Resources", "read_report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line that a tool printed.
+
+    Attributes:
+        severity: ``"fatal"``, ``"error"``, ``"warning"`` or ``"info"``.
+        text: the message without its prefix and code.
+        line: 1-based line of the PTX text that it names, or None.
+        code: ``"C7508"`` for a message that carries such a code, otherwise empty.
+    """
+
+    severity: str
+    text: str
+    line: int | None = None
+    code: str = ""
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity in ("fatal", "error")
+
+    def __str__(self) -> str:
+        where = f"PTX line {self.line}: " if self.line is not None else ""
+        return f"{self.severity}: {where}{f'({self.code}) ' if self.code else ''}{self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one function uses, as ``-v`` reports it. Sizes are bytes, per thread unless said otherwise.
+
+    Attributes:
+        function: its name.
+        entry: True for a kernel, False for a device function that was not inlined.
+        registers: 32-bit registers of a thread; 0 for a device function (its callers count them).
+        spill_stores, spill_loads: bytes stored and loaded by spill code.
+        stack: stack frame.
+        shared: static shared memory of a CTA.
+        constant: constant banks together, kernel parameters included where ptxas counts them.
+        barriers: named barriers of a CTA.
+    """
+
+    function: str
+    entry: bool = False
+    registers: int = 0
+    spill_stores: int = 0
+    spill_loads: int = 0
+    stack: int = 0
+    shared: int = 0
+    constant: int = 0
+    barriers: int = 0
+
+    @property
+    def spills(self) -> int:
+        """Bytes of spill stores and loads together."""
+        return self.spill_stores + self.spill_loads
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that one run of a tool said, in the order printed.
+
+    Attributes:
+        messages: errors, warnings and notes; no resource lines.
+        resources: one per function.
+        global_memory: bytes of the module's own global variables.
+    """
+
+    messages: tuple[Message, ...] = ()
+    resources: tuple[Resources, ...] = ()
+    global_memory: int = 0
+
+    @property
+    def errors(self) -> tuple[Message, ...]:
+        return tuple(m for m in self.messages if m.is_error)
+
+    @property
+    def warnings(self) -> tuple[Message, ...]:
+        return tuple(m for m in self.messages if m.severity == "warning")
+
+    @property
+    def notes(self) -> tuple[Message, ...]:
+        """Info lines such as ``(C7508)``: not warnings to ptxas, and often worse than one."""
+        return tuple(m for m in self.messages if m.severity == "info")
+
+    @property
+    def ok(self) -> bool:
+        """True without an error; warnings and notes do not count."""
+        return not self.errors
+
+    def of(self, function: str) -> Resources:
+        """The resources of ``function``. Raises KeyError that names what there is."""
+        for resources in self.resources:
+            if resources.function == function:
+                return resources
+        raise KeyError(f"no function {function!r}; reported are {[r.function for r in self.resources]}")
+
+
+#: The last line after other errors; alone it is the only thing known.
+_ABORTED = "Ptx assembly aborted due to errors"
+
+_HEADED = re.compile(
+    r"(?:(?:ptxas|nvdisasm|nvlink|nvFatbin)\s+)?(?:(?P<file>\S.*), line (?P<line>\d+); )?"
+    r"(?P<severity>fatal|error|warning|info)\s*: (?P<text>.*)"
+)
+_CONTINUED = re.compile(r"(?:ptxas\s+\.)?\s+(?P<text>\S.*)")
+_CODE = re.compile(r"\((?P<code>C\d+)\) (?P<text>.*)")
+#: Some messages name their line in words only.
+_LINE_IN_TEXT = re.compile(r"\b(?:in|on|at)(?: around)? line (\d+)\b")
+
+_COMPILING = re.compile(r"Compiling entry function '(?P<name>.+)' for '\w+'")
+_PROPERTIES = re.compile(r"Function properties for '?(?P<name>.+?)'?:?")
+_COMPILE_TIME = re.compile(r"Compile time = ")
+_GLOBAL = re.compile(r"(?P<global>\d+) bytes gmem(?:, \d+ bytes cmem\[\d+\])*")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (?P<registers>\d+) registers(?P<rest>.*)")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_CONSTANT = re.compile(r"(\d+) bytes cmem\[")
+
+
+def read_report(printed: str) -> Report:
+    """Read ``printed``, the standard error of ptxas or a log of the JIT. Never raises."""
+    reader = _Reader()
+    for line in printed.splitlines():
+        reader.feed(line.rstrip())
+    messages = reader.messages
+    if any(m.is_error and m.text != _ABORTED for m in messages):
+        messages = [m for m in messages if m.text != _ABORTED]
+    resources = tuple(Resources(name, **values) for name, values in reader.resources.items())
+    return Report(tuple(messages), resources, reader.global_memory)
+
+
+@dataclass
+class _Reader:
+    """State between lines: a resource report spreads over several."""
+
+    messages: list[Message] = field(default_factory=list)
+    resources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    global_memory: int = 0
+    function: str = ""
+
+    def feed(self, line: str) -> None:
+        if not line:
+            return
+        headed = _HEADED.fullmatch(line)
+        if headed is None:
+            continued = _CONTINUED.fullmatch(line)
+            text = continued["text"] if continued is not None else line
+            if not self._resource(text):
+                self.messages.append(Message("info", text))
+            return
+        severity, text = headed["severity"], headed["text"].strip()
+        if severity == "info" and headed["file"] is None and self._resource(text):
+            return
+        coded = _CODE.fullmatch(text)
+        code = coded["code"] if coded is not None else ""
+        text = coded["text"] if coded is not None else text
+        number = headed["line"]
+        if number is None and (said := _LINE_IN_TEXT.search(text)) is not None:
+            number = said[1]
+        self.messages.append(Message(severity, text, None if number is None else int(number), code))
+
+    def _resource(self, text: str) -> bool:
+        """Take ``text`` if it is a line of a resource report."""
+        if match := _COMPILING.fullmatch(text):
+            self.function = match["name"]
+            self._update(entry=True)
+        elif match := _PROPERTIES.fullmatch(text):
+            self.function = match["name"]
+            self._update()
+        elif match := _GLOBAL.fullmatch(text):
+            self.global_memory = int(match["global"])
+        elif match := _FRAME.fullmatch(text):
+            stack, stores, loads = map(int, match.groups())
+            self._update(stack=stack, spill_stores=stores, spill_loads=loads)
+        elif match := _USED.fullmatch(text):
+            rest = match["rest"]
+            self._update(
+                registers=int(match["registers"]),
+                barriers=_sum(_BARRIERS, rest),
+                shared=_sum(_SHARED, rest),
+                constant=_sum(_CONSTANT, rest),
+            )
+        else:
+            return _COMPILE_TIME.match(text) is not None
+        return True
+
+    def _update(self, **values: Any) -> None:
+        self.resources.setdefault(self.function, {}).update(values)
+
+
+def _sum(pattern: re.Pattern[str], text: str) -> int:
+    return sum(map(int, pattern.findall(text)))

@@ -1,0 +1,62 @@
+"""From a tool's error messages to an error at the author's lines.
+
+ptxas and the driver's JIT name lines of the PTX text; the author wrote Python.  Both refusals become
+one error here, which shows for each message the PTX line and the Python line it was recorded at.
+"""
+
+from __future__ import annotations
+
+from ..core.errors import AssembleError
+from ..core.source import SourceLocation
+from ..ir.printer import PrintedModule
+from .messages import Message, Report
+
+__all__ = ["PtxRejectedError", "rejection"]
+
+#: Errors shown in the message; all of them are in ``.messages``.
+_SHOWN = 10
+
+
+class PtxRejectedError(AssembleError):
+    """The text was refused. ``messages`` holds everything the tool said, warnings and notes included."""
+
+    def __init__(self, message: str, messages: tuple[Message, ...], location: SourceLocation | None) -> None:
+        self.messages = messages
+        super().__init__(message, location=location)
+
+
+def rejection(report: Report, printed: PrintedModule | str, *, who: str) -> PtxRejectedError:
+    """The error for a text that was refused.
+
+    Args:
+        report: what the tool said, with at least one error.
+        printed: the text, with its table of lines if the text was printed from IR.
+        who: the tool and the target, ``"ptxas 13.5.37 for sm_100a"``.
+
+    Returns:
+        An error to raise; its ``location`` is the Python line of the first error that has one.
+    """
+    text = printed if isinstance(printed, str) else printed.text
+    lines = text.splitlines()
+    errors = report.errors
+    out = [f"{who} refused the PTX text: {len(errors)} error{'s' if len(errors) != 1 else ''}"]
+    first: SourceLocation | None = None
+    for index, error in enumerate(errors):
+        source = _source(printed, error)
+        first = first or source
+        if index >= _SHOWN:
+            continue
+        out.append(f"  {error.text}")
+        if error.line is not None and 1 <= error.line <= len(lines):
+            out.append(f"    PTX line {error.line}: {lines[error.line - 1].strip()}")
+        if source is not None:
+            out.append(f"    recorded at {source.describe()}")
+    if len(errors) > _SHOWN:
+        out.append(f"  and {len(errors) - _SHOWN} more, in .messages")
+    return PtxRejectedError("\n".join(out), report.messages, first)
+
+
+def _source(printed: PrintedModule | str, error: Message) -> SourceLocation | None:
+    if isinstance(printed, str) or error.line is None:
+        return None
+    return printed.source_of(error.line)

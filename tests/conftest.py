@@ -1,0 +1,48 @@
+"""What all tests share: the ``gpu`` marker's meaning and the fixtures of the tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from pyptx.core.errors import LaunchError, ToolNotFoundError
+from pyptx.toolchain import Tool, find_nvdisasm, find_ptxas
+
+
+def _why_no_gpu() -> str:
+    """Empty where a GPU can be used."""
+    from pyptx.runtime import driver
+
+    try:
+        return "" if driver.device_count() else "the CUDA driver reports no GPU"
+    except LaunchError as error:
+        return error.message
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and (why := _why_no_gpu()):
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {why}"))
+
+
+def _required(find: Callable[[], Tool]) -> Tool:
+    """The tool, whose absence fails in CI and skips elsewhere."""
+    try:
+        return find()
+    except ToolNotFoundError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have it: {error}")
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def ptxas() -> Tool:
+    return _required(find_ptxas)
+
+
+@pytest.fixture(scope="session")
+def nvdisasm() -> Tool:
+    return _required(find_nvdisasm)
