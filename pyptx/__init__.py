@@ -1,1 +1,171 @@
-"""pyptx: NVIDIA kernels in Python, one PTX instruction at a time."""
+"""pyptx: NVIDIA kernels in Python, one PTX instruction at a time, run on a GPU or lane by lane without one.
+
+The public face.  Names are loaded on first use, so that ``import pyptx`` is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+#: Public name -> module that owns it.
+_HOME = {
+    "kernel": "entry",
+    "Kernel": "entry",
+    "Tile": "dsl",
+    "Scalar": "dsl",
+    "Layout": "dsl",
+    "ptx": "dsl",
+    "reg": "dsl",
+    "smem": "dsl",
+    "TensorMap": "layout",
+    "InstructionDescriptor": "layout",
+    "SmemDescriptor": "layout",
+    "sim": "",
+    "ir": "",
+    "isa": "",
+    "layout": "",
+    "toolchain": "",
+    "Finding": "core.findings",
+    "Verdict": "core.findings",
+    "PyptxError": "core.errors",
+    "AssembleError": "core.errors",
+    "InstructionError": "core.errors",
+    "LaunchError": "core.errors",
+    "OperandError": "core.errors",
+    "SharedMemoryError": "core.errors",
+    "SimulationError": "core.errors",
+    "SpecError": "core.errors",
+    "TargetError": "core.errors",
+    "ToolNotFoundError": "core.errors",
+    "TraceError": "core.errors",
+    "UnsupportedError": "core.errors",
+    **dict.fromkeys(
+        "b8 b16 b32 b64 b128 bf16 bf16x2 e4m3 e5m2 f16 f16x2 f32 f64 pred s8 s16 s32 s64 tf32 u8 u16 u32 u64 "
+        "ue8m0 ScalarType".split(),
+        "core.types",
+    ),
+}
+
+if TYPE_CHECKING:
+    from . import ir, isa, layout, sim, toolchain
+    from .core.errors import (
+        AssembleError,
+        InstructionError,
+        LaunchError,
+        OperandError,
+        PyptxError,
+        SharedMemoryError,
+        SimulationError,
+        SpecError,
+        TargetError,
+        ToolNotFoundError,
+        TraceError,
+        UnsupportedError,
+    )
+    from .core.findings import Finding, Verdict
+    from .core.types import (
+        ScalarType,
+        b8,
+        b16,
+        b32,
+        b64,
+        b128,
+        bf16,
+        bf16x2,
+        e4m3,
+        e5m2,
+        f16,
+        f16x2,
+        f32,
+        f64,
+        pred,
+        s8,
+        s16,
+        s32,
+        s64,
+        tf32,
+        u8,
+        u16,
+        u32,
+        u64,
+        ue8m0,
+    )
+    from .dsl import Layout, Scalar, Tile, ptx, reg, smem
+    from .entry import Kernel, kernel
+    from .layout import InstructionDescriptor, SmemDescriptor, TensorMap
+
+__all__ = [
+    "AssembleError",
+    "Finding",
+    "InstructionDescriptor",
+    "InstructionError",
+    "Kernel",
+    "LaunchError",
+    "Layout",
+    "OperandError",
+    "PyptxError",
+    "Scalar",
+    "ScalarType",
+    "SharedMemoryError",
+    "SimulationError",
+    "SmemDescriptor",
+    "SpecError",
+    "TargetError",
+    "TensorMap",
+    "Tile",
+    "ToolNotFoundError",
+    "TraceError",
+    "UnsupportedError",
+    "Verdict",
+    "b8",
+    "b16",
+    "b32",
+    "b64",
+    "b128",
+    "bf16",
+    "bf16x2",
+    "e4m3",
+    "e5m2",
+    "f16",
+    "f16x2",
+    "f32",
+    "f64",
+    "ir",
+    "isa",
+    "kernel",
+    "layout",
+    "pred",
+    "ptx",
+    "reg",
+    "s8",
+    "s16",
+    "s32",
+    "s64",
+    "sim",
+    "smem",
+    "tf32",
+    "toolchain",
+    "u8",
+    "u16",
+    "u32",
+    "u64",
+    "ue8m0",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyptx' has no attribute {name!r}")
+    if not home:
+        return import_module(f"{__name__}.{name}")
+    value = getattr(import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,8 +1,8 @@
 """What an author calls while a kernel is recorded.
 
-``reg``, ``smem`` and ``ptx`` are the author's; ``record`` turns a function that calls them into an ``ir.Module``.
-The DSL checks every call against the instruction table and records it; it knows nothing of ptxas, the
-simulator or the GPU.
+``reg``, ``smem`` and ``ptx`` are the author's; ``record`` turns a function that calls them into an
+``ir.Module``.  The DSL checks every call against the instruction table and records it; it knows nothing of
+ptxas, the simulator or the GPU.
 """
 
 from . import ptx, reg, smem

@@ -1,4 +1,7 @@
-"""``ptx.bar``: the CTA's numbered barriers. PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`."""
+"""``ptx.bar``: the CTA's numbered barriers.
+
+PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+"""
 
 from __future__ import annotations
 

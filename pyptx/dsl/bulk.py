@@ -1,4 +1,6 @@
-"""``ptx.cp.async_.bulk``: copies by the TMA engine. PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
+"""``ptx.cp.async_.bulk``: copies by the TMA engine.
+
+PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
 
 Every function records exactly one instruction.  In ``tensor_1d`` to ``tensor_5d`` the argument that is a
 tensor map (``A.tma_desc()``) gives the direction: as ``src`` the copy loads into shared memory and signals an
@@ -20,7 +22,7 @@ from .operands import Addr, addr
 from .params import TensorMapReg
 from .registers import Reg
 from .smem import Buffer
-from .types import as_number
+from .types import as_whole
 
 __all__ = ["commit_group", "tensor_1d", "tensor_2d", "tensor_3d", "tensor_4d", "tensor_5d", "wait_group"]
 
@@ -39,7 +41,7 @@ def _coordinates(rank: int, coord: Sequence[Coordinate] | Coordinate) -> tuple[C
             see=_SEE,
         )
     for value in given:
-        if not isinstance(value, Reg) and not isinstance(as_number(value), int):
+        if not isinstance(value, Reg) and as_whole(value) is None:
             raise OperandError(f"a coordinate is a number or an s32 register, not {value!r}", see=_SEE)
     return given
 
@@ -59,7 +61,8 @@ def _check_map(rank: int, tensor: TensorMapReg, shared: Shared) -> None:
     box = math.prod(spec.tma_box) * spec.dtype.nbytes
     if box > shared.nbytes:
         raise OperandError(
-            f"the box {spec.tma_box} of {tensor.tile.name} is {box} bytes, the buffer {shared.name!r} {shared.nbytes}",
+            f"the box {spec.tma_box} of {tensor.tile.name} is {box} bytes, "
+            f"the buffer {shared.name!r} has {shared.nbytes}",
             see=_SEE,
         )
     if shared.swizzle != spec.layout.swizzle:
@@ -74,7 +77,7 @@ def _check_map(rank: int, tensor: TensorMapReg, shared: Shared) -> None:
 def _mask(multicast: Reg | int) -> Reg | int:
     if isinstance(multicast, Reg):
         return multicast
-    if not isinstance(as_number(multicast), int) or not 1 <= multicast <= 0xFFFF:
+    if as_whole(multicast) is None or not 1 <= multicast <= 0xFFFF:
         raise OperandError(f"multicast is {multicast!r}: expected a mask of CTA ranks, 1..0xffff", see=_SEE)
     return multicast
 
@@ -182,19 +185,21 @@ def tensor_2d(
     """Copy the box at ``coord`` of a 2-D tensor. Records one ``cp.async.bulk.tensor.2d``.
 
     Args:
-        dst, src: one is a tensor map (``A.tma_desc()``), the other a place in shared memory, 128-byte aligned.
+        dst, src: one is a tensor map (``A.tma_desc()``), the other a place in shared memory, aligned to
+            128 bytes.
         coord: first element of the box, **innermost dimension first**: ``(k, m)`` for ``[M, K]``; numbers or
             s32 registers. May lie outside the tensor: loads fill, stores drop.
         mbar: for loads, the mbarrier on which the box's bytes are counted (the whole box, also if clipped).
         multicast: for loads, mask of the cluster's CTAs that receive the box at the same offset.
         cta_group: for loads, 1 or 2: whose mbarrier of a CTA pair is signalled.
         cache_hint: b64 register with an L2 cache policy.
-        space: state space of a load's destination: ``"cluster"`` (which includes this CTA), or ``"cta"`` (PTX 8.6).
+        space: state space of a load's destination: ``"cluster"``, which includes this CTA, or ``"cta"``
+            (PTX 8.6).
         pred: guard.
 
     Raises:
-        OperandError: no tensor map or two, a wrong number of coordinates, a map of another rank, a buffer that
-            is too small or swizzled otherwise, a load without ``mbar``, a store with one.
+        OperandError: no tensor map or two, a wrong number of coordinates, a map of another rank, a buffer
+            that is too small or swizzled otherwise, a load without ``mbar``, a store with one.
     """
     _tensor(2, dst, src, coord, mbar, multicast, cta_group, cache_hint, space, pred)
 
@@ -256,7 +261,9 @@ def commit_group(*, pred: Predicate = None) -> None:
 
 
 def wait_group(n: int, read: bool = False, *, pred: Predicate = None) -> None:
-    """Wait until at most ``n`` of this thread's bulk groups are pending. Records one ``cp.async.bulk.wait_group``.
+    """Wait until at most ``n`` of this thread's bulk groups are pending.
+
+    Records one ``cp.async.bulk.wait_group``.
 
     Args:
         n: a number from 0; 0 waits for all.
@@ -268,8 +275,8 @@ def wait_group(n: int, read: bool = False, *, pred: Predicate = None) -> None:
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-wait-group`.
     """
-    number = as_number(n)
-    if not isinstance(number, int) or number < 0:
+    number = as_whole(n)
+    if number is None or number < 0:
         raise OperandError(
             f"wait_group({n!r}): expected a number of groups from 0",
             see="data-movement-and-conversion-instructions-cp-async-bulk-wait-group",

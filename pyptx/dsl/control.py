@@ -23,7 +23,7 @@ from .operators import move, new_register
 from .registers import NotPred, Reg, RegArray, owned
 from .sites import caller_frame, here
 from .trace import Block, PendingLabel, Trace, current
-from .types import as_number
+from .types import as_whole
 
 __all__ = [
     "bra",
@@ -125,9 +125,9 @@ def raw(text: str) -> None:
     Registers format as their text names: ``ptx.raw(f"mov.u32 {x}, 7;")``.
     """
     trace = current()
-    if not isinstance(text, str) or not text.strip():
+    if not str(text).strip():
         raise TraceError(f"ptx.raw takes PTX text, not {text!r}")
-    trace.statements.append(Raw(text, here()[1]))
+    trace.statements.append(Raw(str(text), here()[1]))
 
 
 class scope:
@@ -199,7 +199,7 @@ class _Guarded:
 class if_(_Guarded):
     """``with ptx.if_(p):`` runs the block where ``p`` holds.
 
-    Records one ``bra`` over the block with the inverted guard, and a label behind it. ``~p`` costs nothing more.
+    Records one ``bra`` over the block with the inverted guard, and a label behind it; ``~p`` costs no more.
 
     Raises:
         OperandError: not a predicate; for a Python bool use Python's ``if``.
@@ -288,8 +288,9 @@ class _Carried:
                 continue
             made, remade = _first(old).source, _first(new).source
             raise TraceError(
-                f"{name!r} was defined before the loop at {loop_source.short} (as {_first(old)}, {_at(made)}) and is "
-                f"rebound in it (to {_first(new)}, {_at(remade)}): the next pass would read the old register",
+                f"{name!r} was defined before the loop at {loop_source.short} "
+                f"(as {_first(old)}, {_at(made)}) and is rebound in it (to {_first(new)}, {_at(remade)}): "
+                "the next pass would read the old register",
                 location=remade,
                 hint=f"write it in place: {name} += ..., or {name}.set(...); "
                 "if it is scratch, use another name inside the loop",
@@ -384,7 +385,7 @@ class Loop(_Guarded):
 class loop(Loop):
     """``with ptx.loop() as L:`` repeats the block until ``L.break_()``.
 
-    Records two labels and one ``bra`` (back to the head). ``break_`` and ``continue_`` record one ``bra`` each.
+    Records two labels and one ``bra`` (back to the head); ``break_`` and ``continue_`` one ``bra`` each.
     """
 
     def __enter__(self) -> Loop:
@@ -435,15 +436,18 @@ class for_(Loop):
     """``with ptx.for_(start, stop, step) as i:`` counts ``i`` from ``start`` to before ``stop``.
 
     Tested at the top, so it may run no pass at all.  ``i`` is a register with the type of ``start``; for a
-    Python number, of ``stop`` if that is a register, else ``u32`` or ``type=``.  A negative constant step counts down;
-    a register as step counts up.  Records five instructions (``mov``, ``setp``, ``bra``, then ``add``, ``bra`` after the body) and three labels.
+    Python number, with that of ``stop`` or ``step`` if one is a register, else u32; or ``type=``.  A negative
+    constant step counts down; a register as step counts up.
 
-    The object itself has ``break_`` and ``continue_``: ``rows = ptx.for_(0, n)``, then ``with rows as i: ... rows.break_(p)``.
+    Records five instructions (``mov``, ``setp``, ``bra`` before the body, ``add``, ``bra`` after it) and two
+    labels, a third with ``continue_``.  The object itself has ``break_`` and ``continue_``:
+    ``rows = ptx.for_(0, n)``, then ``with rows as i:`` and in it ``rows.break_(p)``.
 
     Watch out: near the end of the type's range ``i + step`` wraps and the loop does not end.
 
     Raises:
-        OperandError: types that do not mix, untyped bits (they have no order), a step of 0, a number out of range.
+        OperandError: types that do not mix, untyped bits (they have no order), a step of 0, a number out
+            of range.
     """
 
     kind = "for_"
@@ -462,7 +466,7 @@ class for_(Loop):
         for value in self._bounds:
             if isinstance(value, Reg):
                 owned(value, self.trace)
-            elif not isinstance(as_number(value), int):
+            elif as_whole(value) is None:
                 raise OperandError(f"the bounds of for_ are integers or registers, not {value!r}")
         kind = type or (registers[0].type if registers else u32)
         if kind.kind not in "us" or kind.bits == 8:
@@ -473,7 +477,7 @@ class for_(Loop):
         self._kind = kind
         for what, value in zip(("start", "stop", "step"), self._bounds, strict=True):
             self._check_bound(what, value)
-        if as_number(step) == 0:
+        if as_whole(step) == 0:
             raise OperandError("the step of for_ is 0: the loop would not end")
 
     def _check_bound(self, what: str, value: Reg | int) -> None:
@@ -481,7 +485,8 @@ class for_(Loop):
         if isinstance(value, Reg):
             if value.type is not kind and not (value.type.kind == "b" and value.type.bits == kind.bits):
                 raise OperandError(
-                    f"{what} of for_ is {value} (.{value.type}), and the loop counts in .{kind}: the types do not mix",
+                    f"{what} of for_ is {value} (.{value.type}), and the loop counts in .{kind}: "
+                    "the types do not mix",
                     hint=f"view or convert it to .{kind}, or choose with type=",
                 )
             return

@@ -1,6 +1,7 @@
 """``ptx.fence``: ordering between a thread's accesses, scopes and proxies.
 
-Every function records exactly one instruction.  PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+Every function records exactly one instruction.  PTX ISA:
+`#parallel-synchronization-and-communication-instructions-membar`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def mbarrier_init(*, pred: Predicate = None) -> None:
 
 
 def acq_rel(scope: str, *, pred: Predicate = None) -> None:
-    """Acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``. One instruction."""
+    """Acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
+
+    Records one ``fence.acq_rel``.
+    """
     emit("fence", ("acq_rel", scope), pred=pred)
 
 

@@ -2,7 +2,8 @@
 
 ``ptx.inst.st.global_.v4.b32(ptx.addr(p, 16), [a, b, c, d])`` and ``ptx.inst["st.global.v4.b32"](...)`` are
 the same.  In attribute spelling ``__`` stands for ``::``, a trailing ``_`` escapes a Python keyword
-(``global_``, ``and_``), and a leading ``_`` a digit (``_2d``, ``_32x32b``).  Calling records exactly one instruction.
+(``global_``, ``and_``), and a leading ``_`` a digit (``_2d``, ``_32x32b``).  Calling records exactly one
+instruction.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import keyword
 from typing import Any
 
-from ..core.errors import InstructionError, OperandError, TraceError
-from ..ir import Instruction, Negated, Operand
+from ..core.errors import InstructionError, OperandError
+from ..ir import Guard, Negated, Operand
 from ..isa import Binding, forms_of, opcodes
 from ..isa.notation import ModifierGroup
 from .labels import Label
 from .operands import branch_target, guard, operand
-from .operators import materialise
+from .operators import materialise, writable
 from .registers import NotPred, Reg
 from .sites import here
 from .trace import Trace, current
@@ -46,14 +47,14 @@ class Inst:
             child = self._children["." + text] = Inst(self._opcode, (*self._modifiers, *_words(text)))
         return child
 
-    def __call__(self, *operands: Any, pred: Reg | NotPred | None = None) -> Instruction | None:
+    def __call__(self, *operands: Any, pred: Reg | NotPred | None = None) -> None:
         """Record this instruction.
 
         Args:
             operands: destination first, in the manual's order: registers, lists or ``reg.array`` for
-                vectors, numbers, ``ptx.addr(...)`` or a shared-memory buffer, ``ptx.pair(d, p)``, ``ptx.sink``
-                or None for ``_``, and for ``bra`` a label or its name. ``~p`` where the form has no ``!p`` adds one
-                ``not.pred`` before.
+                vectors, numbers, ``ptx.addr(...)`` or a shared-memory buffer, ``ptx.pair(d, p)``,
+                ``ptx.sink`` or None for ``_``, and for ``bra`` a label or its name. ``~p`` where the form
+                has no ``!p`` adds one ``not.pred`` before.
             pred: guard, ``p`` or ``~p``.
 
         Raises:
@@ -64,37 +65,40 @@ class Inst:
         """
         trace = current()
         if self._opcode == "bra":
-            return self._branch(trace, operands, pred)
+            self._branch(trace, operands, pred)
+            return
         condition = guard(pred, trace)
         values = [operand(value, trace) for value in operands]
         if any(type(value) is Negated for value in values):
-            return self._negated(trace, operands, values, pred)
+            self._negated(trace, operands, values, condition)
+            return
         binding = trace.check(self._opcode, self._modifiers, values)
         for value in operands:
             if isinstance(value, Reg) and value.read_only:
                 _check_shared(binding, value)
-        return trace.append(binding, condition, here()[1])
+        trace.append(binding, condition, here()[1])
 
     def _negated(
-        self, trace: Trace, given: tuple[Any, ...], values: list[Operand], pred: Reg | NotPred | None
-    ) -> Instruction:
+        self, trace: Trace, given: tuple[Any, ...], values: list[Operand], condition: Guard | None
+    ) -> None:
         """With ``~p`` among the operands: ``!p`` where the form takes it, else a ``not.pred`` before."""
         try:
-            binding = trace.check(self._opcode, self._modifiers, values)
-            return trace.append(binding, guard(pred, trace), here()[1])
+            trace.record(self._opcode, self._modifiers, values, condition)
         except OperandError:
-            pass
-        with trace.atomic():
-            values = [operand(materialise(value, trace), trace) for value in given]
-            return trace.record(self._opcode, self._modifiers, values, guard(pred, trace))
+            with trace.atomic():
+                values = [operand(materialise(value, trace), trace) for value in given]
+                trace.record(self._opcode, self._modifiers, values, condition)
 
     def _branch(self, trace: Trace, operands: tuple[Any, ...], pred: Reg | NotPred | None) -> None:
         if len(operands) == 1 and isinstance(operands[0], (str, Label)):
             condition = guard(pred, trace)
             trace.branch(branch_target(operands[0]), condition, here()[1], self._modifiers)
             return
-        trace.check(self._opcode, self._modifiers, [operand(value, trace) for value in operands])
-        raise TraceError("a branch takes one label: a name or a Label")  # pragma: no cover: check() raised
+        raise OperandError(
+            f"a branch takes one label, got {operands!r}",
+            hint='ptx.bra("name"), or a Label from ptx.new_label()',
+            see="control-flow-instructions-bra",
+        )
 
     def __dir__(self) -> list[str]:
         return sorted({_attribute(word) for word in _next_words(self._opcode, self._modifiers)})
@@ -134,10 +138,7 @@ class InstRoot:
 def _check_shared(binding: Binding, register: Reg) -> None:
     for name, spec in binding.specs.items():
         if spec.access in ("w", "rw") and binding.operands[name] == register.operand:
-            raise TraceError(
-                f"{register} is {register.read_only}, shared by everything that uses it, and must not be written",
-                hint=f"copy it: x = reg.scalar({register.type}, init=...), then change x",
-            )
+            writable(register)
 
 
 def _modifier(name: str) -> str:
@@ -160,7 +161,7 @@ def _attribute(word: str) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    words = tuple(text.split(".")) if isinstance(text, str) else ("",)
+    words = tuple(str(text).split("."))
     if not all(words):
         raise InstructionError(
             f"{text!r} does not spell an instruction", hint='write it as the manual does: "ld.global.v4.b32"'

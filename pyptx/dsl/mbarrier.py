@@ -1,7 +1,10 @@
-"""``ptx.mbarrier``: barriers in shared memory. PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier`.
+"""``ptx.mbarrier``: barriers in shared memory.
+
+PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier`.
 
 Every function records exactly one instruction, except :func:`wait`.  ``mbar`` is the barrier's 8 bytes: a
-u32 register, ``ptx.addr(...)`` or a shared-memory buffer.  A phase is the parity 0 or 1, a number or a register.
+u32 register, ``ptx.addr(...)`` or a shared-memory buffer.  A phase is the parity 0 or 1, a number or a
+register.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from .labels import Label
 from .operands import Addr, addr, address, operand
 from .operators import result
 from .registers import Reg
-from .smem import Buffer
 from .sites import here
+from .smem import Buffer
 from .trace import current
 
 __all__ = [

@@ -26,7 +26,7 @@ from ..ir import (
 from .labels import Label, label_name
 from .registers import NotPred, Reg, RegArray, owned
 from .trace import Trace
-from .types import as_number
+from .types import as_number, as_whole
 
 __all__ = [
     "Addr",
@@ -105,15 +105,13 @@ def addr(base: Reg | Addr | Addressable, offset: int = 0, *, coord: Sequence[Any
 
     PTX ISA: `#addresses-as-operands`.
     """
-    number = as_number(offset)
-    if isinstance(offset, Reg):
+    number = as_whole(offset)
+    if number is None or not -(1 << 31) <= number < 1 << 31:
         raise OperandError(
-            f"the offset of an address is a constant, not the register {offset}",
-            hint="add it to the base: ptx.addr(base + offset)",
+            f"the offset of an address is a signed 32-bit number of bytes, not {offset!r}",
+            hint="add a register to the base: ptx.addr(base + offset)",
             see="addresses-as-operands",
         )
-    if not isinstance(number, int) or not -(1 << 31) <= number < 1 << 31:
-        raise OperandError(f"the offset of an address is a signed 32-bit number of bytes, not {offset!r}")
     coordinates = None if coord is None else tuple(coord)
     if isinstance(base, Addr):
         return Addr(base.base, base.offset + number, coordinates if coord is not None else base.coordinates)
@@ -210,16 +208,7 @@ def guard(value: Reg | NotPred | None, trace: Trace) -> Guard | None:
     if value is None:
         return None
     negated = isinstance(value, NotPred)
-    register = value.register if isinstance(value, NotPred) else value
-    if not isinstance(register, Reg):
-        number = as_number(register)
-        raise OperandError(
-            f"{value!r} is not a predicate register",
-            hint="what Python knows already, Python decides: use a plain `if`"
-            if number is not None
-            else "a guard is a register of type pred, such as x < y, or ~p",
-            see="predicated-execution",
-        )
+    register = _predicate(value.register if isinstance(value, NotPred) else value)
     if register.type is not pred:
         raise OperandError(
             f"a guard is a predicate, and {register} is .{register.type}",
@@ -227,3 +216,16 @@ def guard(value: Reg | NotPred | None, trace: Trace) -> Guard | None:
             see="predicated-execution",
         )
     return Guard(owned(register, trace).operand, negated)
+
+
+def _predicate(value: object) -> Reg:
+    if isinstance(value, Reg):
+        return value
+    known = as_number(value) is not None
+    raise OperandError(
+        f"{value!r} is not a predicate register",
+        hint="what Python knows already, Python decides: use a plain `if`"
+        if known
+        else "a guard is a register of type pred, such as x < y, or ~p",
+        see="predicated-execution",
+    )

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import OperandError, TraceError, UnsupportedError
 from ..core.source import SourceLocation
-from ..core.types import TYPES, ScalarType, pred
+from ..core.types import ScalarType, pred
 from ..ir import Immediate, Operand, Register
 from . import registers
 from .sites import here
 from .trace import Trace, current
-from .types import as_number, bits_of, declared, encode_number, move_type
+from .types import as_number, as_whole, bits_of, declared, encode_number, move_type
 
 if TYPE_CHECKING:
     from .registers import NotPred, Reg
@@ -130,7 +130,10 @@ def _what(operation: str, left: object, right: object) -> str:
 
 
 def common_type(operation: str, left: Any, right: Any) -> ScalarType:
-    """The type in which ``left`` and ``right`` meet. Raises :class:`OperandError` naming both and the remedy."""
+    """The type in which ``left`` and ``right`` meet.
+
+    Raises :class:`OperandError` naming both types and the remedy.
+    """
     kinds: list[ScalarType] = []
     for value in (left, right):
         if isinstance(value, registers.Reg):
@@ -304,10 +307,11 @@ def _shift(
             )
         by: Operand = amount.operand
     else:
-        count = as_number(amount)
-        if not isinstance(count, int) or not 0 <= count < 1 << 32:
+        count = as_whole(amount)
+        if count is None or not 0 <= count < 1 << 32:
             raise OperandError(
-                f"{_what(operation, value, amount)}: the amount of a shift is an integer from 0, not {amount!r}"
+                f"{_what(operation, value, amount)}: "
+                f"the amount of a shift is an integer from 0, not {amount!r}"
             )
         by = Immediate(count)
     # A left shift is the same for all types; a right shift fills with the sign of signed ones.

@@ -1,7 +1,7 @@
 """Kernel parameters: their specifications, and what the kernel function gets for them.
 
-``Tile`` and ``Scalar`` describe parameters to ``@kernel``; inside, a tile is a :class:`TileParam` and a scalar
-a register.  What is used is loaded once, in the prologue; using it records nothing.
+``Tile`` and ``Scalar`` describe parameters to ``@kernel``; inside, a tile is a :class:`TileParam` and a
+scalar a register.  What is used is loaded once, in the prologue; using it records nothing.
 """
 
 from __future__ import annotations

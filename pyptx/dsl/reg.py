@@ -14,18 +14,9 @@ from .operators import move, new_register
 from .registers import NotPred, Number, Reg, RegArray
 from .sites import here
 from .trace import Trace, current, word
+from .types import as_whole, the_type
 
 __all__ = ["array", "scalar"]
-
-
-def _type(kind: object) -> ScalarType:
-    if not isinstance(kind, ScalarType):
-        raise OperandError(
-            f"{kind!r} is not a register type",
-            hint="use a PTX type such as pyptx.types.u32, f32, b64, pred",
-            see="fundamental-types",
-        )
-    return kind
 
 
 def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name: str | None = None) -> Reg:
@@ -45,7 +36,7 @@ def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name
     PTX ISA: `#register-state-space`.
     """
     trace = current()
-    kind = _type(kind)
+    kind = the_type(kind)
     site, source = here()
     with trace.atomic():
         register = new_register(trace, kind, name or site.name or "r", source)
@@ -76,8 +67,8 @@ def array(
         TraceError: outside a kernel.
     """
     trace = current()
-    kind = _type(kind)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    kind = the_type(kind)
+    if (as_whole(count) or 0) < 1:
         raise OperandError(f"an array has at least one register, got count {count!r}")
     site, source = here()
     hint = name or site.name or "v"

@@ -15,7 +15,7 @@ from ..core.types import ScalarType, pred
 from ..ir import Register
 from . import operators
 from .trace import Block, Trace, current
-from .types import declared
+from .types import declared, the_type
 
 __all__ = ["NotPred", "Reg", "RegArray", "owned"]
 
@@ -78,7 +78,7 @@ class Reg:
             OperandError: another width, or a predicate.
         """
         owned(self, current())
-        if not isinstance(kind, ScalarType) or kind.bits != self.type.bits or pred in (kind, self.type):
+        if the_type(kind).bits != self.type.bits or pred in (kind, self.type):
             raise OperandError(
                 f"{self} is .{self.type} and cannot be viewed as {kind!r}: a view has the same width",
                 hint="convert it instead: ptx.inst.cvt...",
@@ -348,9 +348,9 @@ class RegArray(Sequence[Reg]):
                 f"index {index} is outside {self.name!r}, which has {len(self)} registers"
             ) from None
 
-    def __setitem__(self, index: int, value: Reg) -> None:
+    def __setitem__(self, index: int | slice, value: Reg) -> None:
         # Python ends `arr[i] += x` by storing what __iadd__ returned, which is arr[i] itself.
-        if isinstance(index, int) and self[index] is value:
+        if not isinstance(index, slice) and self[index] is value:
             return
         raise TraceError(
             f"{self.name}[{index}] is a register and cannot be replaced",
@@ -387,7 +387,8 @@ def owned(register: Reg, trace: Trace) -> Reg:
         state = "has ended" if register.trace.finished else "is another one"
         made = f", made at {register.source}" if register.source is not None else ""
         raise TraceError(
-            f"the register {register}{made} belongs to a recording of the kernel {register.trace.name}, which {state}",
+            f"the register {register}{made} belongs to a recording of the kernel {register.trace.name}, "
+            f"which {state}",
             hint="registers live within one recording of one kernel: make it inside the kernel function",
         )
     return register

@@ -23,7 +23,7 @@ from .operators import result
 from .registers import Number, Reg, owned
 from .sites import here
 from .trace import Trace, current
-from .types import as_number, encode_number, memory_type
+from .types import as_number, as_whole, encode_number, memory_type, the_type
 
 __all__ = ["ALIGNMENT", "STATIC_LIMIT", "Buffer", "Shared", "alloc", "base", "load", "store"]
 
@@ -217,14 +217,17 @@ class Buffer:
         period = SWIZZLE_PERIOD[self.swizzle]
         if self.swizzle != "none" and not isinstance(start, Reg) and start * row % period:
             raise OperandError(
-                f"row {start} of {self.name!r} lies {start * row} bytes in, within a {self.swizzle} swizzle pattern",
+                f"row {start} of {self.name!r} lies {start * row} bytes in, "
+                f"within a {self.swizzle} swizzle pattern",
                 hint=f"start at a multiple of {math.lcm(row, period) // row} rows",
                 see="tensor-swizzling-modes",
             )
         return self._moved(start, row, self.shape[0] - count + 1, "row", (count, *self.shape[1:]))
 
     def at(self, *indices: Reg | int) -> Buffer:
-        """Element ``[i, j, ...]`` as a buffer of shape (). One ``mad.lo.u32`` for each index that is a register.
+        """Element ``[i, j, ...]`` as a buffer of shape ().
+
+        Records one ``mad.lo.u32`` for each index that is a register.
 
         Raises:
             OperandError: a wrong number of indices, one outside the buffer, or a swizzled buffer, whose
@@ -261,8 +264,8 @@ class Buffer:
             values = (owned(index, trace).operand, Immediate(step), owned(origin, trace).operand)
             origin = result(trace, u32, "mad", ("lo", "u32"), values, f"{self.name}_{what.partition(' ')[0]}")
         else:
-            number = as_number(index)
-            if not isinstance(number, int) or not 0 <= number < count:
+            number = as_whole(index)
+            if number is None or not 0 <= number < count:
                 raise OperandError(f"{what} {index!r} of {self.name!r}: expected 0..{count - 1}")
             offset += number * step
         return Buffer(
@@ -308,13 +311,13 @@ def alloc(
     trace = current()
     site, source = here()
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not all(isinstance(n, int) and n > 0 for n in extents) or not extents:
+    if not extents or min((as_whole(n) or 0) for n in extents) < 1:
         raise OperandError(f"a shape is one or more positive numbers, not {shape!r}")
-    if not isinstance(dtype, ScalarType) or dtype.nbytes == 0:
+    if the_type(dtype).nbytes == 0:
         raise OperandError(f"{dtype!r} is not a type that memory holds")
     if align < 1 or align & (align - 1) or align > ALIGNMENT:
         raise OperandError(f"align is {align}: expected a power of two up to {ALIGNMENT}")
-    if stages is not None and (not isinstance(stages, int) or stages < 1):
+    if stages is not None and (as_whole(stages) or 0) < 1:
         raise OperandError(f"stages is {stages!r}: expected a positive number")
     period = SWIZZLE_PERIOD[check_swizzle(swizzle)] if swizzle != "none" else 1
     alignment = max(align, period, dtype.nbytes)

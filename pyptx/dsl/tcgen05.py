@@ -1,4 +1,6 @@
-"""``ptx.tcgen05``: the fifth-generation tensor cores and tensor memory. PTX ISA: `#tcgen05-family-instructions`.
+"""``ptx.tcgen05``: the fifth-generation tensor cores and tensor memory.
+
+PTX ISA: `#tcgen05-family-instructions`.
 
 Every function that records anything records exactly one instruction, except :func:`masked_descriptor`.
 Tensor memory has 128 lanes and 512 columns of 32 bits; an address holds the lane in bits 31..16 and the
@@ -12,16 +14,16 @@ from typing import Any
 
 from ..core.errors import OperandError
 from ..core.types import ScalarType, b64, u32, u64
-from ..ir import Immediate
+from ..ir import Immediate, Register
 from ..layout import K_MAJOR_128B_CONST, InstructionDescriptor
 from .emit import Predicate, checked, emit
-from .operands import Addr, addr
+from .operands import Addr, addr, operand
 from .operators import new_register
-from .registers import NotPred, Reg, RegArray, owned
+from .registers import NotPred, Reg, RegArray
 from .sites import here
 from .smem import Buffer
 from .trace import current
-from .types import as_number
+from .types import as_number, as_whole
 
 __all__ = [
     "alloc",
@@ -151,9 +153,10 @@ def commit(
     *,
     pred: Predicate = None,
 ) -> None:
-    """One arrival on ``mbar`` when this thread's earlier mma, cp and shift have completed. Records one ``tcgen05.commit``.
+    """One arrival on ``mbar`` when this thread's earlier mma, cp and shift have completed.
 
-    It covers the executing thread's operations only: issue mma and commit from the same lane.
+    Records one ``tcgen05.commit``.  It covers the executing thread's operations only: issue mma and commit
+    from the same lane.
 
     Args:
         mbar: the barrier: a shared address with ``space="cluster"``, a generic 64-bit one with None.
@@ -173,7 +176,8 @@ def commit(
     target = addr(mbar)
     if space is None and target.base.type.bits != 64:
         raise OperandError(
-            f"without a space commit takes a generic 64-bit address, and {target.base} is .{target.base.type}",
+            f"without a space commit takes a generic 64-bit address, "
+            f"and {target.base} is .{target.base.type}",
             hint='a shared address goes with space="cluster"',
             see=see,
         )
@@ -223,8 +227,8 @@ def ld(
 ) -> None:
     """Load from tensor memory into registers; asynchronous. Records one ``tcgen05.ld.sync.aligned``.
 
-    Executed by a whole warp ``w``, which reaches lanes ``32*(w%4)`` to ``+31``; the address is the same in all lanes.
-    Using the registers needs no wait; overwriting the tensor memory does (:func:`wait_ld`).
+    Executed by a whole warp ``w``, which reaches lanes ``32*(w%4)`` to ``+31``; the address is the same in
+    all lanes.  Using the registers needs no wait; overwriting the tensor memory does (:func:`wait_ld`).
 
     Args:
         regs: destinations, as many as ``shape`` and ``count`` give (``count`` for 32x32b and 16x64b, twice
@@ -296,7 +300,10 @@ def wait_ld(*, pred: Predicate = None) -> None:
 
 
 def wait_st(*, pred: Predicate = None) -> None:
-    """Wait until this thread's earlier ``st`` have written tensor memory. Records one ``tcgen05.wait::st``."""
+    """Wait until this thread's earlier ``st`` have written tensor memory.
+
+    Records one ``tcgen05.wait::st``.
+    """
     emit("tcgen05", ("wait::st", "sync", "aligned"), pred=pred)
 
 
@@ -328,7 +335,9 @@ def make_instr_desc_f16bf16_f32(
     b_major: str = "K",
     cta_group: int | None = None,
 ) -> int:
-    """The instruction descriptor of kind f16 with an f32 accumulator: a number, 0x08400490 by default. Records nothing.
+    """The instruction descriptor of kind f16 with an f32 accumulator: a number, 0x08400490 by default.
+
+    Records nothing.
 
     Args:
         m: rows of D; 256 is a pair of CTAs.
@@ -363,33 +372,34 @@ _ADDRESS_FIELD = 0x3FFF
 def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = K_MAJOR_128B_CONST) -> Reg:
     """A shared-memory descriptor: ``const_bits | (smem_addr & 0x3FFFF) >> 4``, a b64 register.
 
-    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the CTA's rank
-    in its cluster, which bits 24 and up of a shared address hold.
+    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the
+    CTA's rank in its cluster, which bits 24 and up of a shared address hold.
 
     Args:
         smem_addr: shared address of the operand, a u32 or b32 register, a multiple of 16.
-        const_bits: everything but the address; default: K-major, 128-byte swizzle, 1024 bytes between 8-row groups.
+        const_bits: everything but the address; default: K-major, 128-byte swizzle, 1024 bytes between 8-row
+            groups.
 
     Raises:
-        OperandError: constant bits in the address field or beyond 64 bits, an address that is not 32 bits wide.
+        OperandError: constant bits in the address field or beyond 64 bits, an address that is not 32 bits
+            wide.
 
     PTX ISA: `#tcgen05-shared-memory-descriptor`.
     """
     trace = current()
     see = "tcgen05-shared-memory-descriptor"
-    bits = as_number(const_bits)
-    if not isinstance(bits, int) or not 0 <= bits < 1 << 64 or bits & _ADDRESS_FIELD:
+    bits = as_whole(const_bits)
+    if bits is None or not 0 <= bits < 1 << 64 or bits & _ADDRESS_FIELD:
         raise OperandError(
             f"const_bits is {const_bits!r}: expected 64 bits with bits 0..13 clear, for the address", see=see
         )
-    source_register = smem_addr.addr if isinstance(smem_addr, Buffer) else smem_addr
-    if not isinstance(source_register, Reg) or source_register.type.bits != 32:
-        raise OperandError(
-            f"smem_addr is {smem_addr!r}: expected a 32-bit register with a shared address", see=see
-        )
     site, source = here()
     with trace.atomic():
-        origin = owned(source_register, trace).operand
+        origin = operand(smem_addr.addr if isinstance(smem_addr, Buffer) else smem_addr, trace)
+        if not isinstance(origin, Register) or origin.type.bits != 32:
+            raise OperandError(
+                f"smem_addr is {smem_addr!r}: expected a 32-bit register with a shared address", see=see
+            )
         field = new_register(trace, u32, "address", source).operand
         wide = new_register(trace, u64, "wide", source).operand
         descriptor = new_register(trace, b64, site.name or "desc", source)

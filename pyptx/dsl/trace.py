@@ -105,7 +105,6 @@ class _Mark(NamedTuple):
     statements: int
     registers: int
     names: int
-    matches: int
     prologue: int
     hooks: tuple[Any, ...]
 
@@ -140,7 +139,8 @@ class Trace:
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._claimed: list[_Name] = []
-        self._matches: dict[Match, None] = {}
+        #: Instructions that the target has, whatever their operands.
+        self._admitted: set[Match] = set()
 
     # --- names --------------------------------------------------------------------------------
 
@@ -204,14 +204,15 @@ class Trace:
     def check(self, opcode: str, modifiers: tuple[str, ...], operands: Sequence[Operand]) -> Binding:
         """Bind an instruction and check the target. Raises what is wrong; changes nothing."""
         binding = bind(opcode, modifiers, tuple(operands))
-        if binding.match not in self._matches:
+        match = binding.match
+        if match.form.operand_limits or match not in self._admitted:
             check_target(binding, self.target)
+            self._admitted.add(match)
         return binding
 
     def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
         """Record a checked instruction."""
         match = binding.match
-        self._matches.setdefault(match)
         instruction = Instruction(
             match.form.opcode, match.spelling, tuple(binding.operands.values()), guard, source
         )
@@ -229,7 +230,8 @@ class Trace:
         """Check and record one instruction; ``source`` defaults to the author's line.
 
         Raises:
-            InstructionError, OperandError, TargetError: the table or the target refuses it; nothing was recorded.
+            InstructionError, OperandError, TargetError: the table or the target refuses it, and nothing was
+                recorded.
         """
         binding = self.check(opcode, modifiers, operands)
         return self.append(binding, guard, source if source is not None else here()[1])
@@ -285,7 +287,6 @@ class Trace:
             len(self.statements),
             len(self.registers),
             len(self._claimed),
-            len(self._matches),
             len(self.prologue),
             hooks,
         )
@@ -301,8 +302,6 @@ class Trace:
             claimed = self._claimed.pop()
             self._names.discard(claimed.name)
             self._counters[claimed.stem] = claimed.previous
-        for match in list(self._matches)[mark.matches :]:
-            del self._matches[match]
         for key in list(self.prologue)[mark.prologue :]:
             del self.prologue[key]
         kept = dict(mark.hooks)
@@ -406,7 +405,7 @@ def current() -> Trace:
     if trace is None:
         raise TraceError(
             "this records an instruction, and no kernel is being recorded",
-            hint="call it inside a function decorated with @kernel, while .ptx(), .module() or a call records it",
+            hint="call it inside a @kernel function, while .ptx(), .module() or a call records it",
         )
     return trace
 

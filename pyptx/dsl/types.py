@@ -16,7 +16,16 @@ import numpy as np
 from ..core.errors import OperandError
 from ..core.types import TYPES, ScalarType, pred
 
-__all__ = ["as_number", "bits_of", "declared", "encode_number", "memory_type", "move_type"]
+__all__ = [
+    "as_number",
+    "as_whole",
+    "bits_of",
+    "declared",
+    "encode_number",
+    "memory_type",
+    "move_type",
+    "the_type",
+]
 
 #: Types that ``.reg`` takes, apart from 8-bit ones.
 _DECLARABLE = frozenset({"f16", "f16x2", "f32", "f64"})
@@ -67,6 +76,23 @@ def as_number(value: object) -> int | float | None:
     if isinstance(value, (float, np.floating)):
         return float(value)
     return None
+
+
+def as_whole(value: object) -> int | None:
+    """``value`` as a Python integer, or None if it is none."""
+    number = as_number(value)
+    return number if isinstance(number, int) else None
+
+
+def the_type(value: object) -> ScalarType:
+    """``value``, if it is a PTX type. Raises :class:`OperandError`."""
+    if isinstance(value, ScalarType):
+        return value
+    raise OperandError(
+        f"{value!r} is not a register type",
+        hint="use a PTX type such as pyptx.types.u32, f32, b64, pred",
+        see="fundamental-types",
+    )
 
 
 def encode_number(value: int | float, kind: ScalarType) -> int | float:

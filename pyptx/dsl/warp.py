@@ -1,4 +1,4 @@
-"""``ptx.warp``: instructions that the lanes of a warp execute together. Each records exactly one instruction."""
+"""``ptx.warp``: what the lanes of a warp execute together. Each function records exactly one instruction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..ir import Pair, Register
 from .emit import checked
 from .operands import operand, sink
 from .operators import result
-from .registers import Reg, owned
+from .registers import Reg
 from .sites import here
 from .trace import current
 from .types import declared
@@ -43,11 +43,11 @@ def elect(mask: Reg | int = FULL) -> Reg:
 
 def _shuffle(mode: str, value: Reg, lane: Reg | int, clamp: Reg | int, mask: Reg | int) -> Reg:
     trace = current()
-    if not isinstance(value, Reg) or value.type.bits != 32:
-        given = f"{value} (.{value.type})" if isinstance(value, Reg) else repr(value)
-        raise OperandError(f"shfl moves a 32-bit register, not {given}", see=_SHFL)
+    source = operand(value, trace)
+    if not isinstance(source, Register) or source.type.bits != 32:
+        raise OperandError(f"shfl moves a 32-bit register, not {value!r}", see=_SHFL)
     operands = (
-        owned(value, trace).operand,
+        source,
         operand(checked("lane", lane, 0, 31, see=_SHFL), trace),
         operand(checked("clamp", clamp, 0, 0x1FFF, see=_SHFL), trace),
         operand(checked("mask", mask, 1, FULL, see=_SHFL), trace),
@@ -80,5 +80,5 @@ def shfl_down(value: Reg, lane: Reg | int, *, clamp: Reg | int = 31, mask: Reg |
 
 
 def shfl_up(value: Reg, lane: Reg | int, *, clamp: Reg | int = 0, mask: Reg | int = FULL) -> Reg:
-    """``value`` of the lane ``lane`` lower. Records one ``shfl.sync.up.b32``; its ``clamp`` is the first lane."""
+    """``value`` of the lane ``lane`` lower. Records one ``shfl.sync.up.b32``; ``clamp`` is the first lane."""
     return _shuffle("up", value, lane, clamp, mask)

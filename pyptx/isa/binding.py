@@ -6,6 +6,7 @@ from, and the target and version checks of a whole module.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -153,6 +154,10 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
     kinds = types or (TYPES["s64"],)
     for wanted in kinds:
         if wanted.kind == "f" and wanted.name in ("f32", "f64"):
+            try:
+                struct.pack(">f" if wanted.bits == 32 else ">d", value)
+            except OverflowError:
+                continue
             return Immediate(float(value), wanted.bits)
         if isinstance(value, float):
             continue
@@ -162,7 +167,7 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
             continue
         if -(1 << (wanted.bits - 1)) <= value < (1 << wanted.bits):
             return operand
-    if isinstance(value, float):
+    if isinstance(value, float) and not any(t.kind == "f" for t in kinds):
         return f"float immediate {value} where {' or '.join('.' + t.name for t in kinds)} is expected"
     return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
 

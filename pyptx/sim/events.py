@@ -44,7 +44,7 @@ class Operation:
 class Step:
     """One event of an operation. ``serial`` counts steps in order of issue."""
 
-    __slots__ = ("action", "after", "done", "name", "operation", "serial", "signal")
+    __slots__ = ("action", "after", "done", "name", "operation", "position", "serial", "signal")
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Step:
         self.done: bool = False
         self.after = [step for step in after if not step.done]
         self.serial = -1
+        self.position = -1
 
     @property
     def ready(self) -> bool:
@@ -87,6 +88,8 @@ class Engines:
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self.pending: dict[int, Step] = {}
+        #: The same steps in no order, to draw one from; each knows its position.
+        self.pool: list[Step] = []
         self.executed = 0
         self._serial = 0
         self._on_change = on_change
@@ -96,6 +99,8 @@ class Engines:
             step.serial = self._serial
             self._serial += 1
             self.pending[step.serial] = step
+            step.position = len(self.pool)
+            self.pool.append(step)
             if step.signal is not None:
                 step.signal.barrier.signals[step.serial] = step
 
@@ -104,6 +109,10 @@ class Engines:
         assert step.ready and not step.done, step.name
         step.done = True
         del self.pending[step.serial]
+        last = self.pool.pop()
+        if last is not step:
+            self.pool[step.position] = last
+            last.position = step.position
         step.action()
         signal = step.signal
         if signal is not None:

@@ -120,10 +120,14 @@ class Random(Policy):
         return self._one(machine)
 
     def _one(self, machine: Machine) -> bool:
-        ready = [step for step in machine.engines.pending.values() if step.ready]
-        if not ready:
+        pool = machine.engines.pool
+        if not pool:
             return False
-        machine.engines.execute(self._random.choice(ready))
+        step = pool[self._random.randrange(len(pool))]
+        while not step.ready:
+            # Whatever it is ordered after comes first, down to something that may happen now.
+            step = self._random.choice(step.after)
+        machine.engines.execute(step)
         return True
 
     def elect(self, mask: int) -> int:

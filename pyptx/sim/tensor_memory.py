@@ -87,21 +87,25 @@ class TensorMemory:
 
         ``lanes`` is a slice of lanes or an array of lane numbers.
 
-        Raises a fault outside the allocations; reports a read of cells that nothing wrote.
+        Reports an access outside the allocations and goes on, as the hardware would; raises a fault outside
+        the 128 x 512 cells.
         """
         machine = self.cta.machine
-        inside = any(s <= first and first + columns <= s + w for s, (w, _) in self.allocations.items())
         numbers = np.arange(LANES)[lanes] if isinstance(lanes, slice) else lanes
-        if not inside or numbers[-1] >= LANES or (isinstance(lanes, slice) and lanes.stop > LANES):
-            have = (
-                ", ".join(f"columns {s}..{s + w - 1}" for s, (w, _) in self.allocations.items()) or "nothing"
-            )
-            raise machine.fault(
+        end = first + columns
+        owned = sum(max(0, min(end, s + w) - max(first, s)) for s, (w, _) in self.allocations.items())
+        beyond = end > COLUMNS or numbers[-1] >= LANES or (isinstance(lanes, slice) and lanes.stop > LANES)
+        if owned < columns or beyond:
+            have = ", ".join(f"columns {s}..{s + w - 1}" for s, (w, _) in self.allocations.items())
+            fault = machine.fault(
                 "tensor-memory",
-                f"{kind} of lanes {numbers[0]}..{numbers[-1]}, columns {first}..{first + columns - 1}; "
-                f"allocated: {have}",
+                f"{kind} of lanes {numbers[0]}..{numbers[-1]}, columns {first}..{end - 1}; "
+                f"allocated: {have or 'nothing'}",
                 actor,
             )
+            if beyond:
+                raise fault
+            machine.report(fault.finding)
         _ = self.cells
         assert self._written is not None
         where = (lanes, slice(first, first + columns))

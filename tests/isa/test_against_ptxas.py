@@ -57,6 +57,10 @@ def test_every_variant_assembles(form: Form, ptxas: Tool) -> None:
         assert not errors, f"{len(errors)} of {len(lines)} refused for {what}: {shown}"
 
 
+#: Form -> text of instructions that ptxas takes one version earlier than the table; see its STRICTER note.
+STRICTER = {"mbarrier.arrive": " _, "}
+
+
 def _version_before(version: Version) -> Version | None:
     known = [(6, n) for n in range(3, 6)] + [(7, n) for n in range(9)] + [(8, n) for n in range(9)]
     before = [v for v in known if v < version]
@@ -72,5 +76,6 @@ def test_one_version_earlier_is_refused(form: Form, ptxas: Tool) -> None:
         if earlier is not None and earlier >= arch.since:
             batches.add(binding, instruction, earlier, arch)
     for what, lines, errors in batches.refused(ptxas):
-        accepted = [line for i, line in enumerate(lines) if i not in errors]
+        exempt = STRICTER.get(form.id, "\n")
+        accepted = [line for i, line in enumerate(lines) if i not in errors and exempt not in line]
         assert not accepted, f"{what} already takes {accepted[:5]}"

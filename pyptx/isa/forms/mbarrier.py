@@ -21,6 +21,7 @@ mbarrier.arrive{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space] {
   since 7.0 on sm_80+
   count since 7.8 on sm_90+
   state._ since 7.1
+  STRICTER ptxas takes the sink in PTX 7.0 with .shared, and refuses it with a generic address
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.remote] "Arrive on an mbarrier of a CTA of the cluster; there is no state to return."

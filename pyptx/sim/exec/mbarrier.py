@@ -39,6 +39,11 @@ def live_barrier(s: Split, op: Op, address: int, space: str = "shared") -> MBarr
     return barrier
 
 
+def _name(op: Op) -> str:
+    """What the kernel's text calls the barrier where it is initialised: ``bar_full+8``."""
+    return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
+
+
 @executes("mbarrier.init", per="lane")
 def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
     segment, offset = _place(s, op, address)
@@ -47,7 +52,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
             "mbarrier-misuse", f"mbarrier.init with count {count}; expected 1..{MAX_COUNT}", s
         )
     segment.barriers[offset] = MBarrier(
-        segment.base + offset, count, f"{segment.base + offset:#x}", op.location
+        segment.base + offset, count, _name(op), op.location
     )
     segment.mark(offset, 8)
     _changed(s)

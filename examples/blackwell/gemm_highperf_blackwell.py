@@ -1,0 +1,334 @@
+"""A Blackwell GEMM, one PTX instruction at a time: ``D[M, N] = A[M, K] @ B[N, K].T``, bf16 in, f32 out.
+
+One CTA of four warps computes one 128x256 tile of D.  A and B stream through a ring of shared-memory stages::
+
+                 K ------------>                      stage s of the ring
+        +-----+-----+-----+-----+            +---------------+-----------------+
+    A   |64   |64   | ... |     | 128 rows   | A 128x64 bf16 | B 256x64 bf16   |
+        +-----+-----+-----+-----+            +---------------+-----------------+
+    B   |64   |64   | ... |     | 256 rows     full[s]: the TMA engine has filled it
+        +-----+-----+-----+-----+              empty[s]: the tensor core has read it
+
+    warp 0, one lane    wait empty[s] -> expect bytes on full[s] -> TMA A, TMA B         (producer)
+    warp 1, one lane    wait full[s] -> 4 x tcgen05.mma of K=16 -> commit to empty[s]    (consumer)
+    warp 2              allocates tensor memory before, frees it after
+    all four warps      wait done -> tensor memory -> registers -> D                     (epilogue)
+
+The accumulator lives in tensor memory: row m of the tile is lane m, column n is column n.  A warp reaches 32
+lanes of it, so the epilogue takes four.
+
+The rules that make it correct:
+
+* A stage is handed back by ``tcgen05.commit``, not by an arrive: the MMA only *starts* when it is issued, and
+  TMA must not refill what it still reads.
+* ``commit`` covers the MMAs of the thread that executes it, so one lane issues both.
+* ``tcgen05.fence`` stands on both sides of each synchronisation that hands tensor memory from one
+  thread to another.
+* Tensor memory is freed behind a barrier that every warp reaches after its loads have completed.
+
+Run it: ``python examples/blackwell/gemm_highperf_blackwell.py``.  Without a GPU it assembles the kernel and
+verifies it in the simulator; on a Blackwell GPU it also launches and measures it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+import ml_dtypes
+import numpy as np
+
+from pyptx import Layout, SpecError, Tile, b32, bf16, f32, kernel, ptx, reg, smem, u32
+
+BM, BN, BK = 128, 256, 64  # tile of D, and the slice of K that one stage holds
+MMA_K = 16  # K of one tcgen05.mma on 16-bit operands: 32 bytes
+WARPS = 4
+A_STAGE = BM * BK * 2  # bytes of A in one stage
+B_STAGE = BN * BK * 2
+
+#: 128-byte swizzle, 1024 bytes between 8-row groups, descriptor version 1.
+MMA_DESC_B128 = 0x4000404000010000
+
+
+def advance(stage, phase, stages):
+    """Step around the ring: next stage, and the other phase after the last. Records 4 instructions."""
+    stage += 1
+    wrapped = stage == stages
+    ptx.inst.mov.u32(stage, 0, pred=wrapped)
+    ptx.inst.xor.b32(phase, phase, 1, pred=wrapped)
+
+
+def boustrophedon(tiles_m, tiles_n, group):
+    """This CTA's tile (row, column) from its index: records 12 instructions.
+
+    Groups of ``group`` tile rows are walked column by column, every other group backwards, so that CTAs that
+    run at the same time share rows of A and columns of B in L2.
+    """
+    tile = ptx.special.ctaid.x()
+    band = tile // (group * tiles_n)
+    within = tile % (group * tiles_n)
+    first = band * group
+    height = reg.scalar(u32)
+    ptx.inst.sub.u32(height, tiles_m, first)
+    ptx.inst.min.u32(height, height, group)  # the last band may be lower
+    forward = within // height
+    row = first + within % height
+    column = reg.scalar(u32)
+    ptx.inst.sub.u32(column, tiles_n - 1, forward)
+    ptx.inst.selp.b32(column, column, forward, (band & 1) != 0)
+    return row, column
+
+
+def build_gemm(M, N, K, *, stages=4, group=8, arch="sm_100a"):
+    """The kernel for one problem size: call it with A[M, K] and B[N, K] in bf16.
+
+    Args:
+        M, N, K: multiples of 128, 256 and 64.
+        stages: depth of the ring, 2 to 4 (48 KiB of shared memory each).
+        group: tile rows that are walked together.
+        arch: target with tcgen05.
+    """
+    for name, size, tile in (("M", M, BM), ("N", N, BN), ("K", K, BK)):
+        if size <= 0 or size % tile:
+            raise SpecError(
+                f"{name} = {size} is not a positive multiple of its tile, {tile}",
+                hint=f"pad {name} to {max(1, -(-size // tile)) * tile}",
+            )
+    if not 1 <= stages <= 4:
+        raise SpecError(f"stages = {stages}: expected 1 to 4, each takes {A_STAGE + B_STAGE} bytes")
+    tiles_m, tiles_n, k_tiles = M // BM, N // BN, K // BK
+
+    # Shared memory, hand-placed from a 1024-byte boundary: stages of A, stages of B, barriers, a slot.
+    SMEM_A = 0
+    SMEM_B = SMEM_A + stages * A_STAGE
+    SMEM_FULL = SMEM_B + stages * B_STAGE
+    SMEM_EMPTY = SMEM_FULL + 8 * stages
+    SMEM_DONE = SMEM_EMPTY + 8 * stages
+    SMEM_TMEM_SLOT = SMEM_DONE + 8
+    SMEM_BYTES = SMEM_TMEM_SLOT + 8
+
+    @kernel(
+        in_specs=(
+            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(BM, BK)),
+            Tile(N, K, bf16, Layout.TMA_128B, tma_box=(BN, BK)),
+        ),
+        out_specs=(Tile(M, N, f32),),
+        grid=(tiles_m * tiles_n, 1, 1),
+        block=(32 * WARPS, 1, 1),
+        arch=arch,
+        smem=SMEM_BYTES,
+        extern_smem=True,
+    )
+    def gemm(A, B_T, D):
+        # --- setup ---------------------------------------------------------------------------
+        tid = ptx.special.tid.x()
+        warp = tid >> 5
+        base = smem.base()
+        bar_full, bar_empty = base + SMEM_FULL, base + SMEM_EMPTY
+        bar_done = base + SMEM_DONE
+        tmem_slot = base + SMEM_TMEM_SLOT
+        is_tma_warp = warp == 0
+        is_mma_warp = warp == 1
+        is_alloc_warp = warp == 2
+
+        tile_m, tile_n = boustrophedon(tiles_m, tiles_n, group)
+        m_base = tile_m * BM
+        n_base = tile_n * BN
+
+        with ptx.if_(is_tma_warp), ptx.if_(ptx.warp.elect()):
+            for s in range(stages):
+                ptx.mbarrier.init(ptx.addr(bar_full, 8 * s), 1)  # one arrive.expect_tx
+                ptx.mbarrier.init(ptx.addr(bar_empty, 8 * s), 1)  # one commit
+            ptx.mbarrier.init(bar_done, 1)
+            ptx.fence.mbarrier_init()
+        with ptx.if_(is_alloc_warp):
+            ptx.tcgen05.alloc(tmem_slot, BN)
+            ptx.tcgen05.relinquish_alloc_permit()
+        # The barrier hands the barriers and the tensor memory to everybody.
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.bar.sync(0)
+        ptx.tcgen05.fence_after_thread_sync()
+        tmem_base = smem.load(b32, ptx.addr(tmem_slot))
+
+        # --- producer: one lane of warp 0 ----------------------------------------------------
+        with ptx.if_(is_tma_warp), ptx.if_(ptx.warp.elect()):
+            stage = reg.scalar(u32, init=0)
+            phase = reg.scalar(u32, init=1)  # parity 1 of a fresh barrier has completed: all stages are free
+            with ptx.for_(0, K, BK) as k:
+                full = bar_full + stage * 8
+                ptx.mbarrier.wait(bar_empty + stage * 8, phase)
+                ptx.mbarrier.arrive_expect_tx(full, A_STAGE + B_STAGE)
+                smem_a = base + stage * A_STAGE
+                smem_b = base + stage * B_STAGE + SMEM_B
+                ptx.cp.async_.bulk.tensor_2d(dst=smem_a, src=A.tma_desc(), coord=(k, m_base), mbar=full)
+                ptx.cp.async_.bulk.tensor_2d(dst=smem_b, src=B_T.tma_desc(), coord=(k, n_base), mbar=full)
+                advance(stage, phase, stages)
+            # The last commits must have arrived before the CTA, and its barriers with it, may go.
+            with ptx.for_(0, min(stages, k_tiles)):
+                ptx.mbarrier.wait(bar_empty + stage * 8, phase)
+                advance(stage, phase, stages)
+
+        # --- consumer: one lane of warp 1 ----------------------------------------------------
+        with ptx.if_(is_mma_warp), ptx.if_(ptx.warp.elect()):
+            idesc = reg.scalar(b32, init=ptx.tcgen05.make_instr_desc_f16bf16_f32())
+            stage = reg.scalar(u32, init=0)
+            phase = reg.scalar(u32, init=0)
+            with ptx.for_(0, K, BK) as k:
+                ptx.mbarrier.wait(bar_full + stage * 8, phase)
+                ptx.tcgen05.fence_after_thread_sync()
+                desc_a = ptx.tcgen05.masked_descriptor(base + stage * A_STAGE, const_bits=MMA_DESC_B128)
+                desc_b = ptx.tcgen05.masked_descriptor(
+                    base + stage * B_STAGE + SMEM_B, const_bits=MMA_DESC_B128
+                )
+                for kk in range(BK // MMA_K):
+                    if kk:
+                        desc_a += 2 * MMA_K // 16  # 32 bytes further along K, in units of 16
+                        desc_b += 2 * MMA_K // 16
+                    # The first MMA of the tile overwrites what tensor memory held.
+                    accumulate = True if kk else k != 0
+                    ptx.tcgen05.mma(
+                        tmem_base, desc_a, desc_b, idesc, kind="f16", pred_operand=accumulate
+                    )
+                ptx.tcgen05.commit(bar_empty + stage * 8, space="cluster")
+                advance(stage, phase, stages)
+            ptx.tcgen05.commit(bar_done, space="cluster")
+
+        # --- epilogue: every thread its row of the tile --------------------------------------
+        ptx.mbarrier.wait(bar_done, 0)
+        ptx.tcgen05.fence_after_thread_sync()
+        d_row = D.ptr + 0
+        ptx.inst.mad.wide.u32(d_row, m_base + tid, 4 * N, d_row)
+        ptx.inst.mad.wide.u32(d_row, n_base, 4, d_row)
+        tmem_row = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
+        out = reg.array(b32, 128)
+        for column in range(0, BN, 128):
+            ptx.tcgen05.ld(out, tmem_row + column, shape="32x32b", count=128, dtype="b32")
+            ptx.tcgen05.wait_ld()
+            for v in range(0, 128, 4):
+                ptx.inst.st.global_.v4.b32(ptx.addr(d_row, 4 * (column + v)), out[v : v + 4])
+
+        # --- teardown ------------------------------------------------------------------------
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.bar.sync(0)
+        with ptx.if_(is_alloc_warp):
+            ptx.tcgen05.fence_after_thread_sync()
+            ptx.tcgen05.dealloc(tmem_base, BN)
+        ptx.ret()
+
+    return gemm
+
+
+# --- the program: verify anywhere, measure on a GPU ----------------------------------------------
+
+
+def make_inputs(M, N, K, seed=0):
+    """Random normal A[M, K] and B[N, K] in bf16."""
+    rng = np.random.default_rng(seed)
+    return (
+        rng.standard_normal((M, K), np.float32).astype(ml_dtypes.bfloat16),
+        rng.standard_normal((N, K), np.float32).astype(ml_dtypes.bfloat16),
+    )
+
+
+def worst_error(a, b, d):
+    """Largest error against float64, as a fraction of the bound ``K * 2**-23 * (|A| @ |B|.T)``."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    bound = a.shape[1] * 2.0**-23 * (np.abs(a) @ np.abs(b).T)
+    error = np.abs(d - a @ b.T)
+    return np.inf if np.isnan(error).any() else float(np.max(error / bound))
+
+
+def verify(shapes, schedules):
+    """Assemble and simulate each shape under each schedule; prints a table, returns whether all is right."""
+    print(f"{'M x N x K':>18}  {'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}")
+    good = True
+    for M, N, K in shapes:
+        gemm = build_gemm(M, N, K)
+        lines = gemm.ptx().count("\n")
+        assembly = gemm.assemble()
+        resources = assembly.resources[0]
+        ptxas = f"{resources.registers} regs, {assembly.spills} B spilled"
+        a, b = make_inputs(M, N, K)
+        for schedule in schedules:
+            kind, _, seed = schedule.partition("#")
+            d = np.full((M, N), np.nan, np.float32)  # poisoned: what is not written shows
+            started = time.perf_counter()
+            report = gemm.simulate(a, b, out=d, schedule=kind, seed=int(seed or 0))
+            seconds = time.perf_counter() - started
+            error = worst_error(a, b, d)
+            right = report.verdict == "clean" and error <= 1 and not assembly.spills and not assembly.warnings
+            good &= right
+            print(
+                f"{f'{M} x {N} x {K}':>18}  {lines:>6}  {ptxas:<22} {schedule:<10} {seconds:>7.2f}  "
+                f"{error:>11.4f}  {'ok' if right else 'WRONG'}"
+            )
+            if report.verdict != "clean":
+                print(report)
+    return good
+
+
+def blackwell():
+    """torch, if it sees a GPU that runs sm_100a; else None and why not."""
+    try:
+        import torch
+    except ImportError:
+        return None, "torch is not installed"
+    if not torch.cuda.is_available():
+        return None, "torch sees no GPU"
+    capability = torch.cuda.get_device_capability()
+    if capability != (10, 0):
+        name = torch.cuda.get_device_name()
+        return None, f"{name} has compute capability {capability[0]}.{capability[1]}, sm_100a needs 10.0"
+    return torch, ""
+
+
+def measure(torch, shapes):
+    """Launch on the GPU, verify against torch, and time both with CUDA events."""
+    print(f"\n{'M x N x K':>18}  {'pyptx TFLOP/s':>13}  {'torch TFLOP/s':>13}")
+    for M, N, K in shapes:
+        gemm = build_gemm(M, N, K)
+        a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
+        b = torch.randn(N, K, device="cuda", dtype=torch.bfloat16)
+        d = torch.full((M, N), float("nan"), device="cuda")
+        gemm(a, b, out=d)
+        torch.testing.assert_close(d, a.float() @ b.float().T, rtol=1e-2, atol=1e-2 * K**0.5)
+
+        def milliseconds(function):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            times = []
+            for _ in range(20):
+                start.record()
+                function()
+                end.record()
+                end.synchronize()
+                times.append(start.elapsed_time(end))
+            return sorted(times)[len(times) // 2]
+
+        flop = 2 * M * N * K
+        ours = milliseconds(lambda gemm=gemm, a=a, b=b, d=d: gemm(a, b, out=d))
+        theirs = milliseconds(lambda a=a, b=b: torch.matmul(a, b.T))
+        print(f"{f'{M} x {N} x {K}':>18}  {flop / ours / 1e9:>13.1f}  {flop / theirs / 1e9:>13.1f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--emit", metavar="MxNxK", help="print the PTX of one size and stop")
+    options = parser.parse_args()
+    if options.emit:
+        print(build_gemm(*map(int, options.emit.split("x"))).ptx(), end="")
+        return
+    shapes = [(128, 256, 64), (128, 256, 512), (256, 512, 320), (512, 512, 512)]
+    good = verify(shapes, ("eager", "late", "random#1", "random#2", "random#3"))
+    torch, why = blackwell()
+    if torch is not None:
+        measure(torch, [(4096, 4096, 4096), (8192, 8192, 8192)])
+    else:
+        print(f"\nNot launched: {why}. The simulator has run every instruction of it.")
+    if not good:
+        sys.exit("some products are wrong")
+    print("All products are right.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Arrays and numbers against a kernel's specifications, before anything is recorded or launched.
+
+Owns the binding of named dims from shapes, the checks of every argument, and the allocation of outputs.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import ArrayInfo, describe, is_array
+from ..core.errors import SpecError
+from ..core.types import ScalarType
+from ..dsl import Scalar, Tile
+
+__all__ = ["ALIGNMENT", "Arguments", "allocate", "bind_dims", "check_array", "check_scalar", "place_of"]
+
+#: Bytes; what TMA and 16-byte vector accesses ask of an array's first element.
+ALIGNMENT = 16
+
+Spec = Tile | Scalar
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The values of one call, in parameter order, checked.
+
+    Attributes:
+        values: arrays and numbers.
+        infos: the description of each array, None for numbers.
+        outputs: the arrays of the output specs.
+        fresh: whether the outputs were allocated for this call.
+    """
+
+    values: tuple[Any, ...]
+    infos: tuple[ArrayInfo | None, ...]
+    outputs: tuple[Any, ...]
+    fresh: bool
+
+
+def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
+    """``value`` as the number that a parameter of this type holds.
+
+    Raises :class:`SpecError` for what is no number or does not fit.
+    """
+    kind = spec.type
+    if kind.kind == "f" and kind.lanes == 1:
+        if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+            return float(value)
+        raise SpecError(f"{name} is {value!r}: expected a number, for Scalar({kind})")
+    if isinstance(value, (float, np.floating)) or not isinstance(value, (int, np.integer, np.bool_)):
+        raise SpecError(f"{name} is {value!r}: expected an integer, for Scalar({kind})")
+    number = int(value)
+    low = 0 if kind.kind == "u" else -(1 << (kind.bits - 1))
+    high = (1 << (kind.bits - (kind.kind == "s"))) - 1
+    if not low <= number <= high:
+        raise SpecError(f"{name} is {number}: Scalar({kind}) holds {low}..{high}")
+    return number
+
+
+def _same_type(given: ScalarType, wanted: ScalarType) -> bool:
+    """Arrays carry typed elements: untyped specs take any of their width, tf32 is f32 in memory."""
+    if wanted.kind == "b":
+        return given.nbytes == wanted.nbytes
+    return given is wanted or (wanted.name == "tf32" and given.name == "f32")
+
+
+def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
+    """The description of ``value``, if it fits ``spec`` apart from named dims.
+
+    Raises:
+        SpecError: no array; wrong dtype, rank or extent; not contiguous, or not aligned to 16 bytes.
+    """
+    if not is_array(value):
+        raise SpecError(
+            f"{name} is {type(value).__name__}: expected an array, for {spec!r}",
+            hint="pass a numpy array or a torch tensor",
+        )
+    info = describe(value)
+    if not _same_type(info.type, spec.dtype):
+        raise SpecError(
+            f"{name} has dtype {info.type}, expected {spec.dtype}", hint=f"convert it, for {spec!r}"
+        )
+    if len(info.shape) != len(spec.dims):
+        raise SpecError(
+            f"{name} has shape {info.shape} of {len(info.shape)} dimensions, expected {len(spec.dims)}, "
+            f"for {spec!r}"
+        )
+    for axis, (extent, dim) in enumerate(zip(info.shape, spec.dims, strict=True)):
+        if isinstance(dim, int) and extent != dim:
+            raise SpecError(
+                f"{name} has shape {info.shape}: dimension {axis} is {extent}, expected {dim}, for {spec!r}"
+            )
+    if not info.contiguous:
+        raise SpecError(
+            f"{name} is not contiguous: shape {info.shape} with strides {info.strides} bytes",
+            hint="pass numpy.ascontiguousarray(x), or x.contiguous() in torch",
+        )
+    if info.pointer % ALIGNMENT and info.nbytes:
+        raise SpecError(
+            f"{name} starts at the address {info.pointer:#x}, which is not a multiple of {ALIGNMENT} bytes",
+            hint="pass a copy; slices of an array start where their first element lies",
+            see="tensor-tensormap" if spec.layout.is_tma else "addresses-as-operands",
+        )
+    return info
+
+
+def bind_dims(
+    names: Sequence[str],
+    specs: Sequence[Spec],
+    infos: Sequence[ArrayInfo | None],
+    given: Mapping[str, int],
+) -> dict[str, int]:
+    """Values of the named dims: those given by keyword, then those of the arrays' shapes.
+
+    Raises :class:`SpecError` where two arrays disagree; names both.
+    """
+    dims = dict(given)
+    origin = {dim: "the keyword" for dim in given}
+    for name, spec, info in zip(names, specs, infos, strict=True):
+        if info is None or not isinstance(spec, Tile):
+            continue
+        for axis, (dim, extent) in enumerate(zip(spec.dims, info.shape, strict=True)):
+            if isinstance(dim, int):
+                continue
+            known = dims.setdefault(dim, extent)
+            here = f"dimension {axis} of {name}"
+            if known != extent:
+                raise SpecError(
+                    f"{dim} is {known} by {origin[dim]} and {extent} by {here} (shape {info.shape})",
+                    hint="dims of the same name have the same extent",
+                )
+            origin.setdefault(dim, here)
+    return dims
+
+
+def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[str, int]:
+    """Where all arrays live: ("cpu", 0) or ("cuda", index).
+
+    Raises :class:`SpecError` for a mix.
+    """
+    places = {
+        (info.device, info.device_index): name
+        for name, info in zip(names, infos, strict=True)
+        if info is not None
+    }
+    if len(places) > 1:
+        where = ", ".join(f"{name} on {device}:{index}" for (device, index), name in places.items())
+        raise SpecError(
+            f"the arrays live in different places: {where}",
+            hint="put all on one GPU to run there, or all in host memory to simulate",
+        )
+    return next(iter(places), ("cpu", 0))
+
+
+def allocate(spec: Tile, dims: Mapping[str, int], like: Any) -> Any:
+    """A new array for an output, of the same library and device as ``like`` (numpy if None).
+
+    Raises :class:`SpecError` where the library has no such dtype.
+    """
+    shape = spec.shape(dict(dims))
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        dtype = getattr(torch, spec.dtype.torch_name or _SIGNED[spec.dtype.nbytes], None)
+        if dtype is None:
+            raise SpecError(f"torch has no dtype for {spec.dtype}", hint="pass out=")
+        return torch.empty(shape, dtype=dtype, device=like.device)
+    # numpy aligns to 16 bytes only by the grace of malloc.
+    dtype = np.dtype(spec.dtype.dtype)
+    raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+#: torch has one dtype of every width that can hold untyped bits.
+_SIGNED = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}

@@ -1,0 +1,427 @@
+"""``@kernel``: a Python function as a GPU kernel.
+
+Owns :class:`Kernel`: what its keywords mean, the cache of specialisations, and where a call runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from ..core.arrays import ArrayInfo
+from ..core.errors import SpecError, UnsupportedError
+from ..core.source import SourceLocation
+from ..dsl import Scalar, Tile
+from ..dsl.trace import word
+from ..ir import Module, PrintedModule
+from ..isa import target
+from .arguments import Arguments, allocate, bind_dims, check_array, check_scalar, place_of
+from .specialise import Extent, Options, Specialization, specialise
+
+__all__ = ["Kernel", "kernel"]
+
+
+@overload
+def kernel(function: Callable[..., None], /) -> Kernel: ...
+
+
+@overload
+def kernel(
+    *,
+    in_specs: Sequence[Tile | Scalar] = (),
+    out_specs: Sequence[Tile] = (),
+    grid: Extent = 1,
+    block: Extent = 1,
+    cluster: Extent = (1, 1, 1),
+    arch: str = "sm_100a",
+    smem: int | Callable[..., int] | None = None,
+    extern_smem: bool = False,
+    min_ctas_per_sm: int | None = None,
+    max_registers: int | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[..., None]], Kernel]: ...
+
+
+def kernel(
+    function: Callable[..., None] | None = None,
+    /,
+    *,
+    in_specs: Sequence[Tile | Scalar] = (),
+    out_specs: Sequence[Tile] = (),
+    grid: Extent = 1,
+    block: Extent = 1,
+    cluster: Extent = (1, 1, 1),
+    arch: str = "sm_100a",
+    smem: int | Callable[..., int] | None = None,
+    extern_smem: bool = False,
+    min_ctas_per_sm: int | None = None,
+    max_registers: int | None = None,
+    name: str | None = None,
+) -> Kernel | Callable[[Callable[..., None]], Kernel]:
+    """Make a kernel of a function that records instructions.
+
+    The function's positional parameters are the inputs, then the outputs, in the order of the specs. Its
+    keyword-only parameters are compile-time constants, given at the call: each value is its own
+    specialisation. One that is named like a dim gets the dim's value.
+
+    Args:
+        in_specs: a ``Tile`` for each array, a ``Scalar`` for each run-time number.
+        out_specs: a ``Tile`` for each output.
+        grid: CTAs in x, y, z; a tuple, or a function of the dims and constants (by name, or one dict).
+        block: threads of a CTA in x, y, z; recorded as ``.reqntid``. Also a function.
+        cluster: CTAs of a cluster in x, y, z. Also a function.
+        arch: target architecture.
+        smem: bytes of shared memory to place by hand, from ``smem.base()`` on. Also a function.
+        extern_smem: make shared memory dynamic even where static would do (up to 48 KiB).
+        min_ctas_per_sm: recorded as ``.minnctapersm``.
+        max_registers: registers of a thread, recorded as ``.maxnreg``.
+        name: name of the entry in the text; default: the function's.
+
+    Raises:
+        SpecError: the function's parameters do not match the specs.
+        TargetError: an unknown architecture.
+    """
+
+    def decorate(function: Callable[..., None]) -> Kernel:
+        code = function.__code__
+        location = SourceLocation(code.co_filename, code.co_firstlineno, code.co_name)
+        specs = (*in_specs, *out_specs)
+        names = _parameters(function, specs, len(in_specs))
+        target(arch)
+        return Kernel(
+            function,
+            Options(
+                names=names,
+                specs=specs,
+                inputs=len(in_specs),
+                grid=grid,
+                block=block,
+                cluster=cluster,
+                arch=arch,
+                smem=smem,
+                extern_smem=extern_smem,
+                min_ctas_per_sm=_positive("min_ctas_per_sm", min_ctas_per_sm),
+                max_registers=_positive("max_registers", max_registers),
+                entry=word(name or function.__name__),
+                location=location,
+            ),
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+#: Keywords of the kernel's methods, which no constant can have.
+_RESERVED = frozenset({"out", "stream", "schedule", "seed", "sanitize", "max_steps", "timeout"})
+
+
+def _positive(what: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or value < 1):
+        raise SpecError(f"{what} is {value!r}: expected a positive number")
+    return value
+
+
+def _parameters(
+    function: Callable[..., None], specs: Sequence[Tile | Scalar], inputs: int
+) -> tuple[str, ...]:
+    """Names of the positional parameters, one per spec. Raises :class:`SpecError`."""
+    name = function.__name__
+    for spec in specs[inputs:]:
+        if not isinstance(spec, Tile):
+            raise SpecError(f"{name}: an output is a Tile, not {spec!r}")
+    for spec in specs[:inputs]:
+        if not isinstance(spec, (Tile, Scalar)):
+            raise SpecError(f"{name}: an input is a Tile or a Scalar, not {spec!r}")
+    positional: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise SpecError(
+                f"{name}: a kernel cannot have *{parameter.name}", hint="name every parameter and constant"
+            )
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            positional.append(parameter.name)
+        elif parameter.name in _RESERVED:
+            raise SpecError(
+                f"{name}: the keyword {parameter.name!r} is the call's own", hint="rename the constant"
+            )
+    if len(positional) != len(specs):
+        raise SpecError(
+            f"{name} has {len(positional)} positional parameters ({', '.join(positional)}), "
+            f"but {inputs} in_specs and {len(specs) - inputs} out_specs",
+            hint="parameters are the inputs, then the outputs; constants are keyword-only, after `*`",
+        )
+    return tuple(positional)
+
+
+class Kernel:
+    """A kernel: call it with arrays, or ask for its text. Made by :func:`kernel`.
+
+    Keywords of its methods are compile-time constants and, by their names, dims.  A specialisation is
+    recorded once for each set of dims and constants; what the function reads from elsewhere (globals,
+    closures) is taken as it was then.
+    """
+
+    def __init__(self, function: Callable[..., None], options: Options) -> None:
+        self.function = function
+        self.options = options
+        self._defaults = {
+            parameter.name: parameter.default
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+        self._dim_names = {
+            dim: None
+            for spec in options.specs
+            if isinstance(spec, Tile)
+            for dim in spec.dims
+            if isinstance(dim, str)
+        }
+        self._cache: dict[Any, Specialization] = {}
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.options.entry} for {self.options.arch}>"
+
+    # --- specialisation -----------------------------------------------------------------------
+
+    def _split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
+        """Keywords as dims and constants. Raises :class:`SpecError` for any other."""
+        for name in keywords:
+            if name not in self._dim_names and name not in self._defaults:
+                known = [*self._dim_names, *(n for n in self._defaults if n not in self._dim_names)]
+                raise SpecError(
+                    f"{self.options.entry} has no constant or dim {name!r}; "
+                    f"it has: {', '.join(known) or 'none'}"
+                )
+        dims = {
+            name: int(value) if isinstance(value, np.integer) else value
+            for name, value in keywords.items()
+            if name in self._dim_names
+        }
+        constants = {name: value for name, value in keywords.items() if name not in self._dim_names}
+        return dims, constants
+
+    def specialize(self, **keywords: Any) -> Specialization:
+        """The kernel recorded for these dims and constants, from the cache if it was before.
+
+        Raises:
+            SpecError: an unknown keyword, a constant or dim without value, a constant that is not hashable.
+            PyptxError: whatever the kernel function does wrong.
+        """
+        return self._specialise(*self._split(keywords))
+
+    def _specialise(self, dims: dict[str, int], constants: dict[str, Any]) -> Specialization:
+        values: dict[str, Any] = {}
+        for name, default in self._defaults.items():
+            if name in dims:
+                values[name] = dims[name]
+            elif name in constants:
+                values[name] = constants[name]
+            elif default is inspect.Parameter.empty:
+                raise SpecError(f"{self.options.entry}: the constant {name!r} has no value and no default")
+            else:
+                values[name] = default
+        try:
+            # 1, True and 1.0 are equal and not the same constant.
+            key = (
+                tuple(sorted(dims.items())),
+                tuple((name, type(value), value) for name, value in values.items()),
+            )
+            found = self._cache.get(key)
+        except TypeError:
+            wrong = {name: value for name, value in values.items() if not _hashable(value)}
+            raise SpecError(
+                f"{self.options.entry}: constants must be hashable, got {wrong!r}",
+                hint="pass tuples instead of lists, numbers instead of arrays",
+            ) from None
+        if found is None:
+            found = self._cache[key] = specialise(self.options, self.function, dims, values)
+        return found
+
+    def module(self, **keywords: Any) -> Module:
+        """The recorded IR. Arguments and errors as for :meth:`specialize`."""
+        return self.specialize(**keywords).module
+
+    def printed(self, **keywords: Any) -> PrintedModule:
+        """The PTX text with its table from lines to Python lines."""
+        return self.specialize(**keywords).printed
+
+    def ptx(self, **keywords: Any) -> str:
+        """The PTX text."""
+        return self.specialize(**keywords).printed.text
+
+    def assemble(self, **keywords: Any) -> Any:
+        """What ptxas makes of the text: a :class:`~pyptx.toolchain.Assembly` with cubin and resources.
+
+        Raises:
+            AssembleError: ptxas refuses it; shown at the Python lines.
+            ToolNotFoundError: there is no ptxas.
+        """
+        from ..toolchain import assemble
+
+        special = self.specialize(**keywords)
+        assembly = special.loaded.get("ptxas")
+        if assembly is None:
+            assembly = special.loaded["ptxas"] = assemble(special.printed)
+        return assembly
+
+    def sass(self, **keywords: Any) -> str:
+        """The machine code that ptxas made, disassembled."""
+        from ..toolchain import disassemble
+
+        return str(disassemble(self.assemble(**keywords).cubin))
+
+    # --- running ------------------------------------------------------------------------------
+
+    def _inputs(self, given: Sequence[Any]) -> tuple[list[Any], list[ArrayInfo | None]]:
+        options = self.options
+        if len(given) != options.inputs:
+            expected = ", ".join(options.names[: options.inputs]) or "none"
+            raise SpecError(
+                f"{options.entry} takes {options.inputs} inputs ({expected}), got {len(given)}",
+                hint="outputs are returned, or passed as out=; constants are keywords",
+            )
+        values: list[Any] = []
+        infos: list[ArrayInfo | None] = []
+        for name, spec, value in zip(options.names, options.specs, given, strict=False):
+            if isinstance(spec, Tile):
+                values.append(value)
+                infos.append(check_array(name, spec, value))
+            else:
+                values.append(check_scalar(name, spec, value))
+                infos.append(None)
+        return values, infos
+
+    def _bind(
+        self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]
+    ) -> tuple[Specialization, Arguments]:
+        """Check everything, record if need be, and allocate what is not given."""
+        options = self.options
+        dims, constants = self._split(keywords)
+        values, infos = self._inputs(given)
+        specs = options.specs[options.inputs :]
+        names = options.names[options.inputs :]
+        fresh = out is None
+        outputs: list[Any] = []
+        if not fresh:
+            outputs = list(out) if isinstance(out, (tuple, list)) else [out]
+            if len(outputs) != len(specs):
+                raise SpecError(f"{options.entry} has {len(specs)} outputs, got {len(outputs)} in out=")
+            infos += [
+                check_array(name, spec, value)
+                for name, spec, value in zip(names, specs, outputs, strict=True)
+                if isinstance(spec, Tile)
+            ]
+        known = options.names[: len(infos)]
+        dims = bind_dims(known, options.specs[: len(infos)], infos, dims)
+        place_of(known, infos)
+        special = self._specialise(dims, constants)
+        if fresh:
+            like = next((value for value, info in zip(values, infos, strict=True) if info is not None), None)
+            for name, spec in zip(names, specs, strict=True):
+                assert isinstance(spec, Tile)
+                outputs.append(allocate(spec, dims, like))
+                infos.append(check_array(name, spec, outputs[-1]))
+        return special, Arguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
+
+    def simulate(
+        self,
+        *arrays: Any,
+        schedule: str = "eager",
+        seed: int = 0,
+        sanitize: bool | str = True,
+        max_steps: int | None = None,
+        timeout: float | None = None,
+        out: Any = None,
+        **keywords: Any,
+    ) -> Any:
+        """Run in the simulator.
+
+        Args:
+            arrays: the inputs: numpy arrays, CPU tensors, numbers for scalars.
+            schedule: ``"eager"``, ``"late"``, ``"random"`` (with ``seed``) or ``"starve:..."``.
+            seed: of the random schedule.
+            sanitize: ``"strict"`` makes findings for review errors.
+            max_steps: warp-instructions after which the run ends as incomplete.
+            timeout: seconds after which it does.
+            out: array or arrays for the outputs; allocated if None.
+            keywords: constants and dims.
+
+        Returns:
+            The simulator's report; ``outputs`` has the output arrays, ``verdict`` and ``findings`` the rest.
+
+        Raises:
+            SpecError: arguments that do not fit. What the kernel does wrong is in the report.
+        """
+        from .execute import simulate
+
+        special, arguments = self._bind(arrays, out, keywords)
+        place, _ = place_of(self.options.names, arguments.infos)
+        if place != "cpu":
+            raise SpecError(
+                "the simulator takes arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
+            )
+        return simulate(
+            special,
+            self.options,
+            arguments,
+            schedule=schedule,
+            seed=seed,
+            sanitize=sanitize,
+            max_steps=max_steps,
+            timeout=timeout,
+        )
+
+    def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
+        """Run the kernel: CUDA tensors on their GPU, numpy arrays and CPU tensors in the simulator.
+
+        Args:
+            arrays: the inputs, in order; numbers for scalars.
+            out: array or arrays for the outputs; allocated if None.
+            stream: CUDA stream; default: torch's current one.
+            keywords: constants and dims.
+
+        Returns:
+            The output, a tuple of several, or None if there is none.
+
+        Raises:
+            SpecError: arguments that do not fit the specs, or live in different places.
+            SimulationError: the simulated run ended with an error or incomplete.
+            LaunchError, AssembleError: the driver refused.
+        """
+        from .execute import launch, simulate
+
+        special, arguments = self._bind(arrays, out, keywords)
+        place, index = place_of(self.options.names, arguments.infos)
+        if place == "cuda":
+            launch(special, self.options, arguments, index, stream)
+        else:
+            if stream is not None:
+                raise SpecError("stream= is for CUDA tensors; the simulator has no streams")
+            simulate(
+                special,
+                self.options,
+                arguments,
+                schedule="eager",
+                seed=0,
+                sanitize=True,
+                max_steps=None,
+                timeout=None,
+            ).check()
+        outputs = arguments.outputs
+        return outputs if len(outputs) > 1 else outputs[0] if outputs else None
+
+    def prepare(self, *arrays: Any, **keywords: Any) -> Any:
+        """A launch with everything but the start done. Raises :class:`UnsupportedError`: not built yet."""
+        raise UnsupportedError(f"{self.options.entry}.prepare is not built yet", hint="call the kernel")
+
+
+def _hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

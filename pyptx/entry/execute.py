@@ -1,0 +1,98 @@
+"""Running a specialisation: in the simulator, or on the GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dsl import Tile
+from ..layout import TensorMap
+from ..sim import Report
+from .arguments import Arguments
+from .specialise import Options, Specialization, tensor_map
+
+__all__ = ["launch", "simulate"]
+
+
+def simulate(
+    special: Specialization,
+    options: Options,
+    arguments: Arguments,
+    *,
+    schedule: str,
+    seed: int,
+    sanitize: bool | str,
+    max_steps: int | None,
+    timeout: float | None,
+) -> Report:
+    """Run in the simulator; arrays are written in place. The report has the outputs."""
+    from .. import sim
+
+    loaded = special.loaded.get("sim")
+    if loaded is None:
+        loaded = special.loaded["sim"] = sim.load(special.module)
+    config = special.launch
+    fresh = [
+        position
+        for position, slot in enumerate(special.slots)
+        if arguments.fresh and slot.index >= options.inputs and slot.kind != "scalar"
+    ]
+    report: Report = loaded.launch(
+        special.entry,
+        grid=config.grid,
+        block=config.block,
+        cluster=config.cluster,
+        dynamic_smem=config.dynamic_smem,
+        args=_simulator_arguments(special, options, arguments),
+        schedule=schedule,
+        seed=seed,
+        sanitize=sanitize,
+        max_steps=max_steps,
+        timeout=timeout,
+        uninitialised=fresh,
+    )
+    report.outputs = arguments.outputs
+    return report
+
+
+def _map(options: Options, index: int, value: Any) -> TensorMap:
+    spec = options.specs[index]
+    assert isinstance(spec, Tile)
+    return tensor_map(options.names[index], spec, value, dtype=spec.dtype)
+
+
+def _simulator_arguments(special: Specialization, options: Options, arguments: Arguments) -> list[Any]:
+    return [
+        _map(options, slot.index, arguments.values[slot.index])
+        if slot.kind == "map"
+        else arguments.values[slot.index]
+        for slot in special.slots
+    ]
+
+
+def launch(
+    special: Specialization, options: Options, arguments: Arguments, device_index: int, stream: Any
+) -> None:
+    """Enqueue one launch on the GPU; does not wait for it."""
+    from ..runtime.launch import launch as enqueue
+    from ..runtime.loader import load
+    from ..runtime.tensor_maps import encode
+
+    key = ("cuda", device_index)
+    loaded = special.loaded.get(key)
+    if loaded is None:
+        loaded = special.loaded[key] = load(
+            special.printed.text,
+            special.entry,
+            dynamic_smem=special.launch.dynamic_smem,
+            device_index=device_index,
+        )
+    packed: list[Any] = []
+    for slot in special.slots:
+        value, info = arguments.values[slot.index], arguments.infos[slot.index]
+        if info is None:
+            packed.append((value, slot.param.type))
+        elif slot.kind == "map":
+            packed.append(encode(_map(options, slot.index, value), info.pointer))
+        else:
+            packed.append(info.pointer)
+    enqueue(loaded, special.launch, packed, stream)

@@ -1,0 +1,206 @@
+"""A kernel for given dims and constants: recorded, printed and ready to run.
+
+Owns :class:`Specialization` and how one is made from the kernel's options.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..core.errors import SpecError
+from ..core.source import SourceLocation
+from ..dsl import Scalar, Slot, Tile, record
+from ..ir import Directive, Launch, Module, PrintedModule, print_module
+from ..layout import TensorMap
+
+__all__ = ["Extent", "Options", "Specialization", "evaluate", "specialise"]
+
+#: One to three numbers in x, y, z order, or a function of dims and constants that gives them.
+Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
+
+_MAX_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``@kernel`` was told. See :func:`pyptx.entry.kernel`."""
+
+    names: tuple[str, ...]
+    specs: tuple[Tile | Scalar, ...]
+    inputs: int
+    grid: Extent
+    block: Extent
+    cluster: Extent
+    arch: str
+    smem: int | Callable[..., int] | None
+    extern_smem: bool
+    min_ctas_per_sm: int | None
+    max_registers: int | None
+    entry: str
+    location: SourceLocation | None
+
+
+@dataclass(frozen=True, eq=False)
+class Specialization:
+    """A kernel recorded for given dims and constants.
+
+    Attributes:
+        module: the IR.
+        launch: grid, block, cluster and dynamic shared memory.
+        slots: the entry's parameters, and which kernel parameter fills each.
+        dims: values of the named dims.
+        constants: values of the keyword-only parameters.
+        static_smem: bytes of static shared memory.
+    """
+
+    entry: str
+    module: Module
+    launch: Launch
+    slots: tuple[Slot, ...]
+    dims: dict[str, int]
+    constants: dict[str, Any]
+    static_smem: int
+    #: What the simulator and the driver made of the module, by backend and device.
+    loaded: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def printed(self) -> PrintedModule:
+        """The PTX text with its table of lines."""
+        return print_module(self.module)
+
+
+def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
+    """``option``, or what it returns for the dims and constants in ``values`` if it is a function.
+
+    A function of one parameter that is not the name of a value gets all of them as a dict; otherwise each
+    parameter gets the value of its name.
+
+    Raises :class:`SpecError` for a parameter that no value has.
+    """
+    if not callable(option):
+        return option
+    parameters = list(inspect.signature(option).parameters.values())
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if len(plain) == len(parameters) == 1 and plain[0].name not in values:
+        return option(dict(values))
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return option(**values)
+    chosen = {}
+    for parameter in plain:
+        if parameter.name in values:
+            chosen[parameter.name] = values[parameter.name]
+        elif parameter.default is parameter.empty:
+            raise SpecError(
+                f"{what} is a function of {parameter.name!r}, which is neither a dim nor a constant; "
+                f"there are: {', '.join(values) or 'none'}"
+            )
+    return option(**chosen)
+
+
+def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, int, int]:
+    """An option as x, y, z. Raises :class:`SpecError` for what is no extent."""
+    value = evaluate(what, option, values)
+    try:
+        return Launch.extent(value)
+    except (TypeError, ValueError):
+        raise SpecError(
+            f"{what} is {value!r}: expected one to three positive integers, in x, y, z order"
+        ) from None
+
+
+def specialise(
+    options: Options, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
+) -> Specialization:
+    """Record ``body`` for these dims and constants.
+
+    Raises:
+        SpecError: dims without value, a tensor map that TMA refuses, extents beyond the hardware's.
+        SharedMemoryError: more shared memory than a CTA of the target has.
+        PyptxError: whatever the body does wrong, at its line.
+    """
+    values = {**dims, **constants}
+    _check_dims(options, dims)
+    _check_maps(options, dims)
+    block = extent("block", options.block, values)
+    cluster = extent("cluster", options.cluster, values)
+    grid = extent("grid", options.grid, values)
+    if math.prod(block) > _MAX_THREADS:
+        raise SpecError(f"block {block} has {math.prod(block)} threads; a CTA has at most {_MAX_THREADS}")
+    if any(g % c for g, c in zip(grid, cluster, strict=True)):
+        raise SpecError(f"grid {grid} is not a multiple of the cluster {cluster}")
+    smem = evaluate("smem", options.smem, values)
+    if smem is not None and (not _is_whole(smem) or smem < 0):
+        raise SpecError(f"smem is {smem!r}: expected a number of bytes")
+    recording = record(
+        body,
+        options.names,
+        options.specs,
+        entry=options.entry,
+        arch=options.arch,
+        dims=dims,
+        constants=constants,
+        directives=_directives(options, block),
+        smem=smem or 0,
+        extern_smem=options.extern_smem,
+        location=options.location,
+    )
+    return Specialization(
+        entry=options.entry,
+        module=recording.module,
+        launch=Launch(grid, block, cluster, recording.dynamic_smem),
+        slots=recording.slots,
+        dims=dims,
+        constants=constants,
+        static_smem=recording.static_smem,
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_dims(options: Options, dims: Mapping[str, int]) -> None:
+    for name, spec in zip(options.names, options.specs, strict=True):
+        if not isinstance(spec, Tile):
+            continue
+        missing = [dim for dim in spec.dims if isinstance(dim, str) and dim not in dims]
+        if missing:
+            raise SpecError(
+                f"{options.entry}: the dims {', '.join(missing)} of {name} have no value",
+                hint=f"pass them: .ptx({', '.join(f'{dim}=...' for dim in missing)})",
+            )
+    for dim, value in dims.items():
+        if not _is_whole(value) or value < 1:
+            raise SpecError(f"the dim {dim} is {value!r}: expected a positive integer")
+
+
+def _check_maps(options: Options, dims: dict[str, int]) -> None:
+    """Every tensor map as TMA would be asked for it, at a well-aligned address."""
+    for name, spec in zip(options.names, options.specs, strict=True):
+        if isinstance(spec, Tile) and spec.layout.is_tma:
+            tensor_map(name, spec, 0, shape=spec.shape(dims), dtype=spec.dtype)
+
+
+def tensor_map(name: str, spec: Tile, array: Any, **options: Any) -> TensorMap:
+    """The tensor map of a parameter. Raises :class:`SpecError` naming it where TMA refuses."""
+    assert spec.tma_box is not None
+    try:
+        return TensorMap.tiled(array, box=spec.tma_box, swizzle=spec.layout.swizzle, **options)
+    except SpecError as error:
+        raise SpecError(
+            f"the tensor map of {name}: {error.message}", hint=error.hint, see=error.see
+        ) from None
+
+
+def _directives(options: Options, block: tuple[int, int, int]) -> list[Directive]:
+    found = [Directive("reqntid", block)]
+    if options.min_ctas_per_sm is not None:
+        found.append(Directive("minnctapersm", (options.min_ctas_per_sm,)))
+    if options.max_registers is not None:
+        found.append(Directive("maxnreg", (options.max_registers,)))
+    return found

@@ -1,0 +1,177 @@
+"""A register is named after the Python variable that it is bound to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyptx.core.types import b32, b64, f32, pred, u32
+from pyptx.dsl import ptx, reg
+from pyptx.dsl.registers import Reg
+
+from .helpers import in_kernel, text_of
+
+GLOBAL: Reg
+
+
+def test_plain_targets() -> None:
+    def check() -> None:
+        tile_m = reg.scalar(u32)
+        total = tile_m + 1
+        is_odd = (total & 1) != 0
+        annotated: Reg = tile_m * 2
+        assert [r.name for r in (tile_m, total, is_odd, annotated)] == ["tile_m", "total", "is_odd", "annotated"]
+
+    in_kernel(check)
+
+
+def test_tuple_chained_and_walrus_targets() -> None:
+    def check() -> None:
+        a, b = reg.scalar(u32), reg.scalar(b64)
+        c, d, e = reg.scalar(u32), a + 1, reg.scalar(f32)
+        f, g, h, i = reg.scalar(u32), reg.scalar(u32), reg.scalar(u32), reg.scalar(u32)
+        j = k = reg.scalar(u32)
+        if (n := reg.scalar(u32)) is not None:
+            pass
+        names = [r.name for r in (a, b, c, d, e, f, g, h, i, j, k, n)]
+        assert names == ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "j", "n"]
+
+    in_kernel(check)
+
+
+def test_two_statements_on_a_line() -> None:
+    def check() -> None:
+        desc_a = reg.scalar(b64); desc_b = reg.scalar(b64)  # noqa: E702
+        assert (desc_a.name, desc_b.name) == ("desc_a", "desc_b")
+
+    in_kernel(check)
+
+
+def test_closure_global_and_attribute_targets() -> None:
+    class Box:
+        held: Reg
+
+    def check() -> None:
+        global GLOBAL
+        box = Box()
+        captured = reg.scalar(u32)
+        GLOBAL = reg.scalar(u32)
+        box.held = reg.scalar(u32)
+
+        def inner() -> Reg:
+            return captured
+
+        assert inner().name == "captured"
+        assert (GLOBAL.name, box.held.name) == ("GLOBAL", "held")
+
+    in_kernel(check)
+
+
+def test_loop_variable() -> None:
+    def check() -> None:
+        with ptx.for_(0, 4) as row:
+            assert row.name == "row"
+
+    in_kernel(check)
+
+
+def test_what_another_call_consumes_is_no_target() -> None:
+    """The intermediate of an expression must not take the name of the result."""
+
+    def check() -> None:
+        x = reg.scalar(u32)
+        result = (x + 1) * 2
+        assert result.name == "result"
+        text = ptx.addr(x + 8)
+        assert text.base.name not in ("text", "result")
+        kept = [reg.scalar(u32), reg.scalar(u32)]
+        assert "kept" not in kept[0].name
+
+    in_kernel(check)
+
+
+def test_repeated_names_get_numbers() -> None:
+    def check() -> None:
+        names = []
+        for _ in range(3):
+            slot = reg.scalar(u32)
+            names.append(slot.name)
+        slot_1 = reg.scalar(u32)
+        assert names == ["slot", "slot_1", "slot_2"]
+        assert slot_1.name == "slot_1_1"
+
+    in_kernel(check)
+
+
+def test_special_registers_keep_their_names() -> None:
+    def check() -> None:
+        tid = ptx.special.tid.x()
+        clock = reg.scalar(u32)
+        envreg3 = reg.scalar(u32)
+        assert (tid.name, clock.name, envreg3.name) == ("tid_1", "clock_1", "envreg3_1")
+        assert (ptx.special.laneid() + 0).type is u32
+
+    in_kernel(check)
+
+
+def test_names_that_ptx_cannot_spell() -> None:
+    def check() -> None:
+        größe = reg.scalar(u32)
+        _ = reg.scalar(u32)
+        assert größe.name.isascii() and größe.name.startswith("gr")
+        assert _.name == "r"
+
+    in_kernel(check)
+
+
+def test_arrays() -> None:
+    def check() -> None:
+        out = reg.array(b32, 3)
+        assert [r.name for r in out] == ["out0", "out1", "out2"]
+        acc0 = reg.array(b32, 2)
+        assert [r.name for r in acc0] == ["acc0_0", "acc0_1"]
+        out1 = reg.scalar(b32)
+        assert out1.name == "out1_1"
+        größe = reg.array(f32, 2)
+        assert len({r.name for r in größe}) == 2
+
+    in_kernel(check)
+
+
+def test_an_explicit_name() -> None:
+    def check() -> None:
+        x = reg.scalar(pred, name="flag")
+        v = reg.array(f32, 2, name="acc")
+        assert (x.name, v[1].name) == ("flag", "acc1")
+
+    in_kernel(check)
+
+
+def _kernel() -> None:
+    for _ in range(3):
+        tid = ptx.special.tid.x()
+        out = reg.array(b32, 5)
+        with ptx.if_(tid < 3):
+            for register in out:
+                register.set(tid)
+        with ptx.loop() as again:
+            ptx.label("start")
+            again.break_(tid > 4)
+            ptx.bra("start", pred=~(tid == 2))
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "77"])
+def test_the_text_is_the_same_in_every_process(seed: str) -> None:
+    program = "from tests.dsl.test_names import _kernel; from tests.dsl.helpers import text_of; print(text_of(_kernel))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+        env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
+    )
+    assert done.stdout.rstrip("\n") == text_of(_kernel).rstrip("\n") == text_of(_kernel).rstrip("\n")
