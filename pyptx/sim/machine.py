@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.findings import RULES, Finding
+from ..core.source import SourceLocation
 from ..flow.graph import EXIT
 from ..ir import Launch
 from .events import Engines, Operation, Step
@@ -152,12 +153,14 @@ class Machine:
         """A finding that ends the run, to raise."""
         return Fault(Finding(RULES[rule], message, actor.location, actor.who(lane)))
 
-    def uninitialised_register(self, split: Split, name: str, lane: int) -> None:
+    def uninitialised_register(
+        self, split: Split, name: str, lane: int, location: SourceLocation | None
+    ) -> None:
         self.report(
             Finding(
                 RULES["uninitialised-read"],
                 f"register %{name} is read before anything wrote it",
-                split.location,
+                location,
                 split.who(lane),
             )
         )

@@ -37,14 +37,16 @@ def _round_up(value: int, multiple: int) -> int:
 class CodeBlock:
     """A block of operations, how it ends, and its generated functions (None until first used).
 
-    The end: ``guard`` is the place and negation of the final branch's predicate; ``taken`` and ``next`` are
-    block numbers (EXIT ends the lanes); ``yields`` means that the last operation may park the split.
+    The end: ``branch`` is the final branch or exit if it is guarded, ``guard`` the place and negation of its
+    predicate; ``taken`` and ``next`` are block numbers (EXIT ends the lanes); ``yields`` means that the last
+    operation may park the split.
     """
 
     index: int
     ops: list[tuple[Instruction, Op]]
     taken: int | None
     next: int | None
+    branch: Instruction | None
     guard: tuple[Place, bool] | None
     rpc: int
     yields: bool = False
@@ -167,11 +169,11 @@ class Program:
                 for index, i in block.instructions
                 if index in meanings
             ]
-            guard = None
+            branch, guard = None, None
             if block.taken is not None and block.fallthrough is not None:
-                condition = block.instructions[-1][1].guard
-                assert condition is not None
-                guard = (self.places[condition.register.name], condition.negated)
+                branch = block.instructions[-1][1]
+                assert branch.guard is not None
+                guard = (self.places[branch.guard.register.name], branch.guard.negated)
             last = meanings.get(block.instructions[-1][0]) if block.instructions else None
             first = meanings.get(block.instructions[0][0]) if block.instructions else None
             self.blocks.append(
@@ -180,6 +182,7 @@ class Program:
                     ops,
                     block.taken,
                     block.fallthrough,
+                    branch,
                     guard,
                     graph.ipdom[block.index],
                     yields=last is not None and last.yields,

@@ -78,7 +78,8 @@ class _Emitter:
         self.constants: dict[str, Any] = {"np": np}
 
     def constant(self, value: Any, hint: str = "c") -> str:
-        name = f"{hint}{len(self.constants)}"
+        # The underscore keeps constants apart from the typed views ("f32").
+        name = f"_{hint}{len(self.constants)}"
         self.constants[name] = value
         return name
 
@@ -127,17 +128,33 @@ class _Emitter:
         return types[0] if types else _B32
 
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
-        if not self.program.tracked:
+        """Check reads that some path reaches without a write; note writes of registers so read."""
+        tracked = self.program.tracked
+        if not tracked:
             return
         from ..flow import accesses
 
         reads, writes = accesses(instruction, op.binding)
-        rows = tuple((self.program.tracked[r.name], r.name) for r in reads if r.name in self.program.tracked)
+        if instruction.guard is not None:
+            # Every lane reads the guard, only those that it lets through read the rest.
+            self.check_guard(instruction)
+            reads = reads[1:]
+        rows = tuple((tracked[r.name], r.name) for r in reads if r.name in tracked)
         if rows:
-            self.line(f"s.check_written({self.constant(op, 'op')}, {self.constant(rows)})")
+            self.check_reads(instruction, rows)
         for register in writes:
-            if register.name in self.program.tracked:
+            if register.name in tracked:
                 self.note_written(instruction, register)
+
+    def check_guard(self, instruction: Instruction) -> None:
+        assert instruction.guard is not None
+        name = instruction.guard.register.name
+        if name in self.program.tracked:
+            rows = ((self.program.tracked[name], name),)
+            self.line(f"s.check_written({self.constant(instruction.source)}, {self.constant(rows)})")
+
+    def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
+        raise NotImplementedError
 
     def note_written(self, instruction: Instruction, register: Register) -> None:
         raise NotImplementedError
@@ -266,15 +283,23 @@ class _ArrayEmitter(_Emitter):
             return self.view(_VIEW_OF_DTYPE[kind.register_dtype])
         return self.view(_SIGNED_VIEW[place.cls] if kind.kind == "s" else _RAW_VIEW[place.cls])
 
+    def active(self, instruction: Instruction) -> str:
+        """The lanes that a guard lets through, as a mask."""
+        assert instruction.guard is not None
+        place = self.program.places[instruction.guard.register.name]
+        text = f"{'~' if instruction.guard.negated else ''}{self.view('p')}[{place.row}]"
+        return f"{text} & k" if self.masked else text
+
+    def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
+        lanes = f", {self.active(instruction)}" if instruction.guard is not None else ""
+        self.line(f"s.check_written({self.constant(instruction.source)}, {self.constant(rows)}{lanes})")
+
     def note_written(self, instruction: Instruction, register: Register) -> None:
         row = self.program.tracked[register.name]
         if instruction.guard is None:
             self.line(f"s.note_written({row})")
-            return
-        place = self.program.places[instruction.guard.register.name]
-        sign = "~" if instruction.guard.negated else ""
-        lanes = f"{sign}{self.view('p')}[{place.row}]" + (" & k" if self.masked else "")
-        self.line(f"w.written[{row}] |= {lanes}")
+        else:
+            self.line(f"w.written[{row}] |= {self.active(instruction)}")
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -284,9 +309,7 @@ class _ArrayEmitter(_Emitter):
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
         if guard is not None:
-            place = self.program.places[guard.register.name]
-            text = f"{'~' if guard.negated else ''}{self.view('p')}[{place.row}]"
-            self.line(f"g = {text}{' & k' if self.masked else ''}")
+            self.line(f"g = {self.active(instruction)}")
             self.line("if g.any():")
             self.indent += "    "
             self.mask = "g"
@@ -420,7 +443,8 @@ class _ArrayEmitter(_Emitter):
         return str(value + address.offset)
 
     def end(self, block: CodeBlock) -> None:
-        del block
+        if block.branch is not None:
+            self.check_guard(block.branch)
 
 
 class _LaneEmitter(_Emitter):
@@ -430,8 +454,14 @@ class _LaneEmitter(_Emitter):
 
     def note_written(self, instruction: Instruction, register: Register) -> None:
         row = self.program.tracked[register.name]
-        condition = f"if {self.guard(instruction)}: " if instruction.guard is not None else ""
-        self.line(f"{condition}s.note_written({row})")
+        self.line(f"{self.condition(instruction)}s.note_written({row})")
+
+    def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
+        arguments = f"{self.constant(instruction.source)}, {self.constant(rows)}"
+        self.line(f"{self.condition(instruction)}s.check_written({arguments})")
+
+    def condition(self, instruction: Instruction) -> str:
+        return f"if {self.guard(instruction)}: " if instruction.guard is not None else ""
 
     def guard(self, instruction: Instruction) -> str:
         guard = instruction.guard
@@ -601,6 +631,8 @@ class _LaneEmitter(_Emitter):
         if block.yields:
             return
         if block.guard is not None:
+            assert block.branch is not None
+            self.check_guard(block.branch)
             place, negated = block.guard
             taken, other = (block.next, block.taken) if negated else (block.taken, block.next)
             self.line(f"return {taken} if R[{place.index}] else {other}")

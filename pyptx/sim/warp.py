@@ -181,13 +181,16 @@ class Split:
         warp, lanes = self.warp, self.lanes
         return b"".join(a[:, lanes].tobytes() for a in (warp.p, warp.u16, warp.u32, warp.u64))
 
-    def check_written(self, op: Op, rows: tuple[tuple[int, str], ...]) -> None:
-        """Report a read of a register that this path never wrote."""
+    def check_written(
+        self, location: SourceLocation | None, rows: tuple[tuple[int, str], ...], mask: Any = None
+    ) -> None:
+        """Report a read, by all lanes or those of ``mask``, of a register that this path never wrote."""
+        lanes = self.lanes if mask is None else np.flatnonzero(mask)
         for row, name in rows:
-            known = self.warp.written[row, self.lanes]
+            known = self.warp.written[row, lanes]
             if not known.all():
-                self.op = op
-                self.warp.cta.machine.uninitialised_register(self, name, int(np.argmin(known)))
+                position = int(np.searchsorted(self.lanes, lanes[np.argmin(known)]))
+                self.warp.cta.machine.uninitialised_register(self, name, position, location)
 
     def note_written(self, row: int) -> None:
         self.warp.written[row, self.lanes] = True

@@ -14,7 +14,7 @@ from ..core.errors import PyptxError
 
 __all__ = ["COMMANDS", "cli", "main"]
 
-COMMANDS = ("doctor",)
+COMMANDS = ("doctor", "emit")
 
 
 class _Commands(click.Group):

@@ -76,4 +76,3 @@ def says(error: PyptxError, fragments: Sequence[str]) -> None:
     assert error.location is not None
     assert error.location.text.endswith(MARK), error.location.describe()
     assert error.location.text in message
-

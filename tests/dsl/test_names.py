@@ -23,7 +23,12 @@ def test_plain_targets() -> None:
         total = tile_m + 1
         is_odd = (total & 1) != 0
         annotated: Reg = tile_m * 2
-        assert [r.name for r in (tile_m, total, is_odd, annotated)] == ["tile_m", "total", "is_odd", "annotated"]
+        assert [r.name for r in (tile_m, total, is_odd, annotated)] == [
+            "tile_m",
+            "total",
+            "is_odd",
+            "annotated",
+        ]
 
     in_kernel(check)
 
@@ -44,7 +49,8 @@ def test_tuple_chained_and_walrus_targets() -> None:
 
 def test_two_statements_on_a_line() -> None:
     def check() -> None:
-        desc_a = reg.scalar(b64); desc_b = reg.scalar(b64)  # noqa: E702
+        desc_a = reg.scalar(b64)
+        desc_b = reg.scalar(b64)
         assert (desc_a.name, desc_b.name) == ("desc_a", "desc_b")
 
     in_kernel(check)
@@ -151,16 +157,16 @@ def test_an_explicit_name() -> None:
 
 
 def _kernel() -> None:
-    for _ in range(3):
+    for n in range(3):
         tid = ptx.special.tid.x()
         out = reg.array(b32, 5)
         with ptx.if_(tid < 3):
             for register in out:
                 register.set(tid)
         with ptx.loop() as again:
-            ptx.label("start")
+            ptx.label(f"start_{n}")
             again.break_(tid > 4)
-            ptx.bra("start", pred=~(tid == 2))
+            ptx.bra(f"start_{n}", pred=~(tid == 2))
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "77"])

@@ -41,6 +41,11 @@ div.rnd{.ftz}.f32  =d: f32, a: f32, b: f32;
   .rnd = { .rn, .rz, .rm, .rp }
   see floating-point-instructions-div
 
+[div.f64] "Divide two f64 values, correctly rounded."
+div.rnd.f64  =d: f64, a: f64, b: f64;
+  .rnd = { .rn, .rz, .rm, .rp }
+  see floating-point-instructions-div
+
 [neg.float] "Negate."
 neg{.ftz}.type  =d: .type, a: .type;
   .type = { .f32, .f64 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..events import Signal, Step
 from ..semantics import Op, executes
 from ..tma import read_box, read_map, read_shared, write_box, write_shared
@@ -81,7 +83,7 @@ def commit_group(s: Split, op: Op, lane: int) -> None:
 
 @executes("cp.async.bulk.wait_group", per="warp", yields=True)
 def wait_group(s: Split, op: Op, lanes: Any, n: Any) -> StepsDone | None:
-    keep = int(n)
+    keep = int(np.ravel(n)[0])
     reads = "read" in op.chosen
     steps: list[Step] = []
     for lane in lanes.tolist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -9,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
+from ..rounding import directed, flush
 from ..semantics import Op, executes
-from .floating import flush, op_not_modelled, round_f32
 
 Array = NDArray[Any]
 
@@ -41,15 +42,9 @@ def cvt_int(op: Op, a: Array) -> Any:
 
 @executes("cvt.float_from_int")
 def cvt_float_from_int(op: Op, a: Array) -> Any:
-    rnd, dtype = op.chosen["rnd"], op.chosen["dtype"]
-    wide = TYPES[op.chosen["atype"]].bits == 64
-    if rnd == "rn":
-        return np.asarray(a).astype(TYPES[dtype].register_dtype)
-    if dtype == "f64" and not wide:
-        return np.asarray(a).astype(np.float64)
-    if wide:
-        raise op_not_modelled(op, f".{rnd} of a 64-bit integer")
-    return round_f32(op, np.atleast_1d(np.asarray(a, np.float64)), rnd)
+    a = np.atleast_1d(a)
+    nearest = a.astype(TYPES[op.chosen["dtype"]].register_dtype)
+    return directed(nearest, lambda i: Fraction(int(a[i])), op.chosen["rnd"])
 
 
 _ROUNDERS: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}

@@ -51,9 +51,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         raise s.warp.cta.machine.fault(
             "mbarrier-misuse", f"mbarrier.init with count {count}; expected 1..{MAX_COUNT}", s
         )
-    segment.barriers[offset] = MBarrier(
-        segment.base + offset, count, _name(op), op.location
-    )
+    segment.barriers[offset] = MBarrier(segment.base + offset, count, _name(op), op.location)
     segment.mark(offset, 8)
     _changed(s)
 

@@ -1,0 +1,43 @@
+"""``pyptx emit``: record a kernel of a Python file and print its PTX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .load import load_kernel
+
+__all__ = ["command"]
+
+
+@click.command()
+@click.argument("target", metavar="FILE.py[:NAME]")
+@click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@click.option("--assemble", is_flag=True, help="Assemble it too, and print registers, spills and warnings.")
+def command(target: str, words: tuple[str, ...], output: Path | None, assemble: bool) -> None:
+    """Print the PTX of a kernel.
+
+    NAME is a kernel, then the words are its dims and compile-time constants (M=4096); or a function that
+    builds one, then they are its arguments:
+
+    \b
+        pyptx emit examples/blackwell/gemm_highperf_blackwell.py:build_gemm 8192 8192 8192 stages=4
+    """
+    kernel, keywords = load_kernel(target, words)
+    text = kernel.ptx(**keywords)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text)
+    if assemble:
+        assembly = kernel.assemble(**keywords)
+        for resources in assembly.resources:
+            click.echo(
+                f"{resources.function}: {resources.registers} registers, {resources.spills} bytes spilled, "
+                f"{resources.shared} bytes static shared memory, {resources.barriers} barriers",
+                err=True,
+            )
+        for message in (*assembly.warnings, *assembly.notes):
+            click.echo(str(message), err=True)

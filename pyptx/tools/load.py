@@ -1,0 +1,97 @@
+"""What ``FILE.py:NAME`` on the command line means: a kernel, or a function that builds one.
+
+Shared by the commands that take a kernel.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+from ..entry import Kernel
+
+__all__ = ["load_kernel", "parse_words"]
+
+
+def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
+    """``8192 stages=3 arch=sm_100a`` as positional and keyword values; what is no literal is a string."""
+
+    def value(text: str) -> Any:
+        try:
+            return ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            return text
+
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if equals and name.isidentifier():
+            keywords[name] = value(text)
+        elif keywords:
+            raise click.UsageError(f"{word!r} follows name=value arguments; positional values come first")
+        else:
+            positional.append(value(word))
+    return positional, keywords
+
+
+def _module(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise click.UsageError(f"no such file: {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise click.UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickles of the file look themselves up by name.
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _choices(module: ModuleType) -> dict[str, Any]:
+    """Kernels of the file, and functions called build_..."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, Kernel) or (name.startswith("build") and callable(value))
+    }
+
+
+def load_kernel(target: str, words: tuple[str, ...]) -> tuple[Kernel, dict[str, Any]]:
+    """The kernel that ``target`` and ``words`` name, and the keywords left for its specialisation.
+
+    ``FILE.py:NAME`` names a kernel, then the words are its dims and constants; or a function, then the words
+    are its arguments.  ``FILE.py`` alone does if the file has one kernel.
+    """
+    file, _, name = target.partition(":")
+    module = _module(Path(file))
+    choices = _choices(module)
+    if not name:
+        kernels = [n for n, v in choices.items() if isinstance(v, Kernel)] or list(choices)
+        if len(kernels) != 1:
+            found = ", ".join(f"{file}:{n}" for n in choices) or "none"
+            raise click.UsageError(f"{file} has no single kernel; name one of: {found}")
+        name = kernels[0]
+    chosen = getattr(module, name, None)
+    if chosen is None:
+        raise click.UsageError(f"{file} has no {name!r}; it has: {', '.join(choices) or 'no kernels'}")
+    positional, keywords = parse_words(words)
+    if isinstance(chosen, Kernel):
+        if positional:
+            raise click.UsageError(f"{name} is a kernel: give its dims and constants as name=value")
+        return chosen, keywords
+    if not callable(chosen):
+        raise click.UsageError(f"{name} is a {type(chosen).__name__}, neither a kernel nor a function that builds one")
+    try:
+        built = chosen(*positional, **keywords)
+    except TypeError as error:
+        raise click.UsageError(f"{name}{tuple(positional)}: {error}") from None
+    if not isinstance(built, Kernel):
+        raise click.UsageError(f"{name} returned a {type(built).__name__}, not a kernel")
+    return built, {}

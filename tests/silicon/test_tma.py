@@ -1,0 +1,108 @@
+"""TMA copies: what lies in shared memory after a load is the same, byte for byte, in simulator and GPU."""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pyptx import Kernel, Layout, Scalar, Tile, bf16, kernel, ptx, reg, s32, smem, u32
+
+from .machines import on_gpu, simulated
+
+ROWS, COLUMNS = 40, 104
+SPAN = {"TMA_NONE": 32, "TMA_32B": 32, "TMA_64B": 64, "TMA_128B": 128}
+#: Bytes past a 1024-byte boundary where the box lands.
+OFFSETS = (0, 128, 384, 512)
+#: Coordinates, innermost first: inside, over each edge, negative, wholly outside.
+COORDINATES = ((0, 0), (16, 7), (96, 30), (-5, -3), (-20, 39), (100, 0), (104, 40), (-64, -40))
+BOX_ROWS = 12
+DUMP = 4096
+
+
+def build_dump(layout: str, offset: int) -> Kernel:
+    """Fill shared memory with a pattern, load one box at ``offset``, and dump all of it."""
+    inner = SPAN[layout] // 2
+
+    @kernel(
+        in_specs=(
+            Tile(ROWS, COLUMNS, bf16, Layout[layout], tma_box=(BOX_ROWS, inner)),
+            Scalar(s32),
+            Scalar(s32),
+        ),
+        out_specs=(Tile(DUMP // 4, u32),),
+        grid=(1,),
+        block=(128,),
+        arch="sm_90a",
+    )
+    def dump(A, x, y, D):
+        area = smem.alloc(DUMP, align=1024)
+        arrived = smem.alloc(8, align=8)
+        tid = ptx.special.tid.x()
+        mine = area.addr + tid * 4
+        first = tid == 0
+        for word in range(0, DUMP, 512):
+            ptx.inst.st.shared.u32(ptx.addr(mine, word), 0xA5A5A5A5)
+        # The pattern was written by ordinary stores; TMA overwrites part of it.
+        ptx.fence.proxy_async("shared::cta")
+        with ptx.if_(first):
+            ptx.mbarrier.init(arrived, 1)
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+        with ptx.if_(first):
+            ptx.mbarrier.arrive_expect_tx(arrived, BOX_ROWS * inner * 2)
+            ptx.cp.async_.bulk.tensor_2d(dst=area.addr + offset, src=A.tma_desc(), coord=(x, y), mbar=arrived)
+        ptx.mbarrier.wait(arrived, 0)
+        out = D.ptr + 0
+        ptx.inst.mad.wide.u32(out, tid, 4, out)
+        value = reg.scalar(u32)
+        for word in range(0, DUMP, 512):
+            ptx.inst.ld.shared.u32(value, ptx.addr(mine, word))
+            ptx.inst.st.global_.u32(ptx.addr(out, word), value)
+        ptx.ret()
+
+    return dump
+
+
+def _source() -> np.ndarray:
+    return np.arange(1, ROWS * COLUMNS + 1).astype(np.uint16).view(ml_dtypes.bfloat16).reshape(ROWS, COLUMNS)
+
+
+CASES = [
+    pytest.param(layout, offset, id=f"{layout}-{offset}")
+    for layout, offset in itertools.product(SPAN, OFFSETS)
+]
+
+
+def _expected(layout: str, offset: int, x: int, y: int) -> np.ndarray:
+    """The dump by the manual's definition: element by element, swizzle on absolute address bits."""
+    mask = {"TMA_NONE": 0, "TMA_32B": 1, "TMA_64B": 3, "TMA_128B": 7}[layout]
+    source = _source().view(np.uint16)
+    words = np.full(DUMP // 2, 0xA5A5, np.uint16)
+    inner = SPAN[layout] // 2
+    for row in range(BOX_ROWS):
+        for column in range(inner):
+            inside = 0 <= y + row < ROWS and 0 <= x + column < COLUMNS
+            address = offset + (row * inner + column) * 2
+            address ^= ((address >> 7) & mask) << 4
+            words[address // 2] = source[y + row, x + column] if inside else 0
+    return words.view(np.uint32)
+
+
+@pytest.mark.parametrize(("layout", "offset"), CASES)
+@pytest.mark.parametrize("schedule", ["eager", "late", "random"])
+def test_load_in_the_simulator(layout: str, offset: int, schedule: str) -> None:
+    for x, y in COORDINATES:
+        empty = [np.zeros(DUMP // 4, np.uint32)]
+        (dump,) = simulated(build_dump(layout, offset), [_source(), x, y], empty, schedule=schedule)
+        assert np.array_equal(dump, _expected(layout, offset, x, y)), (x, y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("layout", "offset"), CASES)
+def test_load_on_the_gpu(layout: str, offset: int) -> None:
+    for x, y in COORDINATES:
+        (dump,) = on_gpu(build_dump(layout, offset), [_source(), x, y], [np.zeros(DUMP // 4, np.uint32)])
+        assert np.array_equal(dump, _expected(layout, offset, x, y)), (x, y)

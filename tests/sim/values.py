@@ -1,0 +1,283 @@
+"""Kernels that run every variant of a value form over many operands, and the operands.
+
+:func:`cases` makes, from the instruction table alone, one :class:`Case` per choice of modifiers and of
+operand kinds (registers as wide as the type and wider, immediates, a pair of predicates).
+:func:`kernel_of` puts cases into one kernel, in one of the shapes of :data:`SHAPES`: each of them makes
+the simulator take another of its forms of code.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyptx.core.types import TYPES, ScalarType
+from pyptx.isa import Form, Match, variants
+from pyptx.isa.notation import OperandSpec
+from tests.sim.build import Kernel
+from tests.sim.oracle import F32, F64, FORMATS, bits_of
+
+#: Interesting values per type: a square of them, then random rows.
+EDGES = 24
+ROWS = EDGES * EDGES + 192
+
+#: How the lanes of a warp come to execute the instructions.
+SHAPES = ("whole warps", "divergent halves", "guarded", "single lanes")
+
+#: A register of ``type`` in operand slot ``slot``, or the immediate with these raw bits.
+Source = tuple[int, ScalarType, "int | None"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One instruction: its modifiers, where each read operand comes from, its destinations."""
+
+    match: Match
+    sources: tuple[Source, ...]
+    destination: ScalarType
+    pair: bool = False
+
+    def __str__(self) -> str:
+        words = [str(t) if raw is None else f"{t}={raw:#x}" for _, t, raw in self.sources]
+        return f"{self.match.name} {self.destination}{'|p' if self.pair else ''}, {', '.join(words)}"
+
+
+# --- cases from the table ---------------------------------------------------------------------
+
+
+def _registers(spec: OperandSpec, chosen: dict[str, str]) -> list[ScalarType]:
+    """Register types that hold this operand: of its width, and a wider one where that is allowed."""
+    (kind,) = spec.scalar_types(chosen)
+    if kind.bits == 8:
+        exact = TYPES["u16"]  # there are no 8-bit registers worth declaring
+    elif kind.name in ("f16", "bf16", "f16x2", "bf16x2"):
+        exact = TYPES[f"b{kind.bits}"]
+    else:
+        exact = kind
+    return [exact, TYPES["b64"]] if spec.wider and exact.bits < 64 else [exact]
+
+
+def _immediates(kind: ScalarType) -> list[int]:
+    if kind.kind == "p":
+        return [0, 1]
+    if kind.kind == "f":
+        one, tiny = {"f32": (0x3F800000, 0x00000001), "f64": (0x3FF0000000000000, 1)}[kind.name]
+        return [one, tiny, one | 1 << (kind.bits - 1)]
+    top = 1 << (kind.bits - 1)
+    return [0, 5, top, 2 * top - 3] if kind.kind == "s" else [0, 5, 2 * top - 1]
+
+
+def cases(form: Form) -> Iterator[Case]:
+    """Every variant of a value form with registers, and with an immediate in each place that takes one."""
+    for match in variants(form):
+        specs = list(form.specs())
+        (dest,) = [s for s in specs if s.access == "w"]
+        reads = [s for s in specs if s.access == "r"]
+        assert len(reads) == len(specs) - 1, form
+        registers = [_registers(s, match.chosen) for s in reads]
+        plain = tuple((i, kinds[0], None) for i, kinds in enumerate(registers))
+        targets = _registers(dest, match.chosen)
+        for target in targets:
+            yield Case(match, plain, target)
+        if "pair" in dest.kinds:
+            yield Case(match, plain, targets[0], pair=True)
+        for i, kinds in enumerate(registers):
+            for kind in kinds[1:]:
+                yield Case(match, (*plain[:i], (i, kind, None), *plain[i + 1 :]), targets[0])
+            if "imm" in reads[i].kinds:
+                (kind,) = reads[i].scalar_types(match.chosen)
+                if kind.name not in ("f16", "bf16"):
+                    for raw in _immediates(kind):
+                        yield Case(match, (*plain[:i], (i, kind, raw), *plain[i + 1 :]), targets[0])
+
+
+# --- operands ---------------------------------------------------------------------------------
+
+
+def _float32(*values: float) -> list[int]:
+    return [struct.unpack("<I", struct.pack("<f", v))[0] for v in values]
+
+
+def _edges(kind: ScalarType) -> list[int]:
+    """:data:`EDGES` values as raw bits."""
+    if kind.name == "f32":
+        bits = [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000]
+        bits += [0x7FC00000, 0xFFA00001, 0x3F800001, 0x3F7FFFFF, 0x00FFFFFF]
+        bits += _float32(1, -1, 0.5, -2.5, 2.0**24, 2.0**-24, 0.1, -(2.0**31), 2.0**63, 255.5)
+    elif kind.name == "f64":
+        top = 1 << 63
+        bits = [0, top, 1, top | ((1 << 52) - 1), 1 << 52, F64.infinity - 1, F64.infinity, F64.infinity | top]
+        bits += [0x7FF8 << 48, 0xFFF4 << 48]
+        values = (1, -1, 0.5, 1.5, -2.5, 127.5, 2.0**24, 2.0**53, 0.1, -(2.0**31), 2.0**31, 2.0**63, 2.0**64, -1e300)
+        bits += [struct.unpack("<Q", struct.pack("<d", v))[0] for v in values]
+    elif kind.kind == "p":
+        bits = [0, 1] * (EDGES // 2)
+    elif kind.bits == 16:
+        # As integers and as f16 or bf16 bits.
+        bits = [0, 1, 2, 7, 8, 15, 16, 17, 100, 0x7F, 0x80, 0xFF, 0x3FF, 0x400, 0x5555, 0x7BFF]
+        bits += [0x7C00, 0x7C01, 0x7F80, 0x7FFF, 0x8000, 0x8001, 0xFC00, 0xFFFF]
+    else:
+        top = 1 << (kind.bits - 1)
+        bits = [0, 1, 2, 3, 5, 7, 8, 16, 31, 32, 33, 63, 64, 65, 100, 128, 0xFFFF, 0x8000]
+        bits += [top - 1, top, top + 1, 2 * top - 1, 2 * top - 2, (2 * top - 1) // 3]
+    assert len(bits) == EDGES, (kind, len(bits))
+    return bits
+
+
+def _random(kind: ScalarType, row: int, generator: random.Random) -> int:
+    """A random value; rows of a kind: uniform bits, small numbers, floats near each other or near ties."""
+    style = row % 4
+    if kind.name in ("f32", "f64"):
+        f = FORMATS[kind.name]
+        fraction = generator.getrandbits(f.precision - 1)
+        bias = (1 << (f.bits - f.precision - 1)) - 1
+        if style == 0:
+            return generator.getrandbits(f.bits)
+        if style == 1 and f is F32:
+            # Halfway, or one off, between neighbours in f16 and in bf16.
+            cut = generator.choice((13, 16))
+            fraction = (fraction >> cut << cut) + (1 << (cut - 1)) + generator.choice((-1, 0, 1))
+            return generator.getrandbits(1) << 31 | generator.randrange(90, 145) << 23 | fraction
+        if style == 2:
+            whole = generator.randrange(-70000, 70000) + generator.choice((0.0, 0.5))
+            return _float32(whole)[0] if f is F32 else struct.unpack("<Q", struct.pack("<d", whole))[0]
+        exponent = bias + generator.randrange(-30, 30)
+        return generator.getrandbits(1) << (f.bits - 1) | exponent << (f.precision - 1) | fraction
+    if style == 1:
+        return generator.randrange(70) & ((1 << kind.bits) - 1)
+    if style == 2:
+        return -generator.randrange(300) & ((1 << kind.bits) - 1)
+    return generator.getrandbits(kind.bits)
+
+
+@cache
+def operand_rows(kind: ScalarType, slot: int) -> NDArray[np.uint64]:
+    """Raw bits of operand ``slot`` for each row."""
+    edges = _edges(kind)
+    rows = []
+    for row in range(EDGES * EDGES):
+        first, second = divmod(row, EDGES)
+        rows.append(edges[(first, second, (7 * first + 5 * second) % EDGES)[slot]])
+    generator = random.Random(f"{kind.name} {slot}")
+    rows += [_random(kind, row, generator) for row in range(ROWS - len(rows))]
+    return np.array(rows, np.uint64)
+
+
+# --- kernels ----------------------------------------------------------------------------------
+
+
+def _register(slot: int, kind: ScalarType) -> str:
+    return f"v{slot}_{kind.name}"
+
+
+def _immediate(kind: ScalarType, raw: int) -> str:
+    if kind.kind == "f":
+        return f"0f{raw:08X}" if kind.bits == 32 else f"0d{raw:016X}"
+    if kind.kind == "s" and raw >> (kind.bits - 1):
+        return str(raw - (1 << kind.bits))
+    return str(raw)
+
+
+class Batch:
+    """Some cases of one form, as kernels of all shapes, with their input array."""
+
+    def __init__(self, group: Iterable[Case]) -> None:
+        self.cases = list(group)
+        loads = {(slot, kind): None for case in self.cases for slot, kind, raw in case.sources if raw is None}
+        self.loads = list(loads)
+        self.inputs = np.stack([operand_rows(kind, slot) for slot, kind in self.loads]) if loads else (
+            np.zeros((1, ROWS), np.uint64)
+        )
+
+    @property
+    def results(self) -> int:
+        """Rows of the output: two for a pair."""
+        return sum(2 if case.pair else 1 for case in self.cases)
+
+    def kernel(self, shape: str) -> Kernel:
+        """The kernel of a shape: ``kernel(inputs, outputs)`` with :data:`ROWS` threads in all."""
+        lines = [".reg u32 tid cta threads lane turn", ".reg u64 row i o wide", ".reg pred half go"]
+        lines += [f".reg {kind} {_register(slot, kind)}" for slot, kind in self.loads]
+        kinds = dict.fromkeys([c.destination for c in self.cases])
+        lines += [f".reg {kind} d_{kind.name}" for kind in kinds]
+        lines += [".reg pred second", ".reg u32 n32", ".reg b16 n16", ".reg u64 zero"]
+        lines += [
+            "mov.u32 tid, %tid.x",
+            "mov.u32 cta, %ctaid.x",
+            "mov.u32 threads, %ntid.x",
+            "mov.u32 lane, %laneid",
+            "mad.lo.u32 tid, cta, threads, tid",
+            "mul.wide.u32 row, tid, 8",
+            "add.u64 i, input, row",
+            "add.u64 o, output, row",
+        ]
+        lines += [line for n, load in enumerate(self.loads) for line in self._load(n, *load)]
+        if shape == "whole warps":
+            lines += self._body("", "")
+        elif shape == "guarded":
+            lines += ["and.b32 turn, lane, 1", "setp.ne.u32 half, turn, 0"]
+            lines += self._body("@half ", "") + self._body("@!half ", "")
+        elif shape == "divergent halves":
+            lines += ["and.b32 turn, lane, 1", "setp.ne.u32 half, turn, 0", "@half bra ODD"]
+            lines += [*self._body("", ""), "bra END", "ODD:", *self._body("", ""), "END:"]
+        else:
+            lines += ["mov.u32 turn, 0", "LOOP:", "setp.ne.u32 half, turn, lane", "@half bra NEXT"]
+            lines += [*self._body("", ""), "NEXT:", "add.u32 turn, turn, 1"]
+            lines += ["setp.lt.u32 go, turn, 32", "@go bra LOOP"]
+        return Kernel("\n".join([*lines, "ret"]), "input:u64 output:u64")
+
+    @staticmethod
+    def _load(number: int, slot: int, kind: ScalarType) -> list[str]:
+        name, at = _register(slot, kind), f"[i+{8 * ROWS * number}]"
+        if kind.kind == "p":
+            return [f"ld.global.b32 n32, {at}", f"setp.ne.u32 {name}, n32, 0"]
+        return [f"ld.global.b{kind.bits} {name}, {at}"]
+
+    def _body(self, guard: str, _: str) -> list[str]:
+        lines, result = [], 0
+        for case in self.cases:
+            target = f"d_{case.destination.name}"
+            sources = [
+                _register(slot, kind) if raw is None else _immediate(kind, raw) for slot, kind, raw in case.sources
+            ]
+            written = f"{target}|second" if case.pair else target
+            lines.append(f"{guard}{case.match.name} {', '.join([written, *sources])}")
+            for name, kind in [(target, case.destination)] + [("second", TYPES["pred"])] * case.pair:
+                if kind.kind == "p":
+                    lines.append(f"{guard}selp.b32 n32, 1, 0, {name}")
+                    name, bits = "n32", 32
+                else:
+                    bits = kind.bits
+                lines.append(f"{guard}st.global.b{bits} [o+{8 * ROWS * result}], {name}")
+                result += 1
+        return lines
+
+    def run(self, shape: str) -> NDArray[np.uint64]:
+        """Results ``[result, row]`` as raw bits of the destination registers."""
+        outputs = np.zeros((self.results, ROWS), np.uint64)
+        self.kernel(shape).clean(self.inputs, outputs, block=128, grid=ROWS // 128)
+        return outputs
+
+    def operands(self, case: Case) -> list[list[int]]:
+        """Raw bits of each operand, per row."""
+        columns = []
+        for slot, kind, raw in case.sources:
+            if raw is None:
+                columns.append(self.inputs[self.loads.index((slot, kind))].tolist())
+            else:
+                columns.append([raw] * ROWS)
+        return columns
+
+
+def extended(raw: int, kind: str, register: ScalarType) -> int:
+    """Result bits of a type as the register holds them: sign- or zero-extended."""
+    width = bits_of(kind)
+    if kind[0] == "s" and register.bits > width and raw >> (width - 1):
+        raw |= (1 << register.bits) - (1 << width)
+    return raw
