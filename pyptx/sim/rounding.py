@@ -67,7 +67,8 @@ def round_f32(op: Op, exact: Array, rnd: str) -> Array:
         result = np.where(wrong, stepped, result)
     (result,) = flush(op, result)
     if "sat" in op.chosen:
-        result = np.where(np.isnan(result), np.float32(0), np.clip(result, np.float32(0), np.float32(1)))
+        # NaN and -0 become +0.
+        result = np.where(result > 0, np.minimum(result, np.float32(1)), np.float32(0))
     return np.asarray(result, np.float32)
 
 

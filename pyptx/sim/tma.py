@@ -35,8 +35,11 @@ def _decode(raw: bytes) -> DecodedMap:
     return TensorMap.decode(raw)
 
 
-def read_map(cta: CTA, address: int, coordinates: int, actor: Actor) -> DecodedMap:
-    """The tensor map at a generic address, which must have as many dimensions as there are coordinates."""
+def read_map(cta: CTA, address: int, coordinates: tuple[int, ...], actor: Actor) -> DecodedMap:
+    """The tensor map at a generic address, which must fit the coordinates.
+
+    An H200 stops with "illegal instruction" where the innermost coordinate is not a multiple of 16 bytes.
+    """
     machine = cta.machine
     segment, offset = machine.memory.access(
         "read", "generic", address, 128, actor, cta.reach, "tensormap", align=64
@@ -45,9 +48,17 @@ def read_map(cta: CTA, address: int, coordinates: int, actor: Actor) -> DecodedM
         decoded = _decode(segment.data[offset : offset + 128].tobytes())
     except PyptxError as error:
         raise machine.fault("bad-tensor-map", error.message, actor) from None
-    if decoded.rank != coordinates:
+    if decoded.rank != len(coordinates):
         raise machine.fault(
-            "bad-tensor-map", f"{coordinates} coordinates for a map of {decoded.rank} dimensions", actor
+            "bad-tensor-map", f"{len(coordinates)} coordinates for a map of {decoded.rank} dimensions", actor
+        )
+    inner = coordinates[0] * decoded.type.nbytes
+    if inner % 16:
+        raise machine.fault(
+            "bad-tensor-map",
+            f"innermost coordinate {coordinates[0]} of .{decoded.type} elements is {inner} bytes, "
+            "not a multiple of 16",
+            actor,
         )
     if decoded.interleave != "none" or any(s != 1 for s in decoded.element_strides):
         raise Fault(

@@ -16,8 +16,9 @@ ROWS, COLUMNS = 40, 104
 SPAN = {"TMA_NONE": 32, "TMA_32B": 32, "TMA_64B": 64, "TMA_128B": 128}
 #: Bytes past a 1024-byte boundary where the box lands.
 OFFSETS = (0, 128, 384, 512)
-#: Coordinates, innermost first: inside, over each edge, negative, wholly outside.
-COORDINATES = ((0, 0), (16, 7), (96, 30), (-5, -3), (-20, 39), (100, 0), (104, 40), (-64, -40))
+#: Coordinates, innermost first: inside, over each edge, negative, wholly outside. The innermost is a multiple
+#: of 16 bytes: anything else is an illegal instruction on an H200.
+COORDINATES = ((0, 0), (16, 7), (96, 30), (-8, -3), (-24, 39), (88, 0), (104, 40), (-64, -40))
 BOX_ROWS = 12
 DUMP = 4096
 

@@ -21,8 +21,8 @@ _NAN = {"f32": (0x7F800000, np.uint64(0x7FFFFFFF)), "f64": (0x7FF << 52, np.uint
 def _comparable(case: Case, words: np.ndarray, given: np.ndarray) -> np.ndarray:
     """Result words with NaNs made equal and unspecified results masked."""
     words = words.copy()
-    result = case.match.chosen.get("dtype") or case.match.spelling[-1]
-    if case.match.form.opcode not in ("selp", "setp") and result in _NAN:
+    result = case.dest.name
+    if case.match.form.opcode != "selp" and result in _NAN:
         infinity, mask = _NAN[result]
         words[(words & mask) > infinity] = infinity + 1
     if case.match.form.id in ("div.int", "rem.int"):

@@ -31,7 +31,7 @@ def load(
         raise machine.fault("not-modelled", "multicast and cta_group::2 copies are not modelled yet", s)
     address, coordinates = tensor_map
     operation = machine.operation(s, "tma")
-    decoded = read_map(cta, address, len(coordinates), operation)
+    decoded = read_map(cta, address, coordinates, operation)
     barrier = live_barrier(s, op, mbar)
     box: list[Any] = []
     read = Step(operation, "read", lambda: box.append(read_box(cta, decoded, coordinates, operation)), [])
@@ -59,7 +59,7 @@ def store(
     machine = cta.machine
     address, coordinates = tensor_map
     operation = machine.operation(s, "tma")
-    decoded = read_map(cta, address, len(coordinates), operation)
+    decoded = read_map(cta, address, coordinates, operation)
     box: list[Any] = []
     read = Step(
         operation,

@@ -61,8 +61,9 @@ def cvt_int_from_float(op: Op, a: Array) -> Any:
     result = np.where(inside, rounded, 0).astype(kind.register_dtype)
     result = np.where(rounded >= float(high), kind.register_dtype.type(high), result)
     result = np.where(rounded <= float(low), kind.register_dtype.type(low), result)
-    # NaN becomes 0, but the top bit alone for 64-bit integers.
-    nan = 0 if kind.bits < 64 else (low if kind.kind == "s" else 1 << 63)
+    # Measured on an H200: NaN becomes 0, but the top bit alone where source or result has 64 bits.
+    wide = kind.bits == 64 or op.chosen["atype"] == "f64"
+    nan = 0 if not wide else (low if kind.kind == "s" else 1 << (kind.bits - 1))
     return np.where(np.isnan(rounded), kind.register_dtype.type(nan), result)
 
 
