@@ -1,4 +1,7 @@
-"""TMA copies: what lies in shared memory after a load is the same, byte for byte, in simulator and GPU."""
+"""TMA copies: what they leave is the same, byte for byte, in simulator and GPU.
+
+Loads are dumped from shared memory; stores are read back from the tensor.
+"""
 
 from __future__ import annotations
 
@@ -107,3 +110,70 @@ def test_load_on_the_gpu(layout: str, offset: int) -> None:
     for x, y in COORDINATES:
         (dump,) = on_gpu(build_dump(layout, offset), [_source(), x, y], [np.zeros(DUMP // 4, np.uint32)])
         assert np.array_equal(dump, _expected(layout, offset, x, y)), (x, y)
+
+
+#: Where a store may land, innermost first: inside and past the end. Negative coordinates stop an H200.
+STORED = ((0, 0), (16, 7), (96, 30), (88, 39), (104, 0), (0, 40), (1024, 1024))
+
+
+def build_store(layout: str) -> Kernel:
+    """Load the box at the origin and store it at (x, y)."""
+    inner = SPAN[layout] // 2
+    tile = Tile(ROWS, COLUMNS, bf16, Layout[layout], tma_box=(BOX_ROWS, inner))
+
+    @kernel(
+        in_specs=(tile, Scalar(s32), Scalar(s32)), out_specs=(tile,), grid=(1,), block=(32,), arch="sm_90a"
+    )
+    def store(A, x, y, B):
+        box = smem.alloc((BOX_ROWS, inner), bf16, align=1024)
+        arrived = smem.alloc(8, align=8)
+        with ptx.if_(ptx.warp.elect()):
+            ptx.mbarrier.init(arrived, 1)
+            ptx.fence.mbarrier_init()
+            ptx.mbarrier.arrive_expect_tx(arrived, BOX_ROWS * inner * 2)
+            ptx.cp.async_.bulk.tensor_2d(dst=box, src=A.tma_desc(), coord=(0, 0), mbar=arrived)
+            ptx.mbarrier.wait(arrived, 0)
+            ptx.cp.async_.bulk.tensor_2d(dst=B.tma_desc(), src=box, coord=(x, y))
+            ptx.cp.async_.bulk.commit_group()
+            ptx.cp.async_.bulk.wait_group(0)
+        ptx.ret()
+
+    return store
+
+
+def _stored(layout: str, x: int, y: int) -> np.ndarray:
+    expected = np.zeros((ROWS, COLUMNS), np.uint16)
+    source = _source().view(np.uint16)
+    for row in range(BOX_ROWS):
+        for column in range(SPAN[layout] // 2):
+            if y + row < ROWS and x + column < COLUMNS:
+                expected[y + row, x + column] = source[row, column]
+    return expected
+
+
+def _empty() -> list[np.ndarray]:
+    return [np.zeros((ROWS, COLUMNS), ml_dtypes.bfloat16)]
+
+
+@pytest.mark.parametrize("layout", SPAN)
+@pytest.mark.parametrize("schedule", ["eager", "late", "random", "starve:tma"])
+def test_store_in_the_simulator(layout: str, schedule: str) -> None:
+    for x, y in STORED:
+        (stored,) = simulated(build_store(layout), [_source(), x, y], _empty(), schedule=schedule)
+        assert np.array_equal(stored.view(np.uint16), _stored(layout, x, y)), (x, y)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", SPAN)
+def test_store_on_the_gpu(layout: str) -> None:
+    for x, y in STORED:
+        (stored,) = on_gpu(build_store(layout), [_source(), x, y], _empty())
+        assert np.array_equal(stored.view(np.uint16), _stored(layout, x, y)), (x, y)
+
+
+@pytest.mark.parametrize(("x", "y"), [(-8, 0), (0, -1), (4, 0)])
+def test_what_stops_an_h200_is_found(x: int, y: int) -> None:
+    (empty,) = _empty()
+    report = build_store("TMA_NONE").simulate(_source(), x, y, out=empty)
+    assert report.verdict == "error"
+    assert report.findings[0].rule.name == "bad-tensor-map"

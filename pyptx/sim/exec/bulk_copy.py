@@ -70,6 +70,11 @@ def store(
     write = Step(
         operation, "write", lambda: write_box(cta, decoded, coordinates, box.pop(), operation), [read]
     )
+    if min(coordinates) < 0:
+        # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
+        raise machine.fault(
+            "bad-tensor-map", f"a store at the negative coordinates {coordinates} (innermost first)", operation
+        )
     _groups(s, lane)[0].append((read, write))
     machine.issue(cta, [read, write])
 

@@ -87,6 +87,13 @@ def mul_f64(op: Op, a: Any, b: Any) -> Any:
     return directed(a * b, _exactly(lambda x, y: x * y, a, b), _mode(op))
 
 
+@executes("div.f64")
+def div_f64(op: Op, a: Any, b: Any) -> Any:
+    a, b = np.broadcast_arrays(double(a), double(b))
+    exact = _exactly(lambda x, y: x / y, a, b)
+    return directed(a / b, lambda i: exact(i) if b[i] else None, _mode(op))
+
+
 @executes("neg.float")
 def neg_float(op: Op, a: Array) -> Any:
     (a,) = flush(op, a)
