@@ -125,7 +125,7 @@ def build_store(layout: str) -> Kernel:
         in_specs=(tile, Scalar(s32), Scalar(s32)), out_specs=(tile,), grid=(1,), block=(32,), arch="sm_90a"
     )
     def store(A, x, y, B):
-        box = smem.alloc((BOX_ROWS, inner), bf16, align=1024)
+        box = smem.alloc((BOX_ROWS, inner), bf16, align=1024, swizzle=Layout[layout].swizzle)
         arrived = smem.alloc(8, align=8)
         with ptx.if_(ptx.warp.elect()):
             ptx.mbarrier.init(arrived, 1)

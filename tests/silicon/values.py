@@ -1,6 +1,6 @@
 """Kernels that execute every value form of the table on special and random operands.
 
-One kernel holds many variants: each thread loads one tuple of operands and stores one result word per variant.
+One kernel holds many variants: each thread loads one tuple of operands and stores a word per variant.
 The same kernel runs in the simulator and on a GPU.
 """
 
@@ -69,7 +69,7 @@ def value_forms() -> list[Form]:
 
 
 def build(batch: list[Case], arch: str) -> Kernel:
-    """A kernel ``f(operands, results)`` for a batch: operands[4, TUPLES] and results[variant, TUPLES], u64."""
+    """A kernel ``f(operands, results)`` for a batch: u64 operands[4, TUPLES], results[variant, TUPLES]."""
 
     @kernel(
         in_specs=(Tile(4, TUPLES, u64),),
