@@ -1,0 +1,29 @@
+"""Every example runs as a program, from a fresh process, and prints what it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyptx.toolchain import Tool
+
+from .loading import EXAMPLES
+
+PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_runs(program: Path, ptxas: Tool) -> None:
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "right" in done.stdout and "WRONG" not in done.stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_imports_nothing_of_pyptx_but_its_face(program: Path) -> None:
+    for line in program.read_text().splitlines():
+        if line.startswith(("import pyptx", "from pyptx")):
+            assert line.startswith(("import pyptx\n", "from pyptx import"))
