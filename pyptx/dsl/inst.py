@@ -36,6 +36,7 @@ class Inst:
         self._children: dict[str, Inst] = {}
 
     def __getattr__(self, name: str) -> Inst:
+        _public(name)
         child = self._children.get(name)
         if child is None:
             child = self._children[name] = Inst(self._opcode, (*self._modifiers, _modifier(name)))
@@ -116,6 +117,7 @@ class InstRoot:
         self._children: dict[str, Inst] = {}
 
     def __getattr__(self, name: str) -> Inst:
+        _public(name)
         child = self._children.get(name)
         if child is None:
             child = self._children[name] = Inst(_modifier(name), ())
@@ -141,10 +143,14 @@ def _check_shared(binding: Binding, register: Reg) -> None:
             writable(register)
 
 
+def _public(name: str) -> None:
+    """Raise AttributeError for what Python's own protocols (copy, pickle, inspect) ask for."""
+    if name[0] == "_" and not name[1:2].isdigit():
+        raise AttributeError(name)
+
+
 def _modifier(name: str) -> str:
     """The PTX word of a Python attribute."""
-    if name.startswith("__"):
-        raise AttributeError(name)  # Python's own protocols: copy, pickle, inspect
     if name[0] == "_" and name[1:2].isdigit():
         name = name[1:]
     if name.endswith("_"):

@@ -14,7 +14,7 @@ from types import FrameType
 
 from ..core.errors import TraceError
 from ..core.source import SourceLocation
-from .sites import is_function_frame
+from .sites import is_function_frame, is_internal
 
 __all__ = ["Label", "LabelScope", "Scopes", "label_name"]
 
@@ -73,11 +73,9 @@ class Scopes:
         return call
 
     def _frames(self) -> Iterable[FrameType]:
-        from .sites import _is_internal
-
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame is not self._root:
-            if not _is_internal(frame.f_code.co_filename) and is_function_frame(frame):
+            if not is_internal(frame.f_code.co_filename) and is_function_frame(frame):
                 yield frame
             frame = frame.f_back
 

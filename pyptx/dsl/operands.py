@@ -108,7 +108,7 @@ def addr(base: Reg | Addr | Addressable, offset: int = 0, *, coord: Sequence[Any
     number = as_whole(offset)
     if number is None or not -(1 << 31) <= number < 1 << 31:
         raise OperandError(
-            f"the offset of an address is a signed 32-bit number of bytes, not {offset!r}",
+            f"the offset of an address is a constant, a signed 32-bit number of bytes, not {offset!r}",
             hint="add a register to the base: ptx.addr(base + offset)",
             see="addresses-as-operands",
         )

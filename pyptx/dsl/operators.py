@@ -151,7 +151,10 @@ def common_type(operation: str, left: Any, right: Any) -> ScalarType:
             if bits.kind == "b" and typed.kind in "us":
                 return typed
     if a.bits == b.bits and pred not in (a, b):
-        remedy = f"view one as the other: x.view({a}) or x.view({b})"
+        remedy = f"view one as the other, which keeps its bits: x.view({a}) or x.view({b})"
+        if "f" in (a.kind, b.kind) and "b" not in (a.kind, b.kind):
+            to, of = (a, b) if a.kind == "f" else (b, a)
+            remedy = f"convert the value: ptx.inst.cvt.rn.{to}.{of}(d, x); or {remedy}"
     else:
         remedy = f"convert one: ptx.inst.cvt.{a}.{b}(d, x), or .{b}.{a}"
     raise OperandError(f"{_what(operation, left, right)}: the types .{a} and .{b} do not mix", hint=remedy)
@@ -275,14 +278,20 @@ def compare(operation: str, left: Any, right: Any) -> Reg:
 def in_place(operation: str, register: Reg, other: Any) -> Reg:
     """``register OP= other``: one instruction that writes ``register``, which is also returned."""
     trace = current()
-    with trace.atomic():
-        writable(registers.owned(register, trace))
-        other = materialise(other, trace)
-        kind = common_type(operation, register, other)
-        opcode, modifiers = _spelling(operation, kind, register, other)
-        operands = (register.operand, _operand(register, kind, operation), _operand(other, kind, operation))
-        trace.record(opcode, modifiers, operands)
+    writable(registers.owned(register, trace))
+    if isinstance(other, registers.NotPred):
+        with trace.atomic():
+            _in_place(operation, register, materialise(other, trace), trace)
+    else:
+        _in_place(operation, register, materialise(other, trace), trace)
     return register
+
+
+def _in_place(operation: str, register: Reg, other: Any, trace: Trace) -> None:
+    kind = common_type(operation, register, other)
+    opcode, modifiers = _spelling(operation, kind, register, other)
+    operands = (register.operand, _operand(register, kind, operation), _operand(other, kind, operation))
+    trace.record(opcode, modifiers, operands)
 
 
 def _shift(

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..core.arrays import dtype_of
 from ..core.errors import SpecError, TraceError
 from ..core.types import ScalarType, b8, pred, u64
@@ -67,7 +69,7 @@ class Tile:
             SpecError: no dims or dtype, a dim that is neither a positive number nor a name, a TMA layout
                 without a box or with a box of another rank, a box without a TMA layout.
         """
-        rest = list(arguments)
+        rest: list[Any] = [int(value) if isinstance(value, np.integer) else value for value in arguments]
         if rest and isinstance(rest[-1], Layout):
             if layout is not None:
                 raise SpecError("Tile: layout is given twice")
@@ -240,7 +242,7 @@ class Parameters:
         self, trace: Trace, names: Sequence[str], specs: Sequence[Tile | Scalar], dims: dict[str, int]
     ) -> None:
         self._trace = trace
-        self._taken: set[str] = {"WARP_SZ"}
+        self._taken: set[str] = {"WARP_SZ", trace.name}
         self._specs = tuple(specs)
         self._symbols = [self._symbol(name) for name in names]
         self._pointers = [

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from . import bar, cp, fence, mbarrier, tcgen05, warp
-from .control import (
-    bra,
-    else_,
-    exit,
-    for_,
-    if_,
-    label,
-    loop,
-    new_label,
-    raw,
-    ret,
-    scope,
-    while_,
-)
+from .control import bra, else_, exit, if_, label, new_label, raw, ret, scope
 from .inst import inst
+from .loops import for_, loop, while_
 from .operands import addr, pair, sink
 from .special import special
 

@@ -81,8 +81,7 @@ def record(
     trace.state["smem"] = shared
     trace.run(body, parameters.arguments, dict(constants or {}))
     variable = shared.variable()
-    symbols = parameters.symbols() | {shared.symbol, entry}
-    statements = trace.close(sorted(symbols))
+    statements = trace.close(sorted(parameters.symbols()))
     if not _ends(statements):
         statements.append(Instruction("ret", (), (), None, location))
     used = _used(statements)

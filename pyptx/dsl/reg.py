@@ -38,10 +38,12 @@ def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name
     trace = current()
     kind = the_type(kind)
     site, source = here()
+    hint = name or site.name or "r"
+    if init is None:
+        return new_register(trace, kind, hint, source)
     with trace.atomic():
-        register = new_register(trace, kind, name or site.name or "r", source)
-        if init is not None:
-            move(trace, register, init, source)
+        register = new_register(trace, kind, hint, source)
+        move(trace, register, init, source)
     return register
 
 

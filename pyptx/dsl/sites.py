@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 
 from ..core.source import SourceLocation, author_frame, location_of
 
-__all__ = ["Site", "bound_name", "caller_frame", "here", "is_function_frame"]
+__all__ = ["Site", "bound_name", "caller_frame", "here", "is_function_frame", "is_internal"]
 
 _DSL = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PACKAGE = os.path.dirname(os.path.dirname(_DSL)) + os.sep
@@ -42,7 +42,8 @@ class Site:
         self.name = bound_name(code, offset)
 
 
-def _is_internal(filename: str) -> bool:
+def is_internal(filename: str) -> bool:
+    """Whether frames of this file belong to the DSL, below whatever called it."""
     known = _internal.get(filename)
     if known is None:
         known = filename.startswith(_DSL) or filename.endswith(os.sep + "contextlib.py")
@@ -53,7 +54,7 @@ def _is_internal(filename: str) -> bool:
 def caller_frame() -> FrameType:
     """The innermost frame outside the DSL: the author's, or that of a helper in ``pyptx.kit``."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_internal(frame.f_code.co_filename):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:  # pragma: no cover: something always calls the DSL
         raise RuntimeError("no Python frame outside the DSL")
@@ -64,7 +65,7 @@ def here() -> tuple[Site, SourceLocation]:
     """The site of the current call and the author's line."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _internal.get(frame.f_code.co_filename, True):
-        if not _is_internal(frame.f_code.co_filename):
+        if not is_internal(frame.f_code.co_filename):
             break
         frame = frame.f_back
     assert frame is not None

@@ -148,7 +148,7 @@ def mma(
 def commit(
     mbar: Reg | Addr | Buffer,
     space: str | None = "cluster",
-    multicast: Reg | int | None = None,
+    multicast: Reg | None = None,
     cta_group: int = 1,
     *,
     pred: Predicate = None,
@@ -161,12 +161,13 @@ def commit(
     Args:
         mbar: the barrier: a shared address with ``space="cluster"``, a generic 64-bit one with None.
         space: ``"cluster"`` or None.
-        multicast: 16-bit mask of the cluster's CTAs whose barrier at the same offset is signalled.
+        multicast: mask of the cluster's CTAs whose barrier at the same offset is signalled, a 16-bit
+            register.
         cta_group: 1, or 2 for a pair of CTAs.
         pred: guard.
 
     Raises:
-        OperandError: an address of the wrong width for the space.
+        OperandError: an address of the wrong width for the space, a mask that is no register.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-commit`.
     """
@@ -183,8 +184,6 @@ def commit(
         )
     operands: list[Any] = [target]
     if multicast is not None:
-        if not isinstance(multicast, Reg):
-            checked("multicast", multicast, 1, 0xFFFF, see=see)
         operands.append(multicast)
     modifiers = (
         "commit",

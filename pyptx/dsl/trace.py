@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..core.errors import TraceError
@@ -26,7 +27,7 @@ from .labels import Label, LabelScope, Scopes
 from .sites import here
 from .types import declared
 
-__all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "recording", "word"]
+__all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "word"]
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0])) | {
@@ -244,6 +245,8 @@ class Trace:
         modifiers: tuple[str, ...] = (),
     ) -> None:
         """Record one ``bra`` to a label that may be defined later."""
+        if isinstance(target, Label):
+            self._own(target)
         binding = self.check("bra", modifiers, (BranchTarget("target"),))
         scopes = self.label_scopes().chain() if isinstance(target, str) else ()
         self.append(binding, guard, source)
@@ -253,14 +256,17 @@ class Trace:
 
     def place(self, label: Label, source: SourceLocation) -> PendingLabel:
         """Put ``label`` here. Raises :class:`TraceError` if it already stands somewhere."""
-        if label.trace is not self:
-            raise TraceError(f"label {label.hint!r} belongs to another recording")
+        self._own(label)
         if label.defined is not None:
             raise TraceError(f"label {label.hint!r} is already defined at {label.defined}")
         label.defined = source
         statement = PendingLabel(label, source)
         self.statements.append(statement)
         return statement
+
+    def _own(self, label: Label) -> None:
+        if label.trace is not self:
+            raise TraceError(f"the label {label.hint!r} belongs to another recording")
 
     def label_scopes(self) -> Scopes:
         assert self.scopes is not None  # set by run()
@@ -326,6 +332,7 @@ class Trace:
         finally:
             _current.reset(token)
             self.scopes = None  # they hold the frames of the calls
+            self.finished = True
         if result is not None:
             raise TraceError(
                 f"the kernel function {self.name} returned {type(result).__name__}",
@@ -337,23 +344,26 @@ class Trace:
             raise TraceError(f"the {block.kind} was never closed", location=block.source)
 
     def close(self, symbols: Sequence[str]) -> list[Instruction | Raw | LabelStatement]:
-        """Resolve labels and end the recording: its statements. ``symbols`` are names in use.
+        """The statements, with labels resolved. ``symbols`` are names that a label may not have.
 
         Raises:
             TraceError: a branch to a label that is not defined in any scope around it.
         """
         taken = set(symbols) | _SYMBOLS
+        counts: dict[str, int] = {}
         names: dict[int, str] = {}
         for statement in self.statements:
             if isinstance(statement, PendingLabel):
                 hint = name = statement.label.hint
-                count = 0
+                count = counts.get(hint, 0)
+                if count:
+                    name = f"{hint}_{count}"
                 while name in taken:
                     count += 1
                     name = f"{hint}_{count}"
+                counts[hint] = count + 1
                 taken.add(name)
                 names[id(statement.label)] = name
-        self.finished = True
         return [self._final(statement, names) for statement in self.statements]
 
     def _final(
@@ -391,6 +401,7 @@ def _resolve(branch: PendingBranch) -> Label:
     )
 
 
+@lru_cache(maxsize=4096)
 def word(hint: str) -> str:
     """``hint`` as a PTX identifier."""
     found = _NOT_WORD.sub("_", hint)
@@ -408,8 +419,3 @@ def current() -> Trace:
             hint="call it inside a @kernel function, while .ptx(), .module() or a call records it",
         )
     return trace
-
-
-def recording() -> Trace | None:
-    """The recording that this thread is in, or None."""
-    return _current.get()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from ..ir import Module, PrintedModule
 from ..isa import target
 from .arguments import Arguments, allocate, bind_dims, check_array, check_scalar, place_of
 from .specialise import Extent, Options, Specialization, specialise
+
+if TYPE_CHECKING:
+    from ..sim import Report
+    from ..toolchain import Assembly
 
 __all__ = ["Kernel", "kernel"]
 
@@ -253,7 +257,7 @@ class Kernel:
         """The PTX text."""
         return self.specialize(**keywords).printed.text
 
-    def assemble(self, **keywords: Any) -> Any:
+    def assemble(self, **keywords: Any) -> Assembly:
         """What ptxas makes of the text: a :class:`~pyptx.toolchain.Assembly` with cubin and resources.
 
         Raises:
@@ -263,7 +267,7 @@ class Kernel:
         from ..toolchain import assemble
 
         special = self.specialize(**keywords)
-        assembly = special.loaded.get("ptxas")
+        assembly: Assembly | None = special.loaded.get("ptxas")
         if assembly is None:
             assembly = special.loaded["ptxas"] = assemble(special.printed)
         return assembly
@@ -337,7 +341,7 @@ class Kernel:
         timeout: float | None = None,
         out: Any = None,
         **keywords: Any,
-    ) -> Any:
+    ) -> Report:
         """Run in the simulator.
 
         Args:

@@ -60,7 +60,7 @@ def snapshot(trace: Trace) -> tuple[object, ...]:
 
 @contextmanager
 def rejected(error: type[PyptxError], *fragments: str) -> Iterator[None]:
-    """The block raises ``error`` at its own line, marked ``# rejected``, and leaves the recording unchanged."""
+    """The block raises ``error`` at its line marked ``# rejected``, and leaves the recording unchanged."""
     before = snapshot(current())
     with pytest.raises(error) as caught:
         yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from pyptx.core.types import b32, b64, f32, pred, u32
 from pyptx.dsl import ptx, reg
 from pyptx.dsl.registers import Reg
 
-from .helpers import in_kernel, text_of
+from .helpers import in_kernel, recorded, text_of
 
 GLOBAL: Reg
 
@@ -171,7 +172,7 @@ def _kernel() -> None:
 
 @pytest.mark.parametrize("seed", ["0", "1", "77"])
 def test_the_text_is_the_same_in_every_process(seed: str) -> None:
-    program = "from tests.dsl.test_names import _kernel; from tests.dsl.helpers import text_of; print(text_of(_kernel))"
+    program = "from tests.dsl import helpers, test_names; print(helpers.text_of(test_names._kernel))"
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -181,3 +182,42 @@ def test_the_text_is_the_same_in_every_process(seed: str) -> None:
         env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
     )
     assert done.stdout.rstrip("\n") == text_of(_kernel).rstrip("\n") == text_of(_kernel).rstrip("\n")
+
+
+def test_helpers_of_the_package_name_their_registers_and_show_the_authors_line() -> None:
+    """``pyptx.kit`` is made of DSL calls: its variables are names, its caller's lines are locations."""
+    import pyptx
+
+    source = """
+def next_slot(slot, count):
+    following = slot + 1
+    wrapped = following % count
+    return wrapped
+"""
+    scope: dict[str, Any] = {}
+    exec(compile(source, str(Path(pyptx.__file__).parent / "kit" / "imagined.py"), "exec"), scope)
+
+    def body() -> None:
+        slot = reg.scalar(u32)
+        result = scope["next_slot"](slot, 4)  # the author's line
+        assert result.name == "wrapped"
+
+    recording = recorded(body)
+    instructions = list(recording.module.functions[0].instructions())[:2]
+    assert [i.operands[0].name for i in instructions] == ["following", "wrapped"]  # type: ignore[union-attr]
+    assert all(i.source is not None and i.source.text.endswith("# the author's line") for i in instructions)
+
+
+def test_many_labels_and_names_stay_cheap() -> None:
+    import time
+
+    def body() -> None:
+        p = reg.scalar(pred)
+        for _ in range(2000):
+            with ptx.if_(p):
+                x = reg.scalar(u32)
+                x += 1
+
+    start = time.process_time()
+    recorded(body)
+    assert time.process_time() - start < 1.0

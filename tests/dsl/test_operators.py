@@ -1,3 +1,4 @@
+# ruff: noqa: B015, B018
 """Operators: what each records, for every type, and that ptxas takes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# ruff: noqa: B018
 """Registers as Python values: what they refuse, views, arrays, and whose they are."""
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def test_if_on_a_comparison() -> None:
 def test_no_python_value(use: Callable[[Reg], object]) -> None:
     def check() -> None:
         x = reg.scalar(u32)
-        with pytest.raises(TraceError, match="%x"):
+        with pytest.raises(TraceError, match="no truth value|no value|is one value"):
             use(x)
 
     in_kernel(check)

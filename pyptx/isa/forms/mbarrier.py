@@ -25,7 +25,7 @@ mbarrier.arrive{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space] {
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.remote] "Arrive on an mbarrier of a CTA of the cluster; there is no state to return."
-mbarrier.arrive{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr .space] {, count: u32};
+mbarrier.arrive{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32};
   .sem = { .release, .relaxed since 8.6 }
   .scope = { .cta, .cluster }
   since 8.0 on sm_90+

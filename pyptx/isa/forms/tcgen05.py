@@ -30,13 +30,14 @@ tcgen05.mma.cta_group.kind  [d-tmem: b32 tensor], a-desc: b64 reg, b-desc: b64 r
   see tcgen05-mma-instructions-mma
 
 [tcgen05.commit] "Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed."
-tcgen05.commit.cta_group.completion{.space}{.multicast}.b64  [mbar: addr .space] {, ctaMask: b16};
+tcgen05.commit.cta_group.completion{.space}{.multicast}.b64  [mbar: addr .space] {, ctaMask: b16 reg};
   .cta_group = { .cta_group::1, .cta_group::2 }
   .completion = { .mbarrier::arrive::one }
   .space = { .shared::cluster }
   .multicast = { .multicast::cluster }
   .multicast iff ctaMask
   since 8.6 on sm_100f sm_110f
+  MEASURED an immediate ctaMask is refused by ptxas 13.0.88 and taken by 13.5.37
   see tcgen05-instructions-tcgen05-commit
 
 [tcgen05.ld.32x32b] "Load from tensor memory: each lane of the warp its own row."

@@ -1,0 +1,304 @@
+"""Loops: ``loop``, ``while_``, ``for_``, each a PTX loop with its body recorded once.
+
+A loop also watches its author: a Python variable that held a register when the loop began and holds
+something else at its end would make the next pass read the old one.  That is refused, see :class:`Carried`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType, TracebackType
+
+from ..core.errors import OperandError, TraceError
+from ..core.source import SourceLocation
+from ..core.types import ScalarType, pred, u32
+from ..ir import Guard, Immediate
+from .control import Condition, Guarded, inverted
+from .labels import Label
+from .operands import guard as guard_of
+from .operators import move, new_register
+from .registers import NotPred, Reg, RegArray, owned
+from .sites import caller_frame, here
+from .trace import current
+from .types import as_whole
+
+__all__ = ["Carried", "Loop", "for_", "loop", "while_"]
+
+
+Held = Reg | RegArray | NotPred
+
+
+class Carried:
+    """The author's variables at the start of a loop, to find those that were rebound in its body.
+
+    A variable counts if its register was made in a block that is still open when the loop begins: the loop
+    may come round and read it again.  Names of registers from closed blocks (the scratch variables of an
+    earlier ``if_``) are free to be used again.
+    """
+
+    def __init__(self, frame: FrameType, exempt: str | None) -> None:
+        self._frame = frame
+        self._held: dict[str, Held] = {}
+        for name, value in frame.f_locals.items():
+            if name != exempt and isinstance(value, (Reg, RegArray, NotPred)) and _first(value).block.open:
+                self._held[name] = value
+
+    def check(self, loop_source: SourceLocation) -> None:
+        """Raise :class:`TraceError` for the first variable that now holds something else."""
+        now = self._frame.f_locals
+        for name, old in self._held.items():
+            new = now.get(name, old)
+            if _same(old, new):
+                continue
+            made = _first(old).source
+            remade = _first(new).source if isinstance(new, (Reg, RegArray)) else None
+            raise TraceError(
+                f"{name!r} was defined before the loop at {loop_source.short} "
+                f"(as {_first(old)}, {_at(made)}) and is rebound in it (to {_show(new)}"
+                + (f", {_at(remade)}" if remade is not None else "")
+                + "): the next pass would read the old register",
+                location=remade if remade is not None else loop_source,
+                hint=f"write it in place: {name} += ..., or {name}.set(...); "
+                "if it is scratch, use another name inside the loop",
+            )
+
+
+def _at(source: SourceLocation | None) -> str:
+    return f"line {source.line} of {source.file}" if source is not None else "in the prologue"
+
+
+def _show(value: object) -> str:
+    return str(_first(value)) if isinstance(value, (Reg, RegArray)) else repr(value)
+
+
+def _first(value: Held) -> Reg:
+    if isinstance(value, RegArray):
+        return value.registers[0]
+    return value.register if isinstance(value, NotPred) else value
+
+
+def _same(old: Held, new: object) -> bool:
+    """Whether both name the same registers: the same object, or a view."""
+    if new is old:
+        return True
+    if isinstance(old, RegArray):
+        return isinstance(new, RegArray) and [r.name for r in old] == [r.name for r in new]
+    if isinstance(old, NotPred):
+        return isinstance(new, NotPred) and new.register.name == old.register.name
+    return isinstance(new, Reg) and new.name == old.name
+
+
+class Loop(Guarded):
+    """A loop being recorded: what ``with ptx.loop() as L`` gives."""
+
+    kind = "loop"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._head = Label("loop", self.trace)
+        self._next = Label("next", self.trace)
+        self._end = Label("endloop", self.trace)
+        self._continued = False
+        self._carried: Carried | None = None
+
+    def break_(self, pred: Condition | None = None) -> None:
+        """Leave the loop. Records one ``bra``, guarded by ``pred``.
+
+        Raises :class:`TraceError` outside the loop's block.
+        """
+        self._jump("break_", self._end, pred)
+
+    def continue_(self, pred: Condition | None = None) -> None:
+        """Start the next pass (in ``for_``, after the step). Records one ``bra``, guarded by ``pred``.
+
+        Raises :class:`TraceError` outside the loop's block.
+        """
+        self._jump("continue_", self._next_pass(), pred)
+        self._continued = True
+
+    def _next_pass(self) -> Label:
+        return self._head
+
+    def _jump(self, what: str, target: Label, pred: Condition | None) -> None:
+        trace = current()
+        if trace is not self.trace or self.block is None or not self.block.open:
+            raise TraceError(
+                f"{what} outside its loop", hint=f"use it inside the `with ptx.{self.kind}(...)` block"
+            )
+        self.trace.branch(target, guard_of(pred, trace), here()[1])
+
+    def _begin(self) -> SourceLocation:
+        """Open the block. What the loop needs before its head must be recorded first."""
+        source = self._open()
+        assert self.block is not None
+        self._carried = Carried(caller_frame(), here()[0].name)
+        return source
+
+    def _finish(self) -> None:
+        """Record what stands at the end of the body."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self.block is not None and self._carried is not None and self.block.source is not None
+        source = self.block.source
+        try:
+            if kind is None:
+                self._carried.check(source)
+                with self.trace.atomic():
+                    self._finish()
+                    self.trace.branch(self._head, None, source)
+                    self.trace.place(self._end, source)
+        finally:
+            self._carried = None  # it holds the author's frame
+            self._close()
+
+
+class loop(Loop):
+    """``with ptx.loop() as L:`` repeats the block until ``L.break_()``.
+
+    Records two labels and one ``bra`` (back to the head); ``break_`` and ``continue_`` one ``bra`` each.
+    """
+
+    def __enter__(self) -> Loop:
+        source = self._begin()
+        assert self.block is not None
+        self.trace.place(self._head, source)
+        self.trace.blocks.append(self.block)
+        return self
+
+
+class while_(Loop):
+    """``with ptx.while_(lambda: x < n) as L:`` repeats the block while the condition holds.
+
+    The condition is recorded once, at the loop's head, and so evaluated before each pass.  Records what
+    the condition records, two labels and two ``bra``.
+
+    Raises:
+        OperandError: the condition is not a predicate register.
+    """
+
+    kind = "while_"
+
+    def __init__(self, condition: Callable[[], Condition]) -> None:
+        super().__init__()
+        if not callable(condition):
+            raise OperandError(
+                f"while_ takes a function that records its condition, not {condition!r}",
+                hint="write ptx.while_(lambda: x < n): the condition is evaluated before each pass",
+            )
+        self._test = condition
+
+    def __enter__(self) -> Loop:
+        source = self._begin()
+        assert self.block is not None
+        trace = self.trace
+        trace.blocks.append(self.block)
+        try:
+            with trace.atomic():
+                trace.place(self._head, source)
+                trace.branch(self._end, inverted(self._test(), trace), source)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+
+class for_(Loop):
+    """``with ptx.for_(start, stop, step) as i:`` counts ``i`` from ``start`` to before ``stop``.
+
+    Tested at the top, so it may run no pass at all.  ``i`` is a register with the type of ``start``; for a
+    Python number, with that of ``stop`` or ``step`` if one is a register, else u32; or ``type=``.  A negative
+    constant step counts down; a register as step counts up.
+
+    Records five instructions (``mov``, ``setp``, ``bra`` before the body, ``add``, ``bra`` after it) and two
+    labels, a third with ``continue_``.  The object itself has ``break_`` and ``continue_``:
+    ``rows = ptx.for_(0, n)``, then ``with rows as i:`` and in it ``rows.break_(p)``.
+
+    Watch out: near the end of the type's range ``i + step`` wraps and the loop does not end.
+
+    Raises:
+        OperandError: types that do not mix, untyped bits (they have no order), a step of 0, a number out
+            of range.
+    """
+
+    kind = "for_"
+
+    def __init__(
+        self,
+        start: Reg | int,
+        stop: Reg | int,
+        step: Reg | int = 1,
+        *,
+        type: ScalarType | None = None,
+    ) -> None:
+        super().__init__()
+        self._bounds = (start, stop, step)
+        registers = [value for value in self._bounds if isinstance(value, Reg)]
+        for value in self._bounds:
+            if isinstance(value, Reg):
+                owned(value, self.trace)
+            elif as_whole(value) is None:
+                raise OperandError(f"the bounds of for_ are integers or registers, not {value!r}")
+        kind = type or (registers[0].type if registers else u32)
+        if kind.kind not in "us" or kind.bits == 8:
+            raise OperandError(
+                f"for_ counts in a signed or unsigned integer of 16, 32 or 64 bits, not in .{kind}",
+                hint=f"use x.view(u{kind.bits}) or x.view(s{kind.bits})" if kind.kind == "b" else "",
+            )
+        self._kind = kind
+        for what, value in zip(("start", "stop", "step"), self._bounds, strict=True):
+            self._check_bound(what, value)
+        if as_whole(step) == 0:
+            raise OperandError("the step of for_ is 0: the loop would not end")
+
+    def _check_bound(self, what: str, value: Reg | int) -> None:
+        kind = self._kind
+        if isinstance(value, Reg):
+            if value.type is not kind and not (value.type.kind == "b" and value.type.bits == kind.bits):
+                raise OperandError(
+                    f"{what} of for_ is {value} (.{value.type}), and the loop counts in .{kind}: "
+                    "the types do not mix",
+                    hint=f"view or convert it to .{kind}, or choose with type=",
+                )
+            return
+        number = int(value)
+        low = 0 if kind.kind == "u" and what != "step" else -(1 << (kind.bits - 1))
+        high = (1 << (kind.bits - (kind.kind == "s"))) - 1
+        if not low <= number <= high:
+            raise OperandError(f"{what} of for_ is {number}, outside .{kind}: expected {low}..{high}")
+
+    def _next_pass(self) -> Label:
+        return self._next
+
+    def __enter__(self) -> Reg:
+        source = self._begin()
+        assert self.block is not None
+        trace, kind = self.trace, self._kind
+        start, stop, step = self._bounds
+        down = not isinstance(step, Reg) and step < 0
+        trace.blocks.append(self.block)
+        try:
+            with trace.atomic():
+                self._index = new_register(trace, kind, here()[0].name or "i", source)
+                move(trace, self._index, start, source)
+                trace.place(self._head, source)
+                done = new_register(trace, pred, "done", source)
+                bound = stop.operand if isinstance(stop, Reg) else Immediate(int(stop))
+                compare = ("le" if down else "ge", kind.name)
+                trace.record("setp", compare, (done.operand, self._index.operand, bound), source=source)
+                trace.branch(self._end, Guard(done.operand), source)
+        except BaseException:
+            self._close()
+            raise
+        return self._index
+
+    def _finish(self) -> None:
+        assert self.block is not None and self.block.source is not None
+        source = self.block.source
+        step = self._bounds[2]
+        amount = step.operand if isinstance(step, Reg) else Immediate(int(step))
+        if self._continued:
+            self.trace.place(self._next, source)
+        index = self._index.operand
+        self.trace.record("add", (self._kind.name,), (index, index, amount), source=source)

@@ -1,0 +1,194 @@
+"""Parameters: their specifications, and the prologue that loads what is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyptx.core.errors import SpecError, TraceError
+from pyptx.core.types import TYPES, ScalarType, bf16, e4m3, f16, f32, pred, u32, u64
+from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg
+from pyptx.toolchain import Tool, check_text
+
+from .helpers import body_of, recorded, rejected, text_of
+
+DIMS = {"M": 256, "N": 512, "K": 320}
+
+
+def test_a_pointer_is_loaded_once_and_using_it_records_nothing() -> None:
+    def body(A: TileParam, D: TileParam) -> None:
+        x = D.ptr + 4
+        y = D.ptr + 8
+        assert (x.type, y.type, D.shape, D.dtype) == (u64, u64, (256, 512), f32)
+
+    assert body_of(body, Tile(64, bf16), Tile("M", "N", f32), dims=DIMS) == [
+        "ld.param.u64 %D_ptr, [D];",
+        "cvta.to.global.u64 %D_ptr, %D_ptr;",
+        "add.u64 %x, %D_ptr, 4;",
+        "add.u64 %y, %D_ptr, 8;",
+    ]
+    assert "A_ptr" not in text_of(body, Tile(64, bf16), Tile("M", "N", f32), dims=DIMS)
+
+
+def test_a_tensor_map_is_a_parameter_by_value(ptxas: Tool) -> None:
+    tile = Tile("M", "K", bf16, Layout.TMA_128B, tma_box=(128, 64))
+
+    def body(A: TileParam, B: TileParam) -> None:
+        s = reg.scalar(u32, init=0)
+        ptx.cp.async_.bulk.tensor_2d(dst=s, src=A.tma_desc(), coord=(0, 0), mbar=s)
+        ptx.cp.async_.bulk.tensor_2d(dst=s, src=A.tma_desc(), coord=(64, 0), mbar=s)
+
+    text = text_of(body, tile, tile, dims=DIMS)
+    assert ".param .align 64 .b8 A[128],\n    .param .align 64 .b8 B[128]\n" in text
+    assert body_of(body, tile, tile, dims=DIMS)[:2] == [
+        "mov.b64 %A_map, A;",
+        "cvta.param.u64 %A_map, %A_map;",
+    ]
+    assert text.count("cvta") == 1
+    assert check_text(text, ptxas=ptxas).ok
+
+
+def test_a_tensor_map_and_a_pointer_of_one_tile(ptxas: Tool) -> None:
+    tile = Tile("M", "K", bf16, Layout.TMA_NONE, tma_box=(128, 64))
+
+    def body(A: TileParam, A_ptr: Reg) -> None:
+        x = A.ptr + 4
+        s = reg.scalar(u32, init=0)
+        ptx.cp.async_.bulk.tensor_2d(dst=A.tma_desc(), src=s, coord=(A_ptr, 0))
+        ptx.inst.st.global_.b32(ptx.addr(x), 0)
+
+    recording = recorded(body, tile, Scalar(u32), dims=DIMS)
+    assert [(s.kind, s.index, s.param.name) for s in recording.slots] == [
+        ("map", 0, "A"),
+        ("pointer", 0, "A_ptr_1"),
+        ("scalar", 1, "A_ptr"),
+    ]
+    lines = body_of(body, tile, Scalar(u32), dims=DIMS)
+    assert lines[:5] == [
+        "mov.b64 %A_map, A;",
+        "cvta.param.u64 %A_map, %A_map;",
+        "ld.param.u64 %A_ptr_1, [A_ptr_1];",
+        "cvta.to.global.u64 %A_ptr_1, %A_ptr_1;",
+        "ld.param.u32 %A_ptr, [A_ptr];",
+    ]
+    assert check_text(text_of(body, tile, Scalar(u32), dims=DIMS), ptxas=ptxas).ok
+
+
+@pytest.mark.parametrize("kind", [t for t in TYPES.values() if t is not pred and t.name != "b128"], ids=str)
+def test_scalars_are_registers_passed_in_their_own_size(kind: ScalarType, ptxas: Tool) -> None:
+    def body(n: Reg, unused: Reg) -> None:
+        assert n.type is kind
+        copy = reg.scalar(kind, init=n)  # noqa: F841
+
+    recording = recorded(body, Scalar(kind), Scalar(u32))
+    assert recording.slots[0].param.nbytes == kind.nbytes
+    assert len(body_of(body, Scalar(kind), Scalar(u32))) == 2
+    text = text_of(body, Scalar(kind), Scalar(u32))
+    assert "unused" in text and "%unused" not in text
+    assert check_text(text, ptxas=ptxas).ok
+
+
+def test_a_scalar_used_by_a_guard_a_vector_or_raw_text_is_loaded() -> None:
+    def vector(n: Reg) -> None:
+        ptx.inst.st.shared.v2.u32(ptx.addr(reg.scalar(u32)), [n, 1])
+
+    def raw(n: Reg) -> None:
+        ptx.raw(f"mov.u32 %x,{n};")
+
+    def address(n: Reg) -> None:
+        ptx.inst.st.shared.u32(ptx.addr(n), 1)
+
+    for body in (vector, raw, address):
+        assert "ld.param.u32 %n, [n];" in text_of(body, Scalar(u32))
+
+
+def test_a_scalar_may_be_written() -> None:
+    def body(n: Reg) -> None:
+        n -= 1
+
+    assert body_of(body, Scalar(u32)) == ["ld.param.u32 %n, [n];", "sub.u32 %n, %n, 1;"]
+
+
+def test_the_prologue_is_in_parameter_order() -> None:
+    def body(A: TileParam, n: Reg, B: TileParam) -> None:
+        x = B.ptr + 1
+        x += 1
+        n += 1
+        y = A.ptr + 1
+        y += 1
+
+    lines = body_of(body, Tile(8, f32), Scalar(u32), Tile(8, f32))
+    assert [line.split()[1] for line in lines if line.startswith("ld.param")] == ["%A_ptr,", "%n,", "%B_ptr,"]
+
+
+def test_pointers_and_maps_are_shared() -> None:
+    def body(A: TileParam) -> None:
+        pointer, descriptor = A.ptr, A.tma_desc()
+        with rejected(TraceError, "pointer of parameter A", "copy it"):
+            pointer += 4  # rejected
+        with rejected(TraceError, "tensor map of parameter A"):
+            ptx.inst.mov.u64(descriptor, 0)  # rejected
+        mine = reg.scalar(u64, init=pointer)
+        mine += 4
+
+    recorded(body, Tile(256, 64, bf16, Layout.TMA_128B, tma_box=(128, 64)))
+
+
+def test_a_pointer_tile_has_no_tensor_map() -> None:
+    def body(A: TileParam) -> None:
+        with rejected(TraceError, "A", "ROW_MAJOR", "tma_box="):
+            A.tma_desc()  # rejected
+
+    recorded(body, Tile(8, f32))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "what"),
+    [
+        ((64, 64), {}, "no dtype"),
+        ((), {"dtype": bf16}, "no dims"),
+        (("M", "K", "bf16"), {}, "no dtype"),
+        ((0, f32), {}, "0 is not a dim"),
+        ((-4, f32), {}, "-4 is not a dim"),
+        ((2.5, 4, f32), {}, "2.5 is not a dim"),
+        ((8, pred), {}, ""),
+        ((8, object), {}, "object"),
+        ((8, f32, Layout.TMA_128B), {}, "needs tma_box="),
+        ((8, f32), {"tma_box": (8,)}, "needs a TMA layout"),
+        ((8, 8, f32, Layout.TMA_NONE), {"tma_box": (8,)}, "1 axes, the tile 2"),
+        ((8, f32, Layout.TMA_NONE), {"layout": Layout.TMA_NONE}, "twice"),
+    ],
+    ids=str,
+)
+def test_tiles_that_cannot_be(arguments: tuple[Any, ...], options: dict[str, Any], what: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        Tile(*arguments, **options)
+    assert what in str(caught.value)
+
+
+def test_tiles() -> None:
+    tile = Tile("M", 64, dtype="bf16", layout=Layout.TMA_64B, tma_box=[np.int64(8), 32])
+    assert (tile.dims, tile.dtype, tile.tma_box, tile.layout.swizzle) == (("M", 64), bf16, (8, 32), "64B")
+    assert Tile(8, np.float32).dtype is f32
+    assert Tile(8, e4m3).layout is Layout.ROW_MAJOR
+    assert repr(Tile("M", f16)) == "Tile('M', f16, Layout.ROW_MAJOR)"
+    assert [layout.swizzle for layout in Layout] == ["none", "none", "32B", "64B", "128B"]
+
+
+@pytest.mark.parametrize("kind", [pred, TYPES["b128"], object, "nothing"], ids=str)
+def test_scalars_that_cannot_be(kind: object) -> None:
+    with pytest.raises(SpecError):
+        Scalar(kind)
+
+
+def test_parameters_do_not_take_each_others_names() -> None:
+    def body(smem: Reg, größe: Reg) -> None:
+        from pyptx.dsl import smem as memory
+
+        smem += größe
+        memory.store(memory.base(), smem)
+
+    text = text_of(body, Scalar(u32), Scalar(u32), smem=16)
+    assert ".param .u32 smem," in text and "smem_1[16]" in text and "mov.u32 %smem_base, smem_1;" in text
