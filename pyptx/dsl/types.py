@@ -44,7 +44,7 @@ def declared(kind: ScalarType) -> ScalarType:
     """The type that a register of ``kind`` is declared with: ``b16`` for bf16, ``b16`` for 8-bit types."""
     if kind.bits == 8:
         return TYPES["b16"]
-    if kind.kind != "f" or kind.name in _DECLARABLE:
+    if kind.name in _DECLARABLE or (kind.kind != "f" and kind.lanes == 1):
         return kind
     return bits_of(kind)
 
