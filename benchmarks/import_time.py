@@ -16,23 +16,25 @@ start = perf_counter()
 import numpy
 middle = perf_counter()
 import pyptx
-print(middle - start, perf_counter() - middle)
+face = perf_counter()
+from pyptx import Tile, TensorMap, bf16, kernel, ptx, reg, sim, smem
+print(middle - start, face - middle, perf_counter() - middle)
 """
 
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 11
-    times: list[tuple[float, float]] = []
+    times: list[tuple[float, ...]] = []
     for _ in range(runs + 1):
         printed = subprocess.run(
             [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True
         ).stdout
-        numpy_s, pyptx_s = map(float, printed.split())
-        times.append((numpy_s * 1e3, pyptx_s * 1e3))
+        times.append(tuple(1e3 * float(word) for word in printed.split()))
     del times[0]  # compiles bytecode and warms the disk cache
     print(f"{runs} fresh processes, Python {sys.version.split()[0]}")
-    for name, column in zip(("numpy", "pyptx beyond numpy"), zip(*times, strict=True), strict=True):
-        print(f"{name:<20} best {min(column):7.1f} ms   median {statistics.median(column):7.1f} ms")
+    rows = ("numpy", "import pyptx, beyond numpy", "and the names a kernel uses")
+    for name, column in zip(rows, zip(*times, strict=True), strict=True):
+        print(f"{name:<28} best {min(column):7.1f} ms   median {statistics.median(column):7.1f} ms")
 
 
 if __name__ == "__main__":

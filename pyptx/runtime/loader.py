@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import AssembleError, LaunchError, SharedMemoryError
+from ..ir import PrintedModule
+from ..toolchain import read_report, rejection
 from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver
 
 __all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "load"]
@@ -80,19 +82,27 @@ def _explain(status: int, ptx_text: str, device: DeviceInfo) -> str:
     return "the log names the line; pyptx check assembles the text with ptxas, which says more"
 
 
-def _refusal(status: Any, ptx_text: str, entry: str, device: DeviceInfo, log: str) -> AssembleError:
+def _refusal(
+    status: Any, printed: PrintedModule | str, entry: str, device: DeviceInfo, log: str
+) -> AssembleError:
+    text = printed if isinstance(printed, str) else printed.text
+    hint = _explain(int(status), text, device)
+    report = read_report(log)
+    if report.errors:
+        # The JIT names lines of the text, as ptxas does: show the author's.
+        who = f"the driver's JIT ({describe_status(status)})"
+        return rejection(report, printed, who=who, hint=hint)
     said = log or "(the JIT left no log)"
     return AssembleError(
-        f"the driver refused to load {entry!r}: {describe_status(status)}\n{said}",
-        hint=_explain(int(status), ptx_text, device),
+        f"the driver refused to load {entry!r}: {describe_status(status)}\n{said}", hint=hint
     )
 
 
-def load(ptx_text: str, entry: str, *, dynamic_smem: int, device_index: int) -> LoadedKernel:
-    """JIT ``ptx_text`` for GPU ``device_index`` and look up the kernel ``entry``.
+def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_index: int) -> LoadedKernel:
+    """JIT PTX for GPU ``device_index`` and look up the kernel ``entry``.
 
     Args:
-        ptx_text: one PTX module.
+        printed: one PTX module, as text or with its table of lines.
         entry: name of an ``.entry`` in it.
         dynamic_smem: the most dynamic shared memory, in bytes, that a launch will ask for.
         device_index: ordinal of the GPU; its primary context is used, the one that torch uses.
@@ -114,16 +124,17 @@ def load(ptx_text: str, entry: str, *, dynamic_smem: int, device_index: int) -> 
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
         option.CU_JIT_LOG_VERBOSE: 1,
     }
+    ptx_text = printed if isinstance(printed, str) else printed.text
     image = ptx_text.encode() + b"\0"
     with device_context(device_index):
         status, loaded = module.cuModuleLoadDataEx(image, len(options), list(options), list(options.values()))
         if int(status) in _REFUSALS:
-            raise _refusal(status, ptx_text, entry, device, _text_of(error_log))
+            raise _refusal(status, printed, entry, device, _text_of(error_log))
         if int(status) != 0:
             raise LaunchError(f"cuModuleLoadDataEx of {entry!r} failed: {describe_status(status)}")
         status, function = module.cuModuleGetFunction(loaded, entry.encode())
         if int(status) in _REFUSALS:  # with lazy loading the JIT may run only now
-            raise _refusal(status, ptx_text, entry, device, _text_of(error_log))
+            raise _refusal(status, printed, entry, device, _text_of(error_log))
         if int(status) != 0:
             entries = re.findall(r"\.entry\s+([\w$%]+)", ptx_text)
             raise LaunchError(

@@ -20,18 +20,25 @@ _SHOWN = 10
 class PtxRejectedError(AssembleError):
     """The text was refused. ``messages`` holds everything the tool said, warnings and notes included."""
 
-    def __init__(self, message: str, messages: tuple[Message, ...], location: SourceLocation | None) -> None:
+    def __init__(
+        self,
+        message: str,
+        messages: tuple[Message, ...],
+        location: SourceLocation | None,
+        hint: str = "",
+    ) -> None:
         self.messages = messages
-        super().__init__(message, location=location)
+        super().__init__(message, location=location, hint=hint)
 
 
-def rejection(report: Report, printed: PrintedModule | str, *, who: str) -> PtxRejectedError:
+def rejection(report: Report, printed: PrintedModule | str, *, who: str, hint: str = "") -> PtxRejectedError:
     """The error for a text that was refused.
 
     Args:
         report: what the tool said, with at least one error.
         printed: the text, with its table of lines if the text was printed from IR.
         who: the tool and the target, ``"ptxas 13.5.37 for sm_100a"``.
+        hint: what to do about it.
 
     Returns:
         An error to raise; its ``location`` is the Python line of the first error that has one.
@@ -53,7 +60,7 @@ def rejection(report: Report, printed: PrintedModule | str, *, who: str) -> PtxR
             out.append(f"    recorded at {source.describe()}")
     if len(errors) > _SHOWN:
         out.append(f"  and {len(errors) - _SHOWN} more, in .messages")
-    return PtxRejectedError("\n".join(out), report.messages, first)
+    return PtxRejectedError("\n".join(out), report.messages, first, hint)
 
 
 def _source(printed: PrintedModule | str, error: Message) -> SourceLocation | None:
