@@ -79,7 +79,7 @@ def _explain(status: int, ptx_text: str, device: DeviceInfo) -> str:
             "another architecture is refused, and a target ending in 'a' runs on that one alone; emit it "
             "for this GPU, or run it on the simulator"
         )
-    return "the log names the line; pyptx check assembles the text with ptxas, which says more"
+    return "kernel.assemble() runs ptxas on the text, which may say more"
 
 
 def _refusal(
@@ -90,7 +90,7 @@ def _refusal(
     report = read_report(log)
     if report.errors:
         # The JIT names lines of the text, as ptxas does: show the author's.
-        who = f"the driver's JIT ({describe_status(status)})"
+        who = f"the driver's JIT, loading {entry!r} ({describe_status(status)}),"
         return rejection(report, printed, who=who, hint=hint)
     said = log or "(the JIT left no log)"
     return AssembleError(
