@@ -187,9 +187,7 @@ def build_gemm(M, N, K, *, stages=4, group=8, arch="sm_100a"):
                         desc_b += 2 * MMA_K // 16
                     # The first MMA of the tile overwrites what tensor memory held.
                     accumulate = True if kk else k != 0
-                    ptx.tcgen05.mma(
-                        tmem_base, desc_a, desc_b, idesc, kind="f16", pred_operand=accumulate
-                    )
+                    ptx.tcgen05.mma(tmem_base, desc_a, desc_b, idesc, kind="f16", pred_operand=accumulate)
                 ptx.tcgen05.commit(bar_empty + stage * 8, space="cluster")
                 advance(stage, phase, stages)
             ptx.tcgen05.commit(bar_done, space="cluster")
@@ -241,7 +239,9 @@ def worst_error(a, b, d):
 
 def verify(shapes, schedules):
     """Assemble and simulate each shape under each schedule; prints a table, returns whether all is right."""
-    print(f"{'M x N x K':>18}  {'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}")
+    print(
+        f"{'M x N x K':>18}  {'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}"
+    )
     good = True
     for M, N, K in shapes:
         gemm = build_gemm(M, N, K)

@@ -1,4 +1,4 @@
-"""The smallest tcgen05 kernel: one MMA, from shared memory through tensor memory to registers.  A first lesson.
+"""A first lesson, the smallest tcgen05 kernel: one MMA, from shared through tensor memory to registers.
 
 One warp computes ``D[128, 64] = A[128, 16] @ B[64, 16].T`` (bf16 in, f32 out) with a single instruction::
 

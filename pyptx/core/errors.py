@@ -14,6 +14,7 @@ __all__ = [
     "InstructionError",
     "LaunchError",
     "OperandError",
+    "ParseError",
     "PyptxError",
     "SharedMemoryError",
     "SimulationError",
@@ -59,6 +60,20 @@ class InstructionError(PyptxError, ValueError):
 
 class OperandError(PyptxError, TypeError):
     """Operand of the wrong kind, type, width, count or range."""
+
+
+class ParseError(PyptxError, ValueError):
+    """Not PTX: ``read`` stands at ``line`` and ``column`` (1-based) where ``expected`` should."""
+
+    def __init__(self, read: str, expected: str, *, file: str, line: int, column: int) -> None:
+        self.read = read
+        self.expected = expected
+        self.line = line
+        self.column = column
+        super().__init__(
+            f"line {line}, column {column}: read {read}, expected {expected}",
+            location=SourceLocation(file, line),
+        )
 
 
 class TraceError(PyptxError, ValueError):

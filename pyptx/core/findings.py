@@ -89,6 +89,20 @@ RULES: dict[str, Rule] = _rules(
         "parallel-synchronization-and-communication-instructions-mbarrier-contents",
     ),
     Rule(
+        "mbarrier-reinit",
+        Verdict.REVIEW,
+        "mbarrier.init where a live mbarrier is",
+        "end the old object's life first: mbarrier.inval",
+        "parallel-synchronization-and-communication-instructions-mbarrier-init",
+    ),
+    Rule(
+        "exit-in-flight",
+        Verdict.ERROR,
+        "a CTA ended while a copy was still on its way into its shared memory",
+        "wait for the copy's mbarrier before the last thread of the CTA ends",
+        "data-movement-and-conversion-instructions-cp-async-bulk-tensor",
+    ),
+    Rule(
         "bad-descriptor",
         Verdict.ERROR,
         "a matrix or instruction descriptor that does not describe the operands",

@@ -56,7 +56,7 @@ class ScalarType:
         kind: ``"u"`` unsigned, ``"s"`` signed, ``"f"`` float, ``"b"`` untyped bits, ``"p"`` predicate.
         dtype: the numpy dtype of one *array element* of this type, or None where arrays have none.
         torch_name: name of the torch dtype, or None.
-        lanes: 2 for packed types such as ``f16x2``, otherwise 1.
+        lanes: 2 for packed types such as ``f16x2`` (4 for ``e4m3x4``), otherwise 1.
     """
 
     name: str
@@ -102,6 +102,10 @@ class ScalarType:
         return self.kind in "usb"
 
 
+#: Formats that take 8 bits each when packed; the last one has no packs of four.
+_PACKED_8BIT = ("e4m3", "e5m2", "e2m3", "e3m2", "ue8m0")
+
+
 def _table() -> dict[str, ScalarType]:
     rows: list[ScalarType] = [ScalarType("pred", 1, "p", np.dtype(np.bool_), "bool")]
     for bits in (8, 16, 32, 64):
@@ -117,6 +121,14 @@ def _table() -> dict[str, ScalarType]:
         ScalarType("tf32", 32, "f", np.dtype(np.float32)),
         ScalarType("f16x2", 32, "f", None, None, 2),
         ScalarType("bf16x2", 32, "f", None, None, 2),
+        ScalarType("f32x2", 64, "f", None, None, 2),
+        ScalarType("u16x2", 32, "u", None, None, 2),
+        ScalarType("s16x2", 32, "s", None, None, 2),
+        # Packed narrow formats: what instructions name; registers for them are declared as bits.
+        *(ScalarType(f"{name}x2", 16, "f", None, None, 2) for name in _PACKED_8BIT),
+        *(ScalarType(f"{name}x4", 32, "f", None, None, 4) for name in _PACKED_8BIT[:-1]),
+        ScalarType("e2m1x2", 8, "f", None, None, 2),
+        ScalarType("e2m1x4", 16, "f", None, None, 4),
         ScalarType("e4m3", 8, "f", np.dtype(ml_dtypes.float8_e4m3fn), "float8_e4m3fn"),
         ScalarType("e5m2", 8, "f", np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
         ScalarType("ue8m0", 8, "f", np.dtype(ml_dtypes.float8_e8m0fnu), "float8_e8m0fnu"),

@@ -175,10 +175,12 @@ class Guarded:
         self.block = Block(self.kind, source)
         return source
 
-    def _close(self) -> None:
+    def _close(self, error: type[BaseException] | None) -> None:
         assert self.block is not None
         self.trace.blocks.remove(self.block)
         self.block.open = False
+        if error is not None and self.trace.abandoned is None:
+            self.trace.abandoned = self.block
 
 
 class if_(Guarded):
@@ -204,7 +206,7 @@ class if_(Guarded):
         self.trace.blocks.append(self.block)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._close()
+        self._close(kind)
         if kind is None:
             assert self.block is not None and self.block.source is not None
             branches = self.trace.state["control"] = _branches(self.trace)
@@ -241,7 +243,7 @@ class else_(Guarded):
         trace.blocks.append(self.block)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._close()
+        self._close(kind)
         if kind is None:
             assert self.block is not None and self.block.source is not None
             self.trace.place(self._end, self.block.source)

@@ -151,7 +151,7 @@ class Loop(Guarded):
                     self.trace.place(self._end, source)
         finally:
             self._carried = None  # it holds the author's frame
-            self._close()
+            self._close(kind)
 
 
 class loop(Loop):
@@ -199,7 +199,7 @@ class while_(Loop):
                 trace.place(self._head, source)
                 trace.branch(self._end, inverted(self._test(), trace), source)
         except BaseException:
-            self._close()
+            self._close(None)
             raise
         return self
 
@@ -289,7 +289,7 @@ class for_(Loop):
                 trace.record("setp", compare, (done.operand, self._index.operand, bound), source=source)
                 trace.branch(self._end, Guard(done.operand), source)
         except BaseException:
-            self._close()
+            self._close(kind)
             raise
         return self._index
 

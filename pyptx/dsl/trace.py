@@ -137,6 +137,8 @@ class Trace:
         #: What the prologue may compute: parameters, shared-memory addresses.
         self.prologue: dict[tuple[object, ...], Prepared] = {}
         self.finished = False
+        #: A block that an exception left half recorded: fatal, if somebody swallows the exception.
+        self.abandoned: Block | None = None
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._claimed: list[_Name] = []
@@ -338,6 +340,12 @@ class Trace:
                 f"the kernel function {self.name} returned {type(result).__name__}",
                 location=self.location,
                 hint="a kernel writes its results through its output parameters and returns nothing",
+            )
+        if self.abandoned is not None:
+            raise TraceError(
+                f"an exception left this {self.abandoned.kind} half recorded, and was caught",
+                location=self.abandoned.source,
+                hint="let it pass, or catch it inside the block: a recording cannot take back half a block",
             )
         if len(self.blocks) > 1:
             block = self.block

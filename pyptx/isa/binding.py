@@ -15,9 +15,12 @@ from ..core.source import SourceLocation
 from ..core.types import TYPES, ScalarType
 from ..ir import (
     Address,
+    Arguments,
     BranchTarget,
+    Element,
     Immediate,
     Instruction,
+    Minus,
     Module,
     Negated,
     Operand,
@@ -28,7 +31,7 @@ from ..ir import (
     Symbol,
     Vector,
 )
-from .notation import Alternative, OperandGroup, OperandSpec
+from .notation import PARTS, Alternative, OperandGroup, OperandSpec
 from .table import Match, match_modifiers
 from .targets import Target, TargetSet, Version, target
 
@@ -97,9 +100,12 @@ _WORDS: dict[type, str] = {
     BranchTarget: "label",
     Sink: "sink",
     Negated: "negated predicate",
+    Element: "part of a register",
+    Minus: "negated register",
     Pair: "pair",
     Vector: "vector",
     Address: "address",
+    Arguments: "list of call arguments",
 }
 
 
@@ -118,6 +124,9 @@ def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
         return given.kind == wanted.kind
     if given.bits < wanted.bits or (given.bits > wanted.bits and not wider):
         return False
+    if wanted.lanes > 1:
+        # Packed operands are bits to ptxas: add.u16x2 refuses a .u32 register.
+        return given.kind == "b" or given.name == wanted.name
     if "b" in (given.kind, wanted.kind):
         return True
     if wanted.kind == "f" and wanted.name not in ("f16", "f32", "f64", "f16x2"):
@@ -183,6 +192,20 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
         return _immediate(operand, spec, types)
     if isinstance(operand, Negated):
         return operand if "neg" in spec.kinds else "a negated predicate is not allowed here"
+    if isinstance(operand, Minus):
+        if "minus" not in spec.kinds:
+            return "a negated register is not allowed here"
+        inner = _scalar(operand.operand, spec, types)
+        return inner if isinstance(inner, str) else operand
+    if isinstance(operand, Element):
+        families = [PARTS[kind] for kind in spec.kinds if kind in PARTS]
+        if not families:
+            return "a part of a register is not allowed here"
+        if not any(family.fullmatch(operand.selector) for family in families):
+            return f"it has no part .{operand.selector}"
+        return (
+            operand if any(_fits(operand.register.type, t, False) for t in types) else "its type does not fit"
+        )
     kinds: dict[type, str] = {
         Special: "special",
         Symbol: "symbol",

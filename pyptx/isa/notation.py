@@ -15,6 +15,7 @@ from .targets import TargetSet, Version, parse_version
 
 __all__ = [
     "Alternative",
+    "PARTS",
     "Chosen",
     "Form",
     "ModifierGroup",
@@ -76,7 +77,7 @@ class OperandSpec:
         types: type expressions; ``.type`` takes the chosen modifier, ``wide(.type)`` twice its width.
         wider: registers wider than the type are allowed too (loads, stores, conversions).
         count: length expression of a vector (``.num*2``), None for a scalar.
-        kinds: what may stand there: ``reg imm special symbol label sink neg pair``.
+        kinds: what may stand there: ``reg imm special symbol label sink neg pair minus``, or one of PARTS.
         values: what an immediate may be (a range, or a few numbers); None is whatever fits the type.
         space: state-space expression of an address, or empty.
         coordinates: the vector inside the brackets of a tensor address.
@@ -187,8 +188,8 @@ def evaluate(expression: str, chosen: Chosen) -> int | None:
     """Value of a length such as ``4``, ``.vec``, ``.num*2`` or ``.shape.n/2``; None if its slot is absent."""
     value: int | None = None
     operator = ""
-    for token in re.findall(r"\.\w+(?:\.[mnk]\b)?|\d+|[*/]", expression):
-        if token in "*/":
+    for token in re.findall(r"\.\w+(?:\.[mnk]\b)?|\d+|[*/-]", expression):
+        if token in "*/-":
             operator = token
             continue
         if token[0] == ".":
@@ -202,6 +203,8 @@ def evaluate(expression: str, chosen: Chosen) -> int | None:
             value = (value or 0) * term
         elif operator == "/":
             value = (value or 0) // term
+        elif operator == "-":
+            value = (value or 0) - term
         else:
             value = term
     return value
@@ -225,9 +228,17 @@ _RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+
 _OPERAND = re.compile(
     r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
     r"(?:\s*:\s*(?P<types>(?:[.\w]+|wide\(\.\w+\))(?:\|(?:[.\w]+|wide\(\.\w+\)))*)(?P<wider>\+?))?"
-    r"(?:\s+x\s+(?P<count>[.\w*/]+))?(?P<flags>(?:\s+[\w.:/|\-]+)*)$"
+    r"(?:\s+x\s+(?P<count>[.\w*/\-]+))?(?P<flags>(?:\s+[\w.:/|\-]+)*)$"
 )
-_KIND_FLAGS = frozenset({"reg", "imm", "special", "symbol", "label", "sink"})
+#: Kinds that are a part of a register, and the selectors that each takes (``%r.h1``): of video operands.
+PARTS = {
+    "part": re.compile(r"b[0-3]|h[01]"),
+    "halves": re.compile(r"h[0-3][0-3]"),
+    "bytes": re.compile(r"b[0-7]{4}"),
+    "mask2": re.compile(r"h(?:0|10?)"),
+    "mask4": re.compile(r"b(?!$)3?2?1?0?"),
+}
+_KIND_FLAGS = frozenset({"reg", "imm", "special", "symbol", "label", "sink", "minus", *PARTS})
 
 
 def split_entries(text: str) -> dict[str, str]:
@@ -416,7 +427,7 @@ class _Reader:
                 values = tuple(map(int, flag.split("|")))
             else:
                 space = flag
-        if not kinds - {"sink", "special", "symbol"}:
+        if not kinds - {"sink", "special", "symbol", "minus"}:
             kinds |= {"reg"} if access != "r" else {"reg", "imm"}
         if match["bang"]:
             kinds.add("neg")
@@ -451,6 +462,8 @@ class _Reader:
             if limit.text.removesuffix("._") not in operands:
                 raise NotationError(f"{limit.text!r} has a since clause and is no operand")
         for spec in form.specs():
+            if spec.space.startswith(".") and spec.space[1:] not in names:
+                raise NotationError(f"space {spec.space} of operand {spec.name} names no slot")
             for expression in spec.types:
                 slot_name = re.search(r"\.(\w+)", expression)
                 if slot_name is None and expression not in (*TYPES, "addr"):

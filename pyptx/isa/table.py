@@ -18,22 +18,32 @@ from types import ModuleType
 from ..core.errors import InstructionError
 from .notation import Alternative, Chosen, Form, ModifierGroup, NotationError, Slot, read_form, split_entries
 
-__all__ = ["Match", "all_forms", "form", "forms_of", "match_modifiers", "opcodes", "variants"]
+__all__ = ["Match", "all_forms", "chapter_of", "form", "forms_of", "match_modifiers", "opcodes", "variants"]
 
 #: Chapters of the manual, one module each under isa/forms.
 CHAPTERS = (
     "integer",
+    "extended",
     "floating",
+    "transcendental",
+    "half",
     "logic",
     "comparison",
     "data_movement",
     "conversion",
+    "video",
     "control",
     "synchronization",
     "warp",
     "mbarrier",
     "bulk_copy",
     "tcgen05",
+    "atomics",
+    "cache",
+    "cluster",
+    "async_copy",
+    "tensormap",
+    "misc",
 )
 
 #: How many variants of one form a suggestion looks at.
@@ -88,6 +98,11 @@ def _by_opcode() -> dict[str, list[str]]:
 def form(identifier: str) -> Form:
     """The form called ``identifier``. Raises KeyError."""
     return read_form(_entries()[identifier][1])
+
+
+def chapter_of(identifier: str) -> str:
+    """The chapter that holds a form. Raises KeyError."""
+    return _entries()[identifier][0]
 
 
 @cache
@@ -203,7 +218,8 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
     """
     entries = forms_of(opcode)
     if not entries:
-        near = difflib.get_close_matches(opcode, opcodes(), 3, 0.5)
+        longer = [known for known in opcodes() if known.startswith(opcode)]
+        near = list(dict.fromkeys(longer[:2] + difflib.get_close_matches(opcode, opcodes(), 3, 0.5)))[:3]
         raise InstructionError(
             f"unknown instruction {opcode!r}",
             hint=f"did you mean {' or '.join(near)}?"

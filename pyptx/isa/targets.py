@@ -72,6 +72,9 @@ _MULTIPROCESSORS = {
     120: 188,
     121: 48,
 }
+#: Threads and CTAs that one multiprocessor holds, where not 2,048 and 32.
+_THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 89: 1536, 110: 1536, 120: 1536, 121: 1536}
+_CTAS_PER_SM = {75: 16, 86: 16, 87: 16, 89: 24, 110: 24, 120: 24, 121: 24}
 
 _PATTERN = re.compile(r"^sm_(\d+)([af]?)(\+?)$")
 
@@ -102,6 +105,16 @@ class Target:
     @property
     def multiprocessors(self) -> int:
         return _MULTIPROCESSORS[self.number]
+
+    @property
+    def threads_per_sm(self) -> int:
+        """Threads that one multiprocessor holds at once."""
+        return _THREADS_PER_SM.get(self.number, 2048)
+
+    @property
+    def ctas_per_sm(self) -> int:
+        """CTAs that one multiprocessor holds at once."""
+        return _CTAS_PER_SM.get(self.number, 32)
 
     def __str__(self) -> str:
         return self.name

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.arrays import describe, host_bytes, is_array
 from ..core.errors import SpecError, UnsupportedError
 from ..core.findings import Finding
-from ..ir import Function, Launch, Module, Param
+from ..ir import Function, Launch, Module, Param, parse_module
 from ..layout.tensor_map import TensorMap
 from .machine import Machine
 from .memory import Fault, Memory, Segment
@@ -27,17 +27,16 @@ __all__ = ["LoadedModule", "load"]
 
 
 def load(module: Module | str) -> LoadedModule:
-    """Make a module ready to launch in the simulator.
+    """Make a module, or PTX text from anywhere, ready to launch in the simulator.
 
-    Raises :class:`UnsupportedError` for text: the parser is not built yet.
+    Raises:
+        ParseError: text that is not PTX.
+        SpecError: neither a module nor text.
     """
     if isinstance(module, str):
-        raise UnsupportedError(
-            "sim.load takes an ir.Module; reading PTX text is not built yet",
-            hint="kernel.module(...) gives the module of a recorded kernel",
-        )
+        module = parse_module(module)
     if not isinstance(module, Module):
-        raise SpecError(f"sim.load takes an ir.Module, got {type(module).__name__}")
+        raise SpecError(f"sim.load takes an ir.Module or PTX text, got {type(module).__name__}")
     return LoadedModule(module)
 
 

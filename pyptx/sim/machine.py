@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,8 @@ from .warp import FULL_MASK, Group, Split, Warp, mask_of
 
 __all__ = ["CTA", "Machine"]
 
+#: Blocks that a split may run before the machine moves on as if it waited: it may be polling.
+_PATIENCE = 4096
 #: Runs check the wall clock this often, in turns.
 _CLOCK_INTERVAL = 256
 
@@ -123,6 +124,7 @@ class Machine:
         self.program, self.launch, self.policy = program, launch, policy
         self.max_steps, self.timeout = max_steps, timeout
         self.shared_bytes = program.shared_bytes(launch.dynamic_smem)
+        self.residency = program.residency(int(np.prod(launch.block)), self.shared_bytes)
         self.findings: list[Finding] = []
         self._reported: set[tuple[Any, ...]] = set()
         self.memory = Memory(self.report)
@@ -132,11 +134,14 @@ class Machine:
         self.parked: dict[int, Wait] = {}
         self._polled: dict[int, Wait] = {}
         self.spinning: list[Split] = []
+        #: Splits that ran for long without waiting for anything.
+        self.busy: list[Split] = []
         self.steps = 0
         self._timed_out_at = -1
         self._started = time.monotonic()
         self._turns = 0
-        self._ctas = self._admission()
+        #: Numbers of the CTAs that have not started.
+        self._waiting = range(int(np.prod(launch.grid)))
         self.resident: set[int] = set()
         self._live: dict[int, CTA] = {}
 
@@ -167,19 +172,12 @@ class Machine:
 
     # --- life of a launch ---------------------------------------------------------------------
 
-    def _admission(self) -> Iterator[CTA]:
-        gx, gy, gz = self.launch.grid
-        for number in range(gx * gy * gz):
-            yield CTA(self, number)
-
     def _admit(self) -> None:
         """Fill free places with CTAs, so that the first admitted runs first."""
         new: list[CTA] = []
-        while len(self._live) + len(new) < self.program.target.multiprocessors:
-            cta = next(self._ctas, None)
-            if cta is None:
-                break
-            new.append(cta)
+        while self._waiting and len(self._live) + len(new) < self.residency:
+            new.append(CTA(self, self._waiting[0]))
+            self._waiting = self._waiting[1:]
         for cta in new[::-1]:
             self._live[cta.number] = cta
             for warp in cta.warps[::-1]:
@@ -203,17 +201,24 @@ class Machine:
             self.policy.before_split(self)
             self._execute(self.policy.split(self))
             return True
+        progress = self._progress()
+        if self.busy:
+            # Perhaps they spin in a way that _spins does not see: each time, something else may happen.
+            self.ready.extendleft(self.busy)
+            self.busy.clear()
+        elif not progress and self._live:
+            self._deadlock()
+            return False
+        return progress or bool(self.ready)
+
+    def _progress(self) -> bool:
+        """No thread is ready: let one thing happen that may make one so. False if there is none."""
         if self._poll() or self._wake_spinners():
             return True
         if self.policy.idle(self):
             self._check_time()
             return True
-        if not self._live:
-            return False
-        if self._time_out_waits() or self._release_groups():
-            return True
-        self._deadlock()
-        return False
+        return bool(self._live) and (self._time_out_waits() or self._release_groups())
 
     def _check_time(self) -> None:
         if self.timeout is not None and time.monotonic() - self._started > self.timeout:
@@ -269,9 +274,10 @@ class Machine:
             self.steps += block.steps
             if self.max_steps is not None and self.steps > self.max_steps:
                 self._stop(f"stopped at max_steps={self.max_steps}")
-            if s.lane >= 0:
+            if s.lane >= 0 and not block.deferred:
                 following = self._run_lane(s, block)
             else:
+                s.scatter()
                 following = self._run_array(s, block)
             if following is None:
                 return
@@ -280,8 +286,18 @@ class Machine:
             s.pc = following
             budget -= 1
             if budget <= 0:
-                self.ready.appendleft(s)
+                self._give_way(s)
                 return
+
+    def _give_way(self, s: Split) -> None:
+        """``s`` has used its quantum: the others get a turn, and now and then the engines too."""
+        self._check_time()
+        s.blocks += self.policy.quantum
+        if s.blocks < _PATIENCE:
+            self.ready.appendleft(s)
+        else:
+            s.blocks = 0
+            self.busy.append(s)
 
     def _run_lane(self, s: Split, block: CodeBlock) -> int | None:
         registers = s.regs if s.regs is not None else s.gather()
@@ -349,6 +365,7 @@ class Machine:
     def _park(self, s: Split, wait: Wait) -> None:
         wait.split = s
         s.wait = wait
+        s.blocks = 0
         key = id(wait)
         self.parked[key] = wait
         if not wait.subscribe(lambda: self._wake(wait)):
@@ -363,10 +380,13 @@ class Machine:
         self.ready.append(wait.split)
 
     def _poll(self) -> bool:
-        over = [wait for wait in self._polled.values() if wait.over()]
-        for wait in over:
-            self._wake(wait)
-        return bool(over)
+        woken = False
+        # One that wakes may take what the next one waits for: ask each in its turn.
+        for wait in list(self._polled.values()):
+            if wait.over():
+                self._wake(wait)
+                woken = True
+        return woken
 
     def _wake_spinners(self) -> bool:
         woken = [s for s in self.spinning if s.spin is None or s.spin[1] != self.memory.version]
@@ -408,11 +428,10 @@ class Machine:
             Split(s.warp, taken, block.taken, stack),
         ]
         for part in parts:
-            if part.pc == part.rpc:
-                # Cannot be the last of its group: the other part is still on its way.
-                self._arrive(part)
-            else:
-                self.ready.append(part)
+            # Both may be there already: a branch to the next statement.
+            ready = self._arrive(part) if part.pc == part.rpc else part
+            if ready is not None:
+                self.ready.append(ready)
 
     def _arrive(self, s: Split) -> Split | None:
         """``s`` has reached its reconvergence point: the merged split if it was the last."""
@@ -447,6 +466,16 @@ class Machine:
     def _retire(self, cta: CTA) -> None:
         """The last thread of a CTA ended: what it left in flight happens, then its place is free."""
         for step in cta.in_flight[::-1]:
+            if not step.done and step.operation.engine == "tma" and step.signal is not None:
+                operation = step.operation
+                self.report(
+                    Finding(
+                        RULES["exit-in-flight"],
+                        f"CTA {cta.coordinates} ended while {operation.name} was writing its shared memory",
+                        operation.location,
+                        operation.who(),
+                    )
+                )
             if not step.done:
                 self.engines.force(step)
         cta.tensor.at_exit()
@@ -547,6 +576,8 @@ class Machine:
                         others.append((f"{s.who()} waits", instruction.source))
                         location = location or instruction.source
         shown = _summarise(lines)
+        if self._waiting:
+            shown.append(f"{len(self._waiting)} CTAs have not started: {self.residency} run at once")
         unique = [o for o in dict.fromkeys(others) if o[1] is not None][:_MAX_LISTED]
         rule = "deadlock"
         if lines and all("of its warp, which are elsewhere" in line for line in lines):

@@ -52,6 +52,7 @@ class MBarrier:
         """expect-tx: ``count`` more bytes in this phase."""
         self.tx += count
         self._check_tx(actor)
+        self._advance()
 
     def complete(self, count: int, actor: Actor) -> None:
         """complete-tx: ``count`` bytes have arrived."""

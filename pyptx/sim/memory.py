@@ -67,7 +67,7 @@ class Fault(Exception):
 
 
 class Scattered(Exception):
-    """The lanes of one access lie in different allocations: access them one by one."""
+    """The lanes of one access lie in different allocations or spaces: access them one by one."""
 
 
 class Actor(Protocol):
@@ -98,8 +98,15 @@ class Segment:
         self.barriers: dict[int, MBarrier] = {}
 
     def words(self, size: int) -> NDArray[Any]:
-        """The data as unsigned words of ``size`` bytes (1, 2, 4 or 8)."""
-        return self.data[: self.size // size * size].view(_UNSIGNED[size])
+        """The data as unsigned words of ``size`` bytes (1, 2, 4 or 8), from the first aligned address on.
+
+        The word at an aligned offset has the index ``offset // size``, wherever the segment starts.
+        """
+        return self._aligned(self.data, size)
+
+    def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
+        skip = -self.base % size
+        return data[skip : skip + (self.size - skip) // size * size].view(_UNSIGNED[size])
 
     def mark(self, offset: int | Offsets, size: int) -> None:
         """Note that ``size`` bytes at each offset were written."""
@@ -109,7 +116,7 @@ class Segment:
             self.written[offset : offset + size] = 1
             return
         word = min(size, 8)
-        view = self.written[: self.size // word * word].view(_UNSIGNED[word])
+        view = self._aligned(self.written, word)
         first = offset // word
         for part in range(size // word):
             view[first + part] = _INITIALISED[word]
@@ -175,7 +182,7 @@ class Memory:
             address: one address, or one per accessing lane.
             shared: the shared memories that the actor's cluster can reach, by rank.
             align: required alignment, ``size`` if None.
-            check_written: False where the caller checks a sparser set of bytes itself.
+            check_written: False where the caller itself checks, or marks, a sparser set of bytes.
 
         Returns the segment and the byte offset(s) in it. Raises :class:`Fault` for an access outside every
         allocation or misaligned; reports a read of bytes that nothing wrote.
@@ -186,6 +193,8 @@ class Memory:
             low, high = int(address.min()), int(address.max())
         if space == "generic":
             space, window = self._window(low)
+            if low != high and self._window(high)[0] != space:
+                raise Scattered
             address, low, high = address - window, low - window, high - window
         segment = self._find(space, low, shared)
         if segment is None or high + size > segment.base + segment.size:
@@ -201,18 +210,37 @@ class Memory:
             )
             if wrong:
                 self._misaligned(kind, space, address, size, align, actor)
-        if segment.written is not None:
+        if segment.written is not None and check_written:
             if kind == "write":
                 segment.mark(offset, size)
-            elif kind == "read" and check_written:
+            elif kind == "read":
                 lane = segment.unwritten(offset, size)
                 if lane is not None:
                     self.uninitialised(segment, offset, size, lane, actor)
         if kind == "write":
             self.version += 1
+            if segment.barriers:
+                self._spare_barriers(segment, offset, low - segment.base, high - segment.base, size, actor)
         for observer in self.observers:
             observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
         return segment, offset
+
+    @staticmethod
+    def _spare_barriers(
+        segment: Segment, offset: int | Offsets, low: int, high: int, size: int, actor: Actor
+    ) -> None:
+        """A live mbarrier is opaque: only mbarrier operations may change its bytes."""
+        for at, barrier in segment.barriers.items():
+            if low < at + 8 and at < high + size and np.any((offset < at + 8) & (at < offset + size)):
+                raise Fault(
+                    Finding(
+                        RULES["mbarrier-misuse"],
+                        f"write of {size} bytes over the live {barrier.describe()}",
+                        actor.location,
+                        actor.who(),
+                        (("initialised", barrier.location),),
+                    )
+                )
 
     def _find(self, space: str, address: int, shared: dict[int, Segment]) -> Segment | None:
         if space.startswith("shared"):

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.errors import SimulationError
 from ..core.findings import RULES, Finding
 from ..flow import accesses, control_flow, maybe_undefined
-from ..ir import Address, Function, Instruction, Module, Pair, Register, Vector
+from ..ir import Address, Function, Instruction, Module, Pair, Raw, Register, Vector
 from ..isa import Binding, bind_instruction, target
 from .memory import Fault
 from .semantics import Op, Place, Semantic, semantic_of
@@ -39,7 +39,7 @@ class CodeBlock:
 
     The end: ``branch`` is the final branch or exit if it is guarded, ``guard`` the place and negation of its
     predicate; ``taken`` and ``next`` are block numbers (EXIT ends the lanes); ``yields`` means that the last
-    operation may park the split.
+    operation may park the split, ``deferred`` that some operation writes registers of the warp later.
     """
 
     index: int
@@ -50,6 +50,7 @@ class CodeBlock:
     guard: tuple[Place, bool] | None
     rpc: int
     yields: bool = False
+    deferred: bool = False
     collective: str = ""
     steps: int = 0
     wide: Callable[..., Any] | None = None
@@ -59,7 +60,7 @@ class CodeBlock:
 
 @dataclass(eq=False)
 class Program:
-    """See the module's docstring. Raises :class:`Fault` with ``not-modelled`` for a form without semantics."""
+    """See the module's docstring. Raises a :class:`Fault`, ``not-modelled``, for a form without semantics."""
 
     module: Module
     function: Function
@@ -67,8 +68,8 @@ class Program:
     rows: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     tracked: dict[str, int] = field(default_factory=dict)
-    #: Rows of 32-bit registers that a tensor-memory load may be writing.
-    loaded: set[str] = field(default_factory=set)
+    #: 32-bit registers that a tensor-memory load may be writing.
+    loaded: dict[str, Place] = field(default_factory=dict)
     blocks: list[CodeBlock] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -131,10 +132,27 @@ class Program:
         total = self.dynamic_start + dynamic - SHARED_START if dynamic else self.static_shared
         if total > self.target.shared_limit:
             raise SimulationError(
-                f"{total} bytes of shared memory; {self.target} has at most {self.target.shared_limit} per CTA",
+                f"{total} bytes of shared memory; {self.target} has at most "
+                f"{self.target.shared_limit} per CTA",
                 location=self.function.source,
             )
         return total
+
+    def residency(self, threads: int, shared: int) -> int:
+        """CTAs that run at once on the largest part of the target: registers are not counted.
+
+        CTAs that use tensor memory have a multiprocessor, and its tensor memory, to themselves.
+        """
+        limits = self.target
+        if any(i.opcode == "tcgen05" for i in self.function.instructions()):
+            return limits.multiprocessors
+        per_sm = min(
+            limits.threads_per_sm // _round_up(threads, 32),
+            limits.ctas_per_sm,
+            # The system takes 1 KiB of shared memory for each CTA.
+            (limits.shared_limit + SHARED_START) // (shared + SHARED_START),
+        )
+        return limits.multiprocessors * max(1, per_sm)
 
     # --- code ---------------------------------------------------------------------------------
 
@@ -142,6 +160,10 @@ class Program:
         bindings: dict[int, Binding] = {}
         meanings: dict[int, Semantic] = {}
         for index, statement in enumerate(self.function.body):
+            if isinstance(statement, Raw):
+                raise Fault(
+                    Finding(RULES["not-modelled"], "raw PTX: text that pyptx did not read", statement.source)
+                )
             if not isinstance(statement, Instruction):
                 continue
             binding = bindings[index] = bind_instruction(statement)
@@ -153,7 +175,7 @@ class Program:
                     Finding(RULES["not-modelled"], f"{statement.name} is not modelled yet", statement.source)
                 )
             if binding.form_id.startswith("tcgen05.ld"):
-                self.loaded.update(r.name for r in accesses(statement, binding)[1])
+                self.loaded.update((r.name, self.places[r.name]) for r in accesses(statement, binding)[1])
         graph = control_flow(
             self.function,
             lambda i: i in meanings and bool(meanings[i].collective),
@@ -186,6 +208,7 @@ class Program:
                     guard,
                     graph.ipdom[block.index],
                     yields=last is not None and last.yields,
+                    deferred=any(op.semantic.deferred for _, op in ops),
                     collective=first.collective if first is not None else "",
                     steps=len(block.instructions),
                 )

@@ -148,10 +148,9 @@ class Mma:
         """D = A @ B.T, plus D where it accumulates."""
         assert self.a is not None and self.b is not None
         d = self.descriptor
-        product: F32 = self.a @ self.b.T
+        # The operands are negated, not the product: a sum that cancels is +0 either way.
+        product: F32 = (-self.a if d.negate_a != d.negate_b else self.a) @ self.b.T
         self.a = self.b = None
-        if d.negate_a != d.negate_b:
-            product = -product
         lane, column = unpack_address(self.d)
         tensor = self.cta.tensor
         where: Any
@@ -164,15 +163,18 @@ class Mma:
             raise self.cta.machine.fault(
                 "tensor-memory", f"an accumulator of M = {d.m} cannot start at lane {lane}", actor
             )
+        if self.disabled is not None:
+            words = np.array(self.disabled, "<u4").view(np.uint8)
+            lanes = np.arange(128)[where]
+            enabled = np.unpackbits(words, bitorder="little")[lanes] == 0
+            where, product = lanes[enabled], product[enabled]
+            if not enabled.any():
+                return
         at = (where, slice(column, column + d.n))
         cells = tensor.cells.view(np.float32)
         if self.accumulate:
             tensor.check("read", where, column, d.n, actor)
             old = cells[at]
             product = product + (old * np.float32(2.0**-self.scale) if self.scale else old)
-        if self.disabled is not None:
-            words = np.array(self.disabled, "<u4").view(np.uint8)
-            enabled = ~np.unpackbits(words, bitorder="little").astype(np.bool_)
-            product = np.where(enabled[where][:, None], product, cells[at])
         tensor.check("write", where, column, d.n, actor)
         cells[at] = product

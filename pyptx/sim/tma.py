@@ -1,8 +1,8 @@
 """The TMA engine: boxes of tensors between global and shared memory.
 
-Source: PTX ISA, `#tensor`_ and ``#data-movement-and-conversion-instructions-cp-async-bulk-tensor``.  A load fills
-the whole box, out-of-bounds elements with the map's fill value, and always counts the whole box's bytes;
-a store drops what lies outside.  The swizzle acts on absolute shared-memory addresses.
+Source: PTX ISA, `#tensor`_ and ``#data-movement-and-conversion-instructions-cp-async-bulk-tensor``.
+A load fills the whole box, out-of-bounds elements with the map's fill value, and always counts the whole
+box's bytes; a store drops what lies outside.  The swizzle acts on absolute shared-memory addresses.
 
 .. _#tensor: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..core.errors import PyptxError
 from ..core.findings import RULES, Finding
-from ..layout.swizzle import swizzle
+from ..layout.swizzle import swizzle, swizzle_mask
 from ..layout.tensor_map import TensorMap
 from ..layout.tensor_map_image import DecodedMap
 from .memory import Actor, Fault
@@ -119,7 +119,8 @@ def read_box(cta: CTA, decoded: DecodedMap, coordinates: tuple[int, ...], actor:
     place = _Place(decoded, coordinates)
     inner = place.shape[-1] * decoded.type.nbytes
     if place.whole:
-        return np.ascontiguousarray(_tensor_view(cta, decoded, place, "read", actor)).reshape(-1)
+        # A copy: what the tensor holds later is not what was read.
+        return _tensor_view(cta, decoded, place, "read", actor).copy().reshape(-1)
     box: Bytes = np.zeros((*place.shape[:-1], inner), np.uint8)
     if decoded.oob_fill == "nan":
         # The manual's special NaN is all ones in exponent and mantissa.
@@ -155,22 +156,47 @@ def _units(data: NDArray[Any]) -> NDArray[np.complex128]:
 
 def _shared_place(
     cta: CTA, kind: str, address: int, nbytes: int, mode: str, actor: Actor
-) -> tuple[Any, int, NDArray[np.int64]]:
-    segment, offset = cta.machine.memory.access(
-        kind, "shared", address, nbytes, actor, cta.reach, "async", align=128 if mode != "none" else 16
-    )
+) -> tuple[Any, NDArray[np.int64]]:
+    """The segment and the 16-byte units of it where a dense box at ``address`` lies."""
+    if address % 128:
+        raise cta.machine.fault(
+            "misaligned",
+            f"tensor copy at shared address {address:#x}, which is not a multiple of 128",
+            actor,
+        )
     # Shared memory starts at a multiple of 1024, so offsets and addresses share their pattern bits.
-    base = (offset & ~1023) >> 4
-    return segment, base, _chunks(offset & 1023, nbytes // 16, mode)
+    units = _chunks(address & 1023, nbytes // 16, mode)
+    # A box that ends within a row of the pattern may reach beyond its last byte, but not out of the row.
+    row = 16 * (swizzle_mask(mode) + 1)
+    segment, offset = cta.machine.memory.access(
+        kind,
+        "shared",
+        address,
+        -(-nbytes // row) * row,
+        actor,
+        cta.reach,
+        "async",
+        align=1,
+        check_written=nbytes % row == 0,
+    )
+    units = units + ((offset & ~1023) >> 4)
+    if nbytes % row and segment.written is not None:
+        written = _units(segment.written).view(np.uint8).reshape(-1, 16)
+        if kind == "write":
+            written[units] = 1
+        elif not written[units].all():
+            unit = units[np.argmin(written[units].all(axis=1))]
+            cta.machine.memory.uninitialised(segment, 16 * int(unit), 16, 0, actor)
+    return segment, units
 
 
 def write_shared(cta: CTA, address: int, data: Bytes, mode: str, actor: Actor) -> None:
     """Write a dense box to shared memory through the swizzle."""
-    segment, base, units = _shared_place(cta, "write", address, data.size, mode, actor)
-    _units(segment.data)[base + units] = _units(data)
+    segment, units = _shared_place(cta, "write", address, data.size, mode, actor)
+    _units(segment.data)[units] = _units(data)
 
 
 def read_shared(cta: CTA, address: int, nbytes: int, mode: str, actor: Actor) -> Bytes:
     """Read a dense box from shared memory through the swizzle."""
-    segment, base, units = _shared_place(cta, "read", address, nbytes, mode, actor)
-    return _units(segment.data)[base + units].view(np.uint8)
+    segment, units = _shared_place(cta, "read", address, nbytes, mode, actor)
+    return _units(segment.data)[units].view(np.uint8)

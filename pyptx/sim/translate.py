@@ -70,6 +70,8 @@ def translate(program: Program, block: CodeBlock, form: str) -> Callable[..., An
 
 class _Emitter:
     parameters = ""
+    #: Lets the loads in flight write their registers.
+    settling = ""
 
     def __init__(self, program: Program, masked: bool) -> None:
         self.program, self.masked = program, masked
@@ -127,6 +129,16 @@ class _Emitter:
                     return candidate
         return types[0] if types else _B32
 
+    def settle(self, instruction: Instruction, op: Op) -> None:
+        """Registers that a tensor-memory load writes are ready when an instruction touches them."""
+        if not self.program.loaded:
+            return
+        from ..flow import accesses
+
+        reads, writes = accesses(instruction, op.binding)
+        if any(r.name in self.program.loaded for r in (*reads, *writes)):
+            self.line(self.settling)
+
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
         """Check reads that some path reaches without a write; note writes of registers so read."""
         tracked = self.program.tracked
@@ -170,6 +182,7 @@ class _ArrayEmitter(_Emitter):
     """The wide and the masked form."""
 
     parameters = "s, w"
+    settling = "if w.loading: w.settle()"
 
     def __init__(self, program: Program, masked: bool) -> None:
         super().__init__(program, masked)
@@ -309,7 +322,9 @@ class _ArrayEmitter(_Emitter):
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
         if guard is not None:
-            self.line(f"g = {self.active(instruction)}")
+            # A copy where the operation writes the guard: the mask is what it was before.
+            own = self.program.places[guard.register.name] in op.dests.values()
+            self.line(f"g = {self.active(instruction)}{'.copy()' if own and not self.masked else ''}")
             self.line("if g.any():")
             self.indent += "    "
             self.mask = "g"
@@ -320,16 +335,6 @@ class _ArrayEmitter(_Emitter):
         self.mask, self.indent = outer_mask, outer_indent
         if yields and guard is not None:
             self.line("return None")
-
-    def settle(self, instruction: Instruction, op: Op) -> None:
-        """Registers that a tensor-memory load writes are ready when an instruction touches them."""
-        if not self.program.loaded or op.binding.form_id.startswith("tcgen05.wait"):
-            return
-        from ..flow import accesses
-
-        reads, writes = accesses(instruction, op.binding)
-        if any(r.name in self.program.loaded for r in (*reads, *writes)):
-            self.line("if w.loading: w.settle()")
 
     def value(self, op: Op) -> None:
         arguments = [self.read(o, spec, op, select=False) for spec, o in self.operands(op)]
@@ -350,11 +355,13 @@ class _ArrayEmitter(_Emitter):
 
     def effect(self, op: Op, yields: bool) -> None:
         name = self.constant(op, "op")
-        self.line(f"s.op = {name}")
         select = self.mask is not None
         if select:
             self.line("L = s.lanes" if self.mask == "k" else "L = np.flatnonzero(g)")
         lanes = "L" if select else "s.lanes"
+        self.line(f"s.op, s.acting = {name}, {lanes}")
+        if op.semantic.collective == "warp" and self.mask == "g":
+            self.line("s.all_of_them(L)")
         if op.semantic.per == "lane":
             self.per_lane(op, name, lanes)
             return
@@ -407,6 +414,7 @@ class _ArrayEmitter(_Emitter):
         call = f"{self.function(op)}({', '.join(['s', name, 'l', *arguments])})"
         self.line(f"for l in {lanes}.tolist():")
         self.indent += "    "
+        self.line("s.acting = (l,)")
         written = next(iter(op.dests.values()), None)
         if written is None:
             self.line(call)
@@ -451,6 +459,7 @@ class _LaneEmitter(_Emitter):
     """The one-lane form: ``R`` is the list of registers, raw bits as Python ints."""
 
     parameters = "s, R"
+    settling = "if s.stale: s.refresh()"
 
     def note_written(self, instruction: Instruction, register: Register) -> None:
         row = self.program.tracked[register.name]
@@ -529,6 +538,7 @@ class _LaneEmitter(_Emitter):
         return f"R[{place.index}] = ({value}) & {(1 << bits) - 1:#x}"
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
+        self.settle(instruction, op)
         self.undefined_reads(instruction, op)
         outer = self.indent
         if instruction.guard is not None:

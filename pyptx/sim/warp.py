@@ -7,6 +7,7 @@ list, so that producer and MMA warps run on plain numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class Split:
     """Some lanes of a warp at one program counter. An :class:`~.memory.Actor`."""
 
     __slots__ = (
+        "acting",
+        "blocks",
         "k",
         "lane",
         "lanes",
@@ -100,6 +103,7 @@ class Split:
         "rpc",
         "spin",
         "stack",
+        "stale",
         "wait",
         "warp",
     )
@@ -109,7 +113,13 @@ class Split:
         self.rpc = stack[-1].rpc if stack else -2
         self.wait: Wait | None = None
         self.regs: list[Any] | None = None
+        #: Whether loads in flight may write registers of the warp that ``regs`` holds old values of.
+        self.stale = False
         self.op: Op | None = None
+        #: Blocks run since it last waited, in whole quanta.
+        self.blocks = 0
+        #: Lanes that execute the current instruction, if a guard leaves some out.
+        self.acting: Sequence[int] | NDArray[np.intp] | None = None
         #: Last back edge taken: (block, memory version, registers) once it looks like a spin.
         self.spin: tuple[int, int, Any] | None = None
         if mask == FULL_MASK:
@@ -129,7 +139,7 @@ class Split:
 
     def who(self, lane: int | None = None) -> str:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""
-        lanes = self.lanes.tolist()
+        lanes = [int(number) for number in (self.lanes if self.acting is None else self.acting)]
         if lane is not None and lane < len(lanes):
             lanes = [lanes[lane]]
         shown = f"lane {lanes[0]}" if len(lanes) == 1 else f"lanes {lanes[0]}..{lanes[-1]}"
@@ -140,8 +150,7 @@ class Split:
     def gather(self) -> list[Any]:
         """Registers of a one-lane split as a list (raw bits; predicates as bools)."""
         warp, lane = self.warp, self.lane
-        if warp.loading:
-            warp.settle()
+        self.stale = bool(warp.loading)
         self.regs = [
             *warp.p[:, lane].tolist(),
             *warp.u16[:, lane].tolist(),
@@ -150,11 +159,23 @@ class Split:
         ]
         return self.regs
 
+    def refresh(self) -> None:
+        """Somebody needs a register that a load may be writing: let it, and take the values."""
+        self.stale = False
+        self.warp.settle()
+        assert self.regs is not None
+        for place in self.warp.program.loaded.values():
+            self.regs[place.index] = self.warp.u32[place.row, self.lane].item()
+
     def scatter(self) -> None:
         """Write a one-lane split's list back to the register file."""
         if self.regs is None:
             return
         warp, lane, values = self.warp, self.lane, self.regs
+        loaded = warp.program.loaded.values() if self.stale else ()
+        for place in loaded:
+            # Not touched here; perhaps loaded by now.
+            values[place.index] = warp.u32[place.row, lane]
         start = 0
         for array in (warp.p, warp.u16, warp.u32, warp.u64):
             count = array.shape[0]
@@ -174,6 +195,16 @@ class Split:
         array = {"p": self.warp.p, "16": self.warp.u16, "32": self.warp.u32, "64": self.warp.u64}[place.cls]
         array[place.row, self.lanes if lanes is None else lanes] = value
 
+    def all_of_them(self, lanes: NDArray[np.intp]) -> None:
+        """Raise a fault unless the guard of a warp-collective instruction holds in every lane."""
+        if len(lanes) != len(self.lanes):
+            assert self.op is not None
+            raise self.warp.cta.machine.fault(
+                "divergent-collective",
+                f"{self.op.name}: its guard holds in {len(lanes)} of {len(self.lanes)} lanes of the warp",
+                self,
+            )
+
     def snapshot(self) -> Any:
         """The registers as a value that compares: used to recognise a spin."""
         if self.regs is not None:
@@ -185,12 +216,11 @@ class Split:
         self, location: SourceLocation | None, rows: tuple[tuple[int, str], ...], mask: Any = None
     ) -> None:
         """Report a read, by all lanes or those of ``mask``, of a register that this path never wrote."""
-        lanes = self.lanes if mask is None else np.flatnonzero(mask)
+        self.acting = self.lanes if mask is None else np.flatnonzero(mask)
         for row, name in rows:
-            known = self.warp.written[row, lanes]
+            known = self.warp.written[row, self.acting]
             if not known.all():
-                position = int(np.searchsorted(self.lanes, lanes[np.argmin(known)]))
-                self.warp.cta.machine.uninitialised_register(self, name, position, location)
+                self.warp.cta.machine.uninitialised_register(self, name, int(np.argmin(known)), location)
 
     def note_written(self, row: int) -> None:
         self.warp.written[row, self.lanes] = True

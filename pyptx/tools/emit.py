@@ -14,7 +14,9 @@ __all__ = ["command"]
 @click.command()
 @click.argument("target", metavar="FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write here instead of standard output.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write here instead of standard output."
+)
 @click.option("--assemble", is_flag=True, help="Assemble it too, and print registers, spills and warnings.")
 def command(target: str, words: tuple[str, ...], output: Path | None, assemble: bool) -> None:
     """Print the PTX of a kernel.

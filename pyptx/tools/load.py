@@ -87,7 +87,9 @@ def load_kernel(target: str, words: tuple[str, ...]) -> tuple[Kernel, dict[str, 
             raise click.UsageError(f"{name} is a kernel: give its dims and constants as name=value")
         return chosen, keywords
     if not callable(chosen):
-        raise click.UsageError(f"{name} is a {type(chosen).__name__}, neither a kernel nor a function that builds one")
+        raise click.UsageError(
+            f"{name} is a {type(chosen).__name__}, neither a kernel nor a function that builds one"
+        )
     try:
         built = chosen(*positional, **keywords)
     except TypeError as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from contextlib import contextmanager
 
@@ -689,3 +690,23 @@ def test_rebinding_a_negated_predicate() -> None:
             ptx.ret(pred=p)
 
     recorded(same)
+
+
+@pytest.mark.parametrize("block", ["loop", "for_", "if_", "else_"])
+def test_an_exception_swallowed_outside_a_block_spoils_the_recording(block: str) -> None:
+    def body() -> None:
+        p = reg.scalar(pred)
+        makers = {
+            "loop": ptx.loop,
+            "for_": lambda: ptx.for_(0, 3),
+            "if_": lambda: ptx.if_(p),
+            "else_": ptx.else_,
+        }
+        if block == "else_":
+            with ptx.if_(p):
+                ptx.bar.sync(0)
+        with contextlib.suppress(RuntimeError), makers[block]():
+            raise RuntimeError
+
+    with pytest.raises(TraceError, match="half recorded"):
+        text_of(body)

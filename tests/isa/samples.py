@@ -12,8 +12,11 @@ from pyptx.core.types import TYPES, ScalarType
 from pyptx.ir import (
     Address,
     BranchTarget,
+    Element,
     Immediate,
     Instruction,
+    Minus,
+    Negated,
     Operand,
     Pair,
     Register,
@@ -31,22 +34,57 @@ DECLARED = {
     f"{kind.name}_{i}": kind
     for kind in TYPES.values()
     if kind.name
-    in {"pred", "u16", "u32", "u64", "s16", "s32", "s64", "b16", "b32", "b64", "f16", "f32", "f64"}
+    in {
+        "pred",
+        "b8",
+        "u16",
+        "u32",
+        "u64",
+        "s16",
+        "s32",
+        "s64",
+        "b16",
+        "b32",
+        "b64",
+        "f16",
+        "f32",
+        "f64",
+        "b128",
+    }
     for i in range(128 if kind.name == "b32" else 8)
 }
+#: Declared only in files that use them: 128-bit registers need PTX 8.3.
+_RARE = ("b128",)
+#: From this variant of a form on, each variant gets one choice of operands, in turn.
+_THOROUGH = 500
+#: How many instructions an entry of a file of samples has.
+_ENTRY = 128
 #: Names of the variables that a file of samples declares, by state space.
 VARIABLES = {
     "shared": ".shared .align 1024 .b8 in_shared[4096];",
     "local": ".local .align 16 .b8 in_local[64];",
 }
 
+#: Selectors of each kind of part of a register.
+PARTS = {
+    "part": ("b0", "b1", "b2", "b3", "h0", "h1"),
+    "halves": ("h00", "h10", "h32", "h33"),
+    "bytes": ("b0000", "b3210", "b7654", "b7777"),
+    "mask2": ("h0", "h1", "h10"),
+    "mask4": ("b0", "b1", "b10", "b2", "b20", "b21", "b210", "b3", "b30", "b31", "b310", "b321", "b3210"),
+}
 
-def register(kind: ScalarType, number: int) -> Register:
-    """A declared register that serves for ``kind``."""
+
+def register(kind: ScalarType, number: int, exact: bool = False) -> Register:
+    """A declared register that serves for ``kind``; ``exact``: one of 8 bits for 8 bits."""
     name = kind.name
-    if f"{name}_0" not in DECLARED:
+    if kind.name == "b8" and exact:
+        return Register(f"b8_{number % 8}", DECLARED["b8_0"])
+    if f"{name}_0" not in DECLARED or name == "b8":
         # 8-bit values live in 16-bit registers; formats that cannot be declared live in bits.
-        name = f"{'s' if kind.kind == 's' else 'u'}16" if kind.bits == 8 else f"b{kind.bits}"
+        name = (
+            f"{'s' if kind.kind == 's' else 'u'}16" if kind.bits == 8 and kind.lanes == 1 else f"b{kind.bits}"
+        )
     return Register(f"{name}_{number % (128 if name == 'b32' else 8)}", DECLARED[f"{name}_0"])
 
 
@@ -55,7 +93,7 @@ def _scalars(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
     kinds = spec.scalar_types(chosen)
     found: list[Operand] = []
     if "reg" in spec.kinds:
-        found += [register(kind, number) for kind in kinds]
+        found += [register(kind, number, not spec.wider) for kind in kinds]
     if "pair" in spec.kinds:
         found.append(Pair(register(kinds[0], number), Register("pred_1", TYPES["pred"])))
     if "sink" in spec.kinds:
@@ -64,7 +102,7 @@ def _scalars(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
         if spec.values is not None:
             found += [Immediate(spec.values[0]), Immediate(spec.values[-1])]
         elif kinds[0].kind == "f":
-            found.append(Immediate(1.5, kinds[0].bits))
+            found.append(Immediate(0.5, kinds[0].bits))
         elif kinds[0].name != "f16":
             found.append(Immediate(1))
     if "special" in spec.kinds and kinds[0].name in ("u32", "b32", "s32"):
@@ -73,6 +111,13 @@ def _scalars(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
         found.append(Symbol("in_shared", 16))
     if "label" in spec.kinds:
         found.append(BranchTarget("there"))
+    for kind, selectors in PARTS.items():
+        if kind in spec.kinds:
+            found += [Element(register(kinds[0], number), selector) for selector in selectors]
+    if "minus" in spec.kinds:
+        found += [Minus(operand) for operand in found if isinstance(operand, Register | Element)]
+    if "neg" in spec.kinds:
+        found.append(Negated(register(TYPES["pred"], number)))
     return found
 
 
@@ -92,7 +137,7 @@ def _operands(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
     if length is None:
         return _scalars(spec, chosen, number)
     kind = spec.scalar_types(chosen)[0]
-    return [Vector(tuple(register(kind, number + i) for i in range(length)))]
+    return [Vector(tuple(register(kind, number + i, not spec.wider) for i in range(length)))]
 
 
 def _space(spec: OperandSpec, chosen: Chosen) -> str:
@@ -127,37 +172,54 @@ def _groups(form: Form, match: Match) -> Iterator[tuple[OperandGroup, ...]]:
 
 
 def instructions(form: Form) -> Iterator[tuple[Binding, Instruction]]:
-    """For every variant: each kind of operand in each place, one place at a time."""
-    for match in variants(form):
-        for groups in _groups(form, match):
-            specs = [spec for group in groups for spec in group.specs]
-            options = [_operands(spec, match.chosen, 2 * i) for i, spec in enumerate(specs)]
-            base = [choices[0] for choices in options]
-            seen = set()
-            for position, choices in enumerate(options or [[]]):
-                for choice in choices or [None]:
-                    operands = list(base)
-                    if choice is not None:
-                        operands[position] = choice
-                    instruction = Instruction(form.opcode, match.spelling, tuple(operands))
-                    if str(instruction) not in seen:
-                        seen.add(str(instruction))
-                        yield bind(form.opcode, match.spelling, instruction.operands), instruction
+    """For every variant: each kind of operand in each place (in turn where there are many variants)."""
+    for number, match in enumerate(variants(form)):
+        choices = list(_instructions(form, match))
+        for instruction in choices if number < _THOROUGH else [choices[number % len(choices)]]:
+            yield bind(form.opcode, match.spelling, instruction.operands), instruction
+
+
+def _instructions(form: Form, match: Match) -> Iterator[Instruction]:
+    for groups in _groups(form, match):
+        specs = [spec for group in groups for spec in group.specs]
+        options = [_operands(spec, match.chosen, 2 * i) for i, spec in enumerate(specs)]
+        base = [choices[0] for choices in options]
+        seen = set()
+        for position, choices in enumerate(options or [[]]):
+            for choice in choices or [None]:
+                operands = list(base)
+                if choice is not None:
+                    operands[position] = choice
+                instruction = Instruction(form.opcode, match.spelling, tuple(operands))
+                if str(instruction) not in seen:
+                    seen.add(str(instruction))
+                    yield instruction
 
 
 def file_of(lines: list[str], version: tuple[int, int], target: str) -> tuple[str, int]:
     """A PTX file with one instruction per line, and the line number of the first."""
     registers: dict[str, list[str]] = {}
+    rare = {kind for kind in _RARE if any(f"%{kind}_" in line for line in lines)}
     for name, kind in DECLARED.items():
+        if kind.name in _RARE and kind.name not in rare:
+            continue
         registers.setdefault(kind.name, []).append("%" + name)
-    head = [
-        f".version {version[0]}.{version[1]}",
-        f".target {target}",
-        ".address_size 64",
-        *(text for space, text in VARIABLES.items() if space == "shared"),
+    entry = [
         ".visible .entry sample(.param .u64 x)",
         "{",
         *(f".reg .{kind} {', '.join(names)};" for kind, names in registers.items()),
         VARIABLES["local"],
     ]
-    return "\n".join([*head, *lines, "there:", "ret;", "}", ""]), len(head) + 1
+    head = [
+        f".version {version[0]}.{version[1]}",
+        f".target {target}",
+        ".address_size 64",
+        *(text for space, text in VARIABLES.items() if space == "shared"),
+        *entry,
+    ]
+    end = ["there:", "ret;", "}"]
+    body = list(lines)
+    for i in range(_ENTRY - 1, len(body) - 1, _ENTRY):
+        # ptxas's time grows with the square of an entry: a new one begins on the same line.
+        body[i] = " ".join([body[i], *end, *entry]).replace("sample(", f"sample_{i}(")
+    return "\n".join([*head, *body, *end, ""]), len(head) + 1

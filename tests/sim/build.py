@@ -109,7 +109,9 @@ class Kernel:
 
     def line(self, comment: str) -> int:
         """Number of the only line whose comment is ``comment``."""
-        found = [n for n, s in enumerate(self.text.splitlines(), 1) if s.partition("//")[2].strip() == comment]
+        found = [
+            n for n, s in enumerate(self.text.splitlines(), 1) if s.partition("//")[2].strip() == comment
+        ]
         assert len(found) == 1, (comment, found)
         return found[0]
 
@@ -197,6 +199,8 @@ class Kernel:
             return ir.Pair(self._operand(first), self._operand(second))
         if text == "_":
             return ir.Sink()
+        if text.startswith("&"):  # a parameter's address, where a register has its name
+            return ir.Symbol(text[1:])
         if text.startswith("!"):
             return ir.Negated(self.registers[text[1:]])
         if text.startswith("%"):
@@ -219,7 +223,9 @@ class Kernel:
         base, *rest = _split(text)
         coordinates = self._operand(rest[0]) if rest else None
         offset = 0
-        if match := re.match(r"(\w+)\s*([+-]\s*\w+)$", base):
-            base, offset = match[1], int(match[2].replace(" ", ""), 0)
-        found = ir.Symbol(base) if base not in self.registers and base in self.symbols else self._operand(base)
+        if match := re.match(r"(\w+)(?:\+(-?\w+)|(-\w+))$", base):
+            base, offset = match[1], int(match[2] or match[3], 0)
+        found = (
+            ir.Symbol(base) if base not in self.registers and base in self.symbols else self._operand(base)
+        )
         return ir.Address(found, offset, coordinates)

@@ -39,9 +39,260 @@ cvt.rnd.dtype.f32  =d: .dtype, a: f32, b: f32;
 
 [cvt.widen16] "f16 or bf16 to f32: exact."
 cvt{.ftz}.f32.atype  =d: f32, a: .atype reg;
-  .atype = { .f16, .bf16 since 7.1 on sm_90+ }
+  .atype = { .f16, .bf16 since 7.1 on sm_80+ }
   check no_ftz_from_bf16
+  MEASURED .bf16 is taken from sm_80 on
   see data-movement-and-conversion-instructions-cvt
+
+[cvt.float_from_int.sat] "Integer to float, rounded, clamped to [0, 1] with .sat."
+cvt.rnd{.ftz}{.sat}.dtype.atype  =d: .dtype, a: .atype+;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .dtype = { .f32, .f64 }
+  .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+  check ftz_or_sat_to_f32
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.half_from_int] "Integer to half or bfloat, rounded."
+cvt.rnd{.sat}.f16.atype  =d: f16, a: .atype+;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bfloat_from_int] "Integer to bfloat, rounded."
+cvt.rnd.bf16.atype  =d: bf16, a: .atype+;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .u16, .u32, .u64, .s16, .s32, .s64 }
+  since 7.8 on sm_90+
+  MEASURED ptxas refuses .u8 and .s8
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.int_from_float.sat] "Float to integer, rounded and clamped; .sat repeats what happens anyway."
+cvt.irnd{.ftz}.sat.dtype.atype  =d: .dtype+, a: .atype;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+  .atype = { .f32, .f64 }
+  check ftz_from_f32
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.int_from_half] "Half to integer, rounded and clamped."
+cvt.irnd{.sat}.dtype.f16  =d: .dtype+, a: f16 reg;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.int_from_bfloat] "Bfloat to integer, rounded and clamped."
+cvt.irnd.dtype.bf16  =d: .dtype+, a: bf16 reg;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  .dtype = { .u16, .u32, .u64, .s16, .s32, .s64 }
+  since 7.8 on sm_90+
+  MEASURED ptxas refuses .u8 and .s8
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f32] "f32 to f32: to an integral value, .ftz or .sat."
+cvt{.irnd}{.ftz}{.sat}.f32.f32  =d: f32, a: f32;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f64] "f64 to f64: to an integral value, or .sat."
+cvt{.irnd}{.sat}.f64.f64  =d: f64, a: f64;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f32_from_f64] "f64 to f32, rounded."
+cvt.rnd{.ftz}{.sat}.f32.f64  =d: f32, a: f64;
+  .rnd = { .rn, .rz, .rm, .rp }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f64_from_f32] "f32 to f64: exact."
+cvt{.ftz}{.sat}.f64.f32  =d: f64, a: f32;
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16] "f16 to f16: to an integral value, or .sat."
+cvt{.irnd}{.sat}.f16.f16  =d: f16, a: f16 reg;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16] "bf16 to bf16: to an integral value."
+cvt{.irnd}.bf16.bf16  =d: bf16, a: bf16 reg;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  since 7.8 on sm_90+
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16_from_bf16] "bf16 to f16, rounded."
+cvt{.rnd}.f16.bf16  =d: f16, a: bf16 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.8 on sm_90+
+  MEASURED the rounding may be absent
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16_from_f16] "f16 to bf16, rounded."
+cvt{.rnd}.bf16.f16  =d: bf16, a: f16 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.8 on sm_90+
+  MEASURED the rounding may be absent
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16_from_f64] "f64 to f16, rounded."
+cvt.rnd{.sat}.f16.f64  =d: f16, a: f64;
+  .rnd = { .rn, .rz, .rm, .rp }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16_from_f64] "f64 to bf16, rounded."
+cvt.rnd.bf16.f64  =d: bf16, a: f64;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.8 on sm_90+
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f64_from_f16] "f16 to f64: exact."
+cvt{.sat}.f64.f16  =d: f64, a: f16 reg;
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f64_from_bf16] "bf16 to f64: exact."
+cvt{.rnd}.f64.bf16  =d: f64, a: bf16 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.8 on sm_90+
+  MEASURED ptxas takes a rounding, which changes nothing
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f32_from_f16.sat] "f16 to f32, clamped to [0, 1]."
+cvt{.ftz}.sat.f32.f16  =d: f32, a: f16 reg;
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f32_from_bf16.rnd] "bf16 to f32 with a rounding that changes nothing."
+cvt.rnd.f32.bf16  =d: f32, a: bf16 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.1 on sm_80+
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f32_from_bf16.ftz] "bf16 to f32, subnormal numbers becoming zero."
+cvt{.rnd}.ftz.f32.bf16  =d: f32, a: bf16 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.8 on sm_90+
+  MEASURED ptxas takes .ftz here
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.narrow16.directed] "f32 to f16 or bf16, rounded down or up."
+cvt.rnd.dtype.f32  =d: .dtype, a: f32;
+  .rnd = { .rm, .rp }
+  .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16_from_f32] "f32 to f16 with .ftz or .sat."
+cvt.rnd{.ftz}{.sat}.f16.f32  =d: f16, a: f32;
+  .rnd = { .rn, .rz, .rm, .rp }
+  check ftz_or_sat
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16_from_f32.ftz] "f32 to bf16, subnormal numbers being zero."
+cvt.rnd.ftz.bf16.f32  =d: bf16, a: f32;
+  .rnd = { .rn, .rz, .rm, .rp }
+  since 7.0 on sm_80+
+  MEASURED ptxas takes .ftz here
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.narrow16.relu] "f32 to f16 or bf16; .relu makes negative results zero, .satfinite clamps to the largest number."
+cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32;
+  .rnd = { .rn, .rz }
+  .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
+  .relu since 7.0 on sm_80+
+  .satfinite since 8.1
+  check relu_or_satfinite
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.pack16.relu] "Two f32 to one pack; .relu makes negative results zero, .satfinite clamps to the largest number."
+cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32;
+  .rnd = { .rn, .rz }
+  .dtype = { .f16x2, .bf16x2 }
+  .satfinite since 8.1
+  since 7.0 on sm_80+
+  check relu_or_satfinite
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.pack16.rs] "Two f32 to one pack, rounded stochastically with random bits."
+cvt.rs{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32, rbits: b32 reg;
+  .dtype = { .f16x2, .bf16x2 }
+  since 8.7 on sm_100a sm_103a
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.tf32.rna] "f32 to tf32, nearest, ties away from zero."
+cvt.rna{.satfinite}.tf32.f32  =d: tf32, a: f32;
+  .satfinite since 8.1
+  since 7.0 on sm_80+
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.tf32] "f32 to tf32."
+cvt.rnd{.satfinite}{.relu}.tf32.f32  =d: tf32, a: f32;
+  .rnd = { .rn, .rz }
+  .satfinite since 8.6 on sm_100+
+  since 7.8 on sm_90+
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f8x2] "Two f32 to two fp8; a becomes the upper one."
+cvt.rn.satfinite{.relu}.dtype.f32  =d: .dtype, a: f32, b: f32;
+  .dtype = { .e4m3x2, .e5m2x2 }
+  since 8.1 on sm_89+
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f8x2_from_f16x2] "Two f16 to two fp8."
+cvt.rn.satfinite{.relu}.dtype.f16x2  =d: .dtype, a: f16x2 reg;
+  .dtype = { .e4m3x2, .e5m2x2 }
+  since 8.1 on sm_89+
+  NOT REGISTERED from .bf16x2, and fp6 and fp4 from packs: PTX 9.1
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16x2_from_f8x2] "Two fp8 to two f16: exact."
+cvt.rn{.relu}.f16x2.atype  =d: f16x2, a: .atype reg;
+  .atype = { .e4m3x2, .e5m2x2 }
+  since 8.1 on sm_89+
+  NOT REGISTERED to .bf16x2: PTX 9.2
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f8x4.rs] "Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost."
+cvt.rs{.relu}.satfinite.dtype.f32  =d: .dtype, v: f32 x 4, rbits: b32 reg;
+  .dtype = { .e4m3x4, .e5m2x4, .e2m3x4, .e3m2x4, .e2m1x4 }
+  since 8.7 on sm_100a sm_103a
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f6x2] "Two f32 to two fp6 or fp4; a becomes the upper one."
+cvt.rn.satfinite{.relu}.dtype.f32  =d: .dtype, a: f32, b: f32;
+  .dtype = { .e2m3x2, .e3m2x2, .e2m1x2 }
+  since 8.6 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16x2_from_f6x2] "Two fp6 or fp4 to two f16: exact."
+cvt.rn{.relu}.f16x2.atype  =d: f16x2, a: .atype reg;
+  .atype = { .e2m3x2, .e3m2x2, .e2m1x2 }
+  since 8.6 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.ue8m0x2] "Two f32 to two powers of two; a becomes the upper one."
+cvt.rnd{.satfinite}.ue8m0x2.f32  =d: ue8m0x2, a: f32, b: f32;
+  .rnd = { .rz, .rp }
+  since 8.6 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.ue8m0x2_from_bf16x2] "Two bf16 to two powers of two."
+cvt.rnd{.satfinite}.ue8m0x2.bf16x2  =d: ue8m0x2, a: bf16x2 reg;
+  .rnd = { .rz, .rp }
+  since 8.6 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16x2_from_ue8m0x2] "Two powers of two to two bf16: exact."
+cvt.rn.bf16x2.ue8m0x2  =d: bf16x2, a: ue8m0x2 reg;
+  since 8.6 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.pack] "Two integers to 16 bits each, saturated; a becomes the upper half."
+cvt.pack.sat.dtype.s32  =d: u32, a: s32, b: s32;
+  .dtype = { .u16, .s16 }
+  since 6.5
+  see data-movement-and-conversion-instructions-cvt-pack
+
+[cvt.pack.insert] "Two integers to 2, 4 or 8 bits each, saturated, below c shifted up."
+cvt.pack.sat.dtype.s32.b32  =d: u32, a: s32, b: s32, c: u32;
+  .dtype = { .u2, .s2, .u4, .s4, .u8, .s8 }
+  since 6.5
+  see data-movement-and-conversion-instructions-cvt-pack
 """
 
 
@@ -65,3 +316,19 @@ def no_ftz_from_bf16(chosen: dict[str, str]) -> str | None:
     if "ftz" in chosen and chosen["atype"] == "bf16":
         return ".ftz does not apply to a .bf16 source"
     return None
+
+
+def ftz_or_sat(chosen: dict[str, str]) -> str | None:
+    """Plain rounding is a form of its own."""
+    return None if "ftz" in chosen or "sat" in chosen else "neither .ftz nor .sat"
+
+
+def ftz_or_sat_to_f32(chosen: dict[str, str]) -> str | None:
+    if "ftz" in chosen and chosen["dtype"] != "f32":
+        return f".ftz applies only to an .f32 result, not to .{chosen['dtype']}"
+    return ftz_or_sat(chosen)
+
+
+def relu_or_satfinite(chosen: dict[str, str]) -> str | None:
+    """Plain rounding is a form of its own."""
+    return None if "relu" in chosen or "satfinite" in chosen else "neither .relu nor .satfinite"

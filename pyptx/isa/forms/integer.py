@@ -59,6 +59,127 @@ min.type  =d: .type, a: .type, b: .type;
 max.type  =d: .type, a: .type, b: .type;
   .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-max
+
+[add.packed16] "Add two packs of two 16-bit integers."
+add.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u16x2, .s16x2 }
+  since 8.0 on sm_90+
+  NOT REGISTERED add.sat of packs and sub of packs: PTX 9.2
+  see integer-arithmetic-instructions-add
+
+[mad.sat] "Multiply, keep the high half, add and saturate."
+mad.hi.sat.s32  =d: s32, a: s32, b: s32, c: s32;
+  see integer-arithmetic-instructions-mad
+
+[mul24] "Multiply two 24-bit integers and keep the low or the high 32 of 48 bits."
+mul24.half.type  =d: .type, a: .type, b: .type;
+  .half = { .hi, .lo }
+  .type = { .u32, .s32 }
+  see integer-arithmetic-instructions-mul24
+
+[mad24] "Multiply two 24-bit integers, keep one half, add."
+mad24.half.type  =d: .type, a: .type, b: .type, c: .type;
+  .half = { .hi, .lo }
+  .type = { .u32, .s32 }
+  see integer-arithmetic-instructions-mad24
+
+[mad24.sat] "Multiply two 24-bit integers, keep the high half, add and saturate."
+mad24.hi.sat.s32  =d: s32, a: s32, b: s32, c: s32;
+  see integer-arithmetic-instructions-mad24
+
+[sad] "c plus the absolute difference of a and b."
+sad.type  =d: .type, a: .type, b: .type, c: .type;
+  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
+  see integer-arithmetic-instructions-sad
+
+[abs.int] "Absolute value; that of the smallest integer is itself."
+abs.type  =d: .type, a: .type;
+  .type = { .s16, .s32, .s64 }
+  see integer-arithmetic-instructions-abs
+
+[min.relu_s32] "The smaller of two integers, or zero where that is negative."
+min.relu.s32  =d: s32, a: s32, b: s32;
+  since 8.0 on sm_90+
+  see integer-arithmetic-instructions-min
+
+[min.packed16] "The smaller of each of two 16-bit integers in a pack; .relu makes negative results zero."
+min{.relu}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u16x2, .s16x2 }
+  since 8.0 on sm_90+
+  check relu_signed
+  see integer-arithmetic-instructions-min
+
+[max.relu_s32] "The larger of two integers, or zero where that is negative."
+max.relu.s32  =d: s32, a: s32, b: s32;
+  since 8.0 on sm_90+
+  see integer-arithmetic-instructions-max
+
+[max.packed16] "The larger of each of two 16-bit integers in a pack; .relu makes negative results zero."
+max{.relu}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u16x2, .s16x2 }
+  since 8.0 on sm_90+
+  check relu_signed
+  see integer-arithmetic-instructions-max
+
+[popc] "Count the one bits."
+popc.type  =d: u32, a: .type;
+  .type = { .b32, .b64 }
+  see integer-arithmetic-instructions-popc
+
+[clz] "Count the leading zeros."
+clz.type  =d: u32, a: .type;
+  .type = { .b32, .b64 }
+  see integer-arithmetic-instructions-clz
+
+[bfind] "Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top."
+bfind{.shiftamt}.type  =d: u32, a: .type;
+  .type = { .u32, .u64, .s32, .s64 }
+  see integer-arithmetic-instructions-bfind
+
+[fns] "Position of the n-th set bit of mask, counted from base in the direction of offset's sign."
+fns.b32  =d: b32, mask: b32, base: u32, offset: s32;
+  see integer-arithmetic-instructions-fns
+
+[brev] "Reverse the bits."
+brev.type  =d: .type, a: .type;
+  .type = { .b32, .b64 }
+  see integer-arithmetic-instructions-brev
+
+[bfe] "Extract c bits from position b, extended with zeros or with their sign."
+bfe.type  =d: .type, a: .type, b: u32, c: u32;
+  .type = { .u32, .u64, .s32, .s64 }
+  see integer-arithmetic-instructions-bfe
+
+[bfi] "Insert the low d bits of a into b at position c."
+bfi.type  =f: .type, a: .type, b: .type, c: u32, d: u32;
+  .type = { .b32, .b64 }
+  see integer-arithmetic-instructions-bfi
+
+[szext] "Extend the low b bits of a with zeros or with their sign."
+szext.mode.type  =d: .type, a: .type, b: u32;
+  .mode = { .clamp, .wrap }
+  .type = { .u32, .s32 }
+  since 7.6
+  see integer-arithmetic-instructions-szext
+
+[bmsk] "A mask of b ones from position a."
+bmsk.mode.b32  =d: b32, a: u32, b: u32;
+  .mode = { .clamp, .wrap }
+  since 7.6
+  see integer-arithmetic-instructions-bmsk
+
+[dp4a] "c plus the products of four bytes of a with four of b."
+dp4a.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
+  .atype = { .u32, .s32 }
+  .btype = { .u32, .s32 }
+  see integer-arithmetic-instructions-dp4a
+
+[dp2a] "c plus the products of two halves of a with the low or the high two bytes of b."
+dp2a.half.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
+  .half = { .lo, .hi }
+  .atype = { .u32, .s32 }
+  .btype = { .u32, .s32 }
+  see integer-arithmetic-instructions-dp2a
 """
 
 
@@ -66,4 +187,10 @@ def saturate_s32(chosen: dict[str, str]) -> str | None:
     """.sat is for .s32 alone."""
     if "sat" in chosen and chosen["type"] != "s32":
         return f".sat applies only to .s32, not to .{chosen['type']}"
+    return None
+
+
+def relu_signed(chosen: dict[str, str]) -> str | None:
+    if "relu" in chosen and chosen["type"][0] != "s":
+        return f".relu is for signed types, not for .{chosen['type']}"
     return None

@@ -1,10 +1,56 @@
-"""Barriers of a CTA and memory fences."""
+"""Barriers of a CTA and of a warp, and memory fences."""
 
 TEXT = r"""
 [bar.sync] "CTA barrier: wait until all threads, or b threads (a multiple of 32), have arrived at barrier a."
 bar{.cta}.sync  a: u32 0..15 {, b: u32 32..1024/32};
   .cta since 7.8
   see parallel-synchronization-and-communication-instructions-bar
+
+[bar.arrive] "Arrive at barrier a, on which b threads synchronise, without waiting."
+bar{.cta}.arrive  a: u32 0..15, b: u32 32..1024/32;
+  .cta since 7.8
+  see parallel-synchronization-and-communication-instructions-bar
+
+[bar.red.popc] "CTA barrier; d is the number of threads whose predicate is true."
+bar{.cta}.red.popc.u32  =d: u32, a: u32 0..15 {, b: u32 32..1024/32}, !c: pred;
+  .cta since 7.8
+  see parallel-synchronization-and-communication-instructions-bar
+
+[bar.red] "CTA barrier; is the predicate true in all threads (and), or in any (or)?"
+bar{.cta}.red.op.pred  =p: pred, a: u32 0..15 {, b: u32 32..1024/32}, !c: pred;
+  .op = { .and, .or }
+  .cta since 7.8
+  see parallel-synchronization-and-communication-instructions-bar
+
+[barrier.sync] "CTA barrier that the threads of a warp may reach apart, unless .aligned."
+barrier{.cta}.sync{.aligned}  a: u32 0..15 {, b: u32 32..1024/32};
+  .cta since 7.8
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-bar
+
+[barrier.arrive] "Arrive at barrier a, on which b threads synchronise, without waiting."
+barrier{.cta}.arrive{.aligned}  a: u32 0..15, b: u32 32..1024/32;
+  .cta since 7.8
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-bar
+
+[barrier.red.popc] "CTA barrier; d is the number of threads whose predicate is true."
+barrier{.cta}.red.popc{.aligned}.u32  =d: u32, a: u32 0..15 {, b: u32 32..1024/32}, !c: pred;
+  .cta since 7.8
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-bar
+
+[barrier.red] "CTA barrier; is the predicate true in all threads (and), or in any (or)?"
+barrier{.cta}.red.op{.aligned}.pred  =p: pred, a: u32 0..15 {, b: u32 32..1024/32}, !c: pred;
+  .op = { .and, .or }
+  .cta since 7.8
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-bar
+
+[bar.warp.sync] "Wait for the lanes of the mask, and order their memory accesses."
+bar.warp.sync  membermask: b32;
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-bar-warp-sync
 
 [fence] "Thread fence: orders the thread's memory accesses at a scope."
 fence{.sem}.scope;
@@ -13,9 +59,24 @@ fence{.sem}.scope;
   since 6.0
   see parallel-synchronization-and-communication-instructions-membar
 
+[fence.acquire.sync_restrict] "Acquire fence for objects in the shared memory of the cluster alone."
+fence.acquire.sync_restrict::shared::cluster.cluster;
+  since 8.6 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.release.sync_restrict] "Release fence for objects in this CTA's shared memory alone."
+fence.release.sync_restrict::shared::cta.cluster;
+  since 8.6 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
 [fence.mbarrier_init] "Order the thread's earlier mbarrier.init before later operations of the cluster."
 fence.mbarrier_init.release.cluster;
   since 8.0 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.alias] "Order accesses through different virtual addresses of the same memory."
+fence.proxy.alias;
+  since 7.5
   see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.async] "Order generic-proxy accesses before later async-proxy accesses (TMA, tensor cores) and back."
@@ -23,4 +84,38 @@ fence.proxy.async{.space};
   .space = { .global, .shared::cta, .shared::cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.tensormap.release] "Order generic-proxy writes of a tensor map before its use after a matching acquire."
+fence.proxy.tensormap::generic.release.scope;
+  .scope = { .cta, .cluster, .gpu, .sys }
+  since 8.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.tensormap.acquire] "Order later uses of the tensor map at addr after generic-proxy writes of it."
+fence.proxy.tensormap::generic.acquire.scope  [addr: addr], size imm 128..128;
+  .scope = { .cta, .cluster, .gpu, .sys }
+  since 8.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.async_generic.acquire] "Acquire between async and generic proxy for shared memory of the cluster alone."
+fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
+  since 8.6 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.async_generic.release] "Release between async and generic proxy for this CTA's shared memory alone."
+fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
+  since 8.6 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[membar] "Thread fence, old spelling: fence.sc at .cta, .gpu or .sys."
+membar.level;
+  .level = { .cta, .gl, .sys }
+  see parallel-synchronization-and-communication-instructions-membar
+
+[membar.proxy] "Proxy fence, old spelling."
+membar.proxy.kind;
+  .kind = { .alias, .async since 8.0 on sm_90+ }
+  since 7.5
+  see parallel-synchronization-and-communication-instructions-membar
+  MEASURED .async with a state space, as the manual has it, is refused
 """

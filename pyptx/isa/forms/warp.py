@@ -10,5 +10,54 @@ elect.sync  =d|p: b32, membermask: b32;
 shfl.sync.mode.b32  =d{|p}: b32, a: b32, b: u32, c: u32, membermask: b32;
   .mode = { .up, .down, .bfly, .idx }
   since 6.0
+  NOT REGISTERED shfl without .sync: gone from sm_70 on
   see data-movement-and-conversion-instructions-shfl-sync
+
+[vote.sync] "Is the predicate true in all lanes of the mask, in any, or equal in all?"
+vote.sync.mode.pred  =d: pred, !a: pred, membermask: b32;
+  .mode = { .all, .any, .uni }
+  since 6.0
+  NOT REGISTERED vote without .sync: gone from sm_70 on
+  see parallel-synchronization-and-communication-instructions-vote-sync
+
+[vote.sync.ballot] "The predicate of every lane of the mask, one bit each."
+vote.sync.ballot.b32  =d: b32, !a: pred, membermask: b32;
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-vote-sync
+
+[match.any.sync] "Mask of the lanes that hold the same value as this one."
+match.any.sync.type  =d: b32, a: .type, membermask: b32;
+  .type = { .b32, .b64 }
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-match-sync
+
+[match.all.sync] "The member mask if all lanes hold the same value, else 0; p tells which."
+match.all.sync.type  =d{|p}: b32, a: .type, membermask: b32;
+  .type = { .b32, .b64 }
+  since 6.0
+  see parallel-synchronization-and-communication-instructions-match-sync
+
+[activemask] "Mask of the lanes that execute this instruction together."
+activemask.b32  =d: b32;
+  since 6.2
+  see parallel-synchronization-and-communication-instructions-activemask
+
+[redux.sync] "Combine an integer over the lanes of the mask."
+redux.sync.op.type  =d: .type, a: .type, membermask: b32;
+  .op = { .add, .min, .max }
+  .type = { .u32, .s32 }
+  since 7.0 on sm_80+
+  see parallel-synchronization-and-communication-instructions-redux-sync
+
+[redux.sync.bits] "Combine bits over the lanes of the mask."
+redux.sync.op.b32  =d: b32, a: b32, membermask: b32;
+  .op = { .and, .or, .xor }
+  since 7.0 on sm_80+
+  see parallel-synchronization-and-communication-instructions-redux-sync
+
+[redux.sync.f32] "Smallest or largest f32 over the lanes of the mask."
+redux.sync.op{.abs}{.NaN}.f32  =d: f32, a: f32, membermask: b32;
+  .op = { .min, .max }
+  since 8.6 on sm_100f
+  see parallel-synchronization-and-communication-instructions-redux-sync
 """

@@ -73,7 +73,9 @@ def store(
     if min(coordinates) < 0:
         # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
         raise machine.fault(
-            "bad-tensor-map", f"a store at the negative coordinates {coordinates} (innermost first)", operation
+            "bad-tensor-map",
+            f"a store at the negative coordinates {coordinates} (innermost first)",
+            operation,
         )
     _groups(s, lane)[0].append((read, write))
     machine.issue(cta, [read, write])
@@ -93,10 +95,11 @@ def wait_group(s: Split, op: Op, lanes: Any, n: Any) -> StepsDone | None:
     steps: list[Step] = []
     for lane in lanes.tolist():
         _, groups = _groups(s, lane)
-        waited = groups[: len(groups) - keep] if keep else list(groups)
+        # The oldest groups are forgotten once complete; a newer one that is done still counts.
+        while groups and all(write.done for _, write in groups[0]):
+            del groups[0]
+        waited = groups[: max(0, len(groups) - keep)]
         steps += [read if reads else write for group in waited for read, write in group]
-        # Groups that are complete stop counting.
-        groups[:] = [g for g in groups if not all(write.done for _, write in g)]
     steps = [step for step in steps if not step.done]
     what = "the sources of bulk copies to be read" if reads else "bulk copies"
     return StepsDone(what, steps) if steps else None

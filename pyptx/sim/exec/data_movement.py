@@ -51,7 +51,7 @@ def _shape(op: Op) -> tuple[int, int, np.dtype[Any]]:
     return (int(vector[1:]) if vector else 1), kind.nbytes, kind.register_dtype
 
 
-def _load_lane(s: Split, op: Op, lane: int, address: int) -> Any:
+def _load_lane(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
     count, nbytes, dtype = _shape(op)
     cta = s.warp.cta
     segment, offset = cta.machine.memory.access(
@@ -64,8 +64,8 @@ def _load_lane(s: Split, op: Op, lane: int, address: int) -> Any:
     return values if "vec" in op.chosen else values[0]
 
 
-@executes("ld", "ld.strong", per="warp", lane=_load_lane)
-def ld(s: Split, op: Op, lanes: Array, address: Array) -> Any:
+@executes("ld", "ld.evict", "ld.strong", per="warp", lane=_load_lane)
+def ld(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
     count, nbytes, dtype = _shape(op)
     cta = s.warp.cta
     try:
@@ -73,7 +73,10 @@ def ld(s: Split, op: Op, lanes: Array, address: Array) -> Any:
             "read", op.space, address, count * nbytes, s, cta.reach, "generic", *_order(op)
         )
     except Scattered:
-        one_by_one = [ld(s, op, lanes[i : i + 1], address[i : i + 1]) for i in range(len(address))]
+        one_by_one = []
+        for i in range(len(address)):
+            s.acting = lanes[i : i + 1]
+            one_by_one.append(ld(s, op, s.acting, address[i : i + 1]))
         return np.concatenate(one_by_one, axis=-1)
     words = segment.words(nbytes)
     first = offset // nbytes
@@ -82,7 +85,7 @@ def ld(s: Split, op: Op, lanes: Array, address: Array) -> Any:
     return np.stack([words[first + i] for i in range(count)]).view(dtype)
 
 
-def _store_lane(s: Split, op: Op, lane: int, address: int, value: Any) -> None:
+def _store_lane(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
     count, nbytes, _ = _shape(op)
     cta = s.warp.cta
     segment, offset = cta.machine.memory.access(
@@ -96,8 +99,8 @@ def _store_lane(s: Split, op: Op, lane: int, address: int, value: Any) -> None:
         )
 
 
-@executes("st", "st.strong", per="warp", lane=_store_lane)
-def st(s: Split, op: Op, lanes: Array, address: Array, value: Any) -> None:
+@executes("st", "st.evict", "st.strong", per="warp", lane=_store_lane)
+def st(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: Any = None) -> None:
     count, nbytes, _ = _shape(op)
     cta = s.warp.cta
     try:
@@ -107,7 +110,8 @@ def st(s: Split, op: Op, lanes: Array, address: Array, value: Any) -> None:
     except Scattered:
         values = np.broadcast_to(value, (*np.shape(value)[:-1], len(address)))
         for i in range(len(address)):
-            st(s, op, lanes[i : i + 1], address[i : i + 1], values[..., i : i + 1])
+            s.acting = lanes[i : i + 1]
+            st(s, op, s.acting, address[i : i + 1], values[..., i : i + 1])
         return
     raw = np.dtype(f"u{nbytes}")
     words = segment.words(nbytes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.findings import RULES, Finding
 from ..mbarrier import MAX_COUNT, MBarrier
 from ..memory import Segment
 from ..semantics import Op, executes
@@ -27,10 +28,10 @@ def _place(s: Split, op: Op, address: int) -> tuple[Segment, int]:
     return segment, int(offset)
 
 
-def live_barrier(s: Split, op: Op, address: int, space: str = "shared") -> MBarrier:
-    """The barrier object at ``address``. Raises a fault where none is live."""
+def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
+    """The barrier object at ``address``, in the instruction's space. Raises a fault where none is live."""
     machine = s.warp.cta.machine
-    segment, offset = machine.memory.access("barrier", space, address, 8, s, s.warp.cta.reach)
+    segment, offset = machine.memory.access("barrier", op.space, address, 8, s, s.warp.cta.reach)
     barrier = segment.barriers.get(int(offset))
     if barrier is None:
         raise machine.fault(
@@ -51,6 +52,17 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         raise s.warp.cta.machine.fault(
             "mbarrier-misuse", f"mbarrier.init with count {count}; expected 1..{MAX_COUNT}", s
         )
+    old = segment.barriers.get(offset)
+    if old is not None:
+        s.warp.cta.machine.report(
+            Finding(
+                RULES["mbarrier-reinit"],
+                f"mbarrier.init over the live {old.describe()}",
+                op.location,
+                s.who(),
+                (("initialised", old.location),),
+            )
+        )
     segment.barriers[offset] = MBarrier(segment.base + offset, count, _name(op), op.location)
     segment.mark(offset, 8)
     _changed(s)
@@ -65,7 +77,7 @@ def inval(s: Split, op: Op, lane: int, address: int) -> None:
 
 @executes("mbarrier.arrive", "mbarrier.arrive.remote", per="lane")
 def arrive(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
-    barrier = live_barrier(s, op, address, op.space)
+    barrier = live_barrier(s, op, address)
     state = _state(barrier)
     _changed(s)
     barrier.arrive(1 if count is None else count, s)
@@ -74,7 +86,7 @@ def arrive(s: Split, op: Op, lane: int, address: int, count: int | None = None) 
 
 @executes("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.remote", per="lane")
 def arrive_expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> int:
-    barrier = live_barrier(s, op, address, op.space)
+    barrier = live_barrier(s, op, address)
     state = _state(barrier)
     _changed(s)
     barrier.expect(tx, s)
@@ -85,7 +97,7 @@ def arrive_expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> int:
 @executes("mbarrier.expect_tx", per="lane")
 def expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
     _changed(s)
-    live_barrier(s, op, address, op.space).expect(tx, s)
+    live_barrier(s, op, address).expect(tx, s)
 
 
 def _state(barrier: MBarrier) -> int:

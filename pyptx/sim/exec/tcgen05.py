@@ -116,7 +116,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
     cta = s.warp.cta
     if mask is not None:
         raise cta.machine.fault("not-modelled", "multicast commits are not modelled yet", s)
-    barrier = live_barrier(s, op, mbar, op.space)
+    barrier = live_barrier(s, op, mbar)
     operation = cta.machine.operation(s, "mma")
     signal = Step(operation, "signal", lambda: None, _uncommitted(s, lane), Signal(barrier, arrivals=1))
     cta.machine.issue(cta, [signal])
@@ -135,20 +135,19 @@ def ld(s: Split, op: Op, lanes: Any, address: Any) -> Any:
     cta = s.warp.cta
     if "pack" in op.chosen:
         raise cta.machine.fault("not-modelled", ".pack::16b is not modelled yet", s)
-    rows, first, place = _fragment(s, op, address)
+    rows, first, place = _fragment(s, op, address, lanes)
     operation = cta.machine.operation(s, "ld")
     warp = s.warp
     dests = op.dests["r"]
     targets = np.array([d.row for d in dests])
     whole = len(targets) == targets[-1] - targets[0] + 1 and (np.diff(targets) == 1).all()
+    where: Any = slice(targets[0], targets[-1] + 1) if whole else targets
+    if len(lanes) < 32:
+        where = (targets[:, None], lanes)
 
     def read() -> None:
         cta.tensor.check("read", rows, first, place[2], operation)
-        values = cta.tensor.cells[place[0], place[1] + first]
-        if whole:
-            warp.u32[targets[0] : targets[-1] + 1] = values
-        else:
-            warp.u32[targets] = values
+        warp.u32[where] = cta.tensor.cells[place[0], place[1] + first]
 
     step = Step(operation, "read", read, [])
     warp.loading = [earlier for earlier in warp.loading if not earlier.done]
@@ -156,11 +155,12 @@ def ld(s: Split, op: Op, lanes: Any, address: Any) -> Any:
     cta.machine.issue(cta, [step])
 
 
-def _fragment(s: Split, op: Op, address: Any) -> tuple[slice, int, Any]:
+def _fragment(s: Split, op: Op, address: Any, lanes: Any) -> tuple[Any, int, Any]:
     """Lanes touched, first column, and (lane, column, columns) of each register of each thread."""
     lane, first = unpack_address(_uniform(s, op, address))
     quarter = 32 * (s.warp.index % 4)
-    known = op.cache.get((quarter, lane))
+    key = (quarter, lane, s.mask)
+    known = op.cache.get(key)
     if known is None:
         shape = next(w for w in op.binding.match.spelling if w[0].isdigit())
         cells, columns = fragment(shape, int(op.chosen["num"][1:]))
@@ -171,10 +171,13 @@ def _fragment(s: Split, op: Op, address: Any) -> tuple[slice, int, Any]:
                 f"{op.name} at lane {lane}: warp {s.warp.index} reaches lanes {quarter}..{quarter + 31}",
                 s,
             )
-        known = op.cache[quarter, lane] = (
-            slice(lane, lane + height),
-            (cells + lane, columns, int(columns.max()) + 1),
-        )
+        width = int(columns.max()) + 1
+        rows: Any = slice(lane, lane + height)
+        if len(lanes) < 32:
+            # A warp of fewer threads touches its threads' cells.
+            cells, columns = cells[:, lanes], columns[:, lanes]
+            rows = np.unique(cells) + lane
+        known = op.cache[key] = (rows, (cells + lane, columns, width))
     return known[0], first, known[1]
 
 
@@ -183,7 +186,7 @@ def st(s: Split, op: Op, lanes: Any, address: Any, values: Any) -> None:
     cta = s.warp.cta
     if "unpack" in op.chosen:
         raise cta.machine.fault("not-modelled", ".unpack::16b is not modelled yet", s)
-    rows, first, place = _fragment(s, op, address)
+    rows, first, place = _fragment(s, op, address, lanes)
     operation = cta.machine.operation(s, "st")
     # The registers are read at issue: a later write to them does not change what is stored.
     held = np.array(values, np.uint32)

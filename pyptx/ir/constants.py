@@ -1,0 +1,218 @@
+"""Numbers and constant expressions in PTX text.
+
+Integers are 64 bits wide, signed unless a literal is too large for that or ends in ``U``, as PTX defines;
+an expression is folded to its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+from .lexer import Cursor
+from .nodes import Immediate
+
+__all__ = ["constant", "integer", "is_constant", "starts_constant"]
+
+#: A folded value: its Python number, and whether PTX calls it unsigned. A float keeps its Immediate.
+_Value: TypeAlias = "tuple[int, bool] | Immediate"
+
+_INTEGER = re.compile(r"(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|\d+)U?\Z", re.ASCII)
+_FLOAT = re.compile(r"(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)\Z", re.ASCII)
+_MASK = (1 << 64) - 1
+#: Parentheses, unary operators and nested lists deeper than this are refused, not recursed into.
+DEPTH = 100
+
+_LEVELS: tuple[frozenset[str], ...] = (
+    frozenset({"||"}),
+    frozenset({"&&"}),
+    frozenset({"|"}),
+    frozenset({"^"}),
+    frozenset({"&"}),
+    frozenset({"==", "!="}),
+    frozenset({"<", "<=", ">", ">="}),
+    frozenset({"<<", ">>"}),
+    frozenset({"+", "-"}),
+    frozenset({"*", "/", "%"}),
+)
+_BY_OPERATOR = {operator: level for level, names in enumerate(_LEVELS) for operator in names}
+_ADDITIVE = _BY_OPERATOR["+"]
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "&": lambda a, b: a & b,
+    "<<": lambda a, b: a << (b & 63),
+    ">>": lambda a, b: a >> (b & 63),
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _truncated,
+    "%": lambda a, b: a - b * _truncated(a, b),
+}
+_COMPARISON: dict[str, Callable[[float, float], bool]] = {
+    "||": lambda a, b: bool(a) or bool(b),
+    "&&": lambda a, b: bool(a) and bool(b),
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+_FLOATING: dict[str, Callable[[float, float], float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
+
+
+def starts_constant(text: str) -> bool:
+    """Whether a constant expression may start with this token."""
+    return text[:1].isdecimal() or text[:1] in ("-", "+", "~", "!", "(") or is_constant(text)
+
+
+def is_constant(text: str) -> bool:
+    """Whether ``text`` is a number."""
+    return text[:1].isdecimal() or (text[:1] == "." and text[1:2].isdecimal() and bool(_FLOAT.match(text)))
+
+
+def constant(cursor: Cursor, what: str = "a constant") -> Immediate:
+    """Read a constant expression. Raises :class:`ParseError`."""
+    value = _ternary(cursor, what, 0)
+    return value if isinstance(value, Immediate) else Immediate(value[0])
+
+
+def integer(cursor: Cursor, what: str = "an integer", *, sum_of_terms: bool = True) -> int:
+    """Read an integer expression; without sums, ``+`` and ``-`` end it. Raises :class:`ParseError`."""
+    start = cursor.at
+    value = _ternary(cursor, what, 0) if sum_of_terms else _binary(cursor, what, 0, _ADDITIVE + 1)
+    if isinstance(value, Immediate):
+        cursor.fail(what, start)
+    return value[0]
+
+
+def _wrap(value: int, unsigned: bool) -> tuple[int, bool]:
+    value &= _MASK
+    if not unsigned and value >> 63:
+        value -= 1 << 64
+    return value, unsigned
+
+
+def _ternary(cursor: Cursor, what: str, depth: int) -> _Value:
+    condition = _binary(cursor, what, depth, 0)
+    if not cursor.accept("?"):
+        return condition
+    if depth > DEPTH:
+        cursor.fail(f"an expression of at most {DEPTH} levels")
+    first = _ternary(cursor, what, depth + 1)
+    cursor.expect(":")
+    second = _ternary(cursor, what, depth + 1)
+    return first if _number(condition) else second
+
+
+def _number(value: _Value) -> int | float:
+    return value.value if isinstance(value, Immediate) else value[0]
+
+
+def _binary(cursor: Cursor, what: str, depth: int, level: int) -> _Value:
+    """Precedence climbing over binary operators of ``level`` and tighter."""
+    left = _unary(cursor, what, depth)
+    while True:
+        operator = cursor.text
+        found = _BY_OPERATOR.get(operator)
+        if found is None or found < level:
+            return left
+        at = cursor.at
+        cursor.at += 1
+        if depth > DEPTH:
+            cursor.fail(f"an expression of at most {DEPTH} levels")
+        right = _binary(cursor, what, depth + 1, found + 1)
+        left = _apply(cursor, at, operator, left, right)
+
+
+def _apply(cursor: Cursor, at: int, operator: str, left: _Value, right: _Value) -> _Value:
+    if operator in _COMPARISON:
+        return int(_COMPARISON[operator](_number(left), _number(right))), False
+    if operator in ("/", "%") and not _number(right):
+        cursor.fail("a divisor that is not zero", at + 1)
+    if isinstance(left, Immediate) or isinstance(right, Immediate):
+        if operator not in _FLOATING:
+            cursor.fail(f"integers around {operator!r}", at)
+        bits = min(v.bits for v in (left, right) if isinstance(v, Immediate))
+        try:
+            return Immediate(float(_FLOATING[operator](_number(left), _number(right))), bits)
+        except OverflowError:
+            cursor.fail("a constant in range", at)
+    unsigned = left[1] if operator in ("<<", ">>") else left[1] or right[1]
+    a = _wrap(left[0], unsigned)[0]
+    b = right[0] if operator in ("<<", ">>") else _wrap(right[0], unsigned)[0]
+    return _wrap(_ARITHMETIC[operator](a, b), unsigned)
+
+
+def _unary(cursor: Cursor, what: str, depth: int) -> _Value:
+    text = cursor.text
+    if is_constant(text):
+        return _literal(cursor, what)
+    if text not in ("-", "+", "~", "!", "("):
+        cursor.fail(what)
+    if depth > DEPTH:
+        cursor.fail(f"an expression of at most {DEPTH} levels")
+    at = cursor.at
+    cursor.at += 1
+    if text == "(":
+        if cursor.text in (".s64", ".u64"):
+            unsigned = cursor.take() == ".u64"
+            cursor.expect(")")
+            value = _unary(cursor, what, depth + 1)
+            return _wrap(int(_number(value)), unsigned)
+        value = _ternary(cursor, what, depth + 1)
+        cursor.expect(")")
+        return value
+    value = _unary(cursor, what, depth + 1)
+    if text == "!":
+        return int(not _number(value)), False
+    if isinstance(value, Immediate):
+        if text == "~":
+            cursor.fail("an integer behind '~'", at)
+        if text == "+":
+            return value
+        if value.pattern is not None:
+            return Immediate.from_pattern(value.pattern ^ 1 << (value.bits - 1), value.bits)
+        return Immediate(-value.value, value.bits)
+    if text == "+":
+        return value
+    return _wrap(~value[0] if text == "~" else -value[0], value[1])
+
+
+def _literal(cursor: Cursor, what: str) -> _Value:
+    text = cursor.text
+    head = text[:2]
+    if head in ("0f", "0F") and len(text) == 10:
+        value: _Value = Immediate.from_pattern(int(text[2:], 16), 32)
+    elif head in ("0d", "0D") and len(text) == 18:
+        value = Immediate.from_pattern(int(text[2:], 16), 64)
+    elif _INTEGER.match(text) is not None:
+        digits = text.rstrip("U")
+        octal = len(digits) > 1 and digits.isdecimal() and digits[0] == "0"
+        try:
+            number = int(digits, 8) if octal else int(digits, 0)
+        except ValueError:  # 08, or more digits than Python converts
+            cursor.fail("an integer of at most 64 bits")
+        if number > _MASK:
+            cursor.fail("an integer of at most 64 bits")
+        value = (number, text[-1] == "U" or number >> 63 != 0)
+    elif _FLOAT.match(text) is not None:
+        value = Immediate(float(text))
+    else:
+        cursor.fail(what)
+    cursor.at += 1
+    return value

@@ -1,0 +1,216 @@
+"""What a module carries beside code: initialisers, attributes, pragmas, debug data.
+
+These nodes depend on no other node, so that :mod:`.nodes` may hold them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..core.source import SourceLocation
+
+if TYPE_CHECKING:
+    from .nodes import Immediate, Symbol
+
+__all__ = [
+    "Alias",
+    "Attribute",
+    "Difference",
+    "File",
+    "Initial",
+    "InitialList",
+    "Loc",
+    "MaskedSymbol",
+    "ModuleDirective",
+    "Pointer",
+    "Pragma",
+    "Section",
+    "SectionData",
+    "SectionLabel",
+    "Setting",
+    "SymbolAddress",
+]
+
+# --- initialisers -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolAddress:
+    """``generic(name)+offset``: the generic address of a variable."""
+
+    name: str
+    offset: int = 0
+
+    def __str__(self) -> str:
+        return f"generic({self.name})+{self.offset}" if self.offset else f"generic({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedSymbol:
+    """``0xff00(name)``: the bytes of an address that ``mask`` selects, as one initial value."""
+
+    mask: int
+    symbol: Symbol | SymbolAddress
+
+    def __str__(self) -> str:
+        return f"{self.mask:#x}({self.symbol})"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """``filter_mode = nearest``: one field of a texture's or sampler's initialiser."""
+
+    name: str
+    value: str | int
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value}"
+
+
+Initial: TypeAlias = "Immediate | Symbol | SymbolAddress | MaskedSymbol | Setting"
+
+
+@dataclass(frozen=True, slots=True)
+class InitialList:
+    """``{a, b, {c, d}}``; what is not named is zero."""
+
+    elements: tuple[Initial | InitialList, ...]
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(str, self.elements)) + "}"
+
+
+# --- parts of declarations --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """``.attribute(.managed)`` or ``.attribute(.unified(19, 95))``; ``name`` is without the dot."""
+
+    name: str
+    values: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        values = f"({', '.join(map(str, self.values))})" if self.values else ""
+        return f".attribute(.{self.name}{values})"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """``.ptr .global .align 16`` of a kernel parameter; without a space it is generic."""
+
+    space: str = ""
+    align: int | None = None
+
+    def __str__(self) -> str:
+        space = f" .{self.space}" if self.space else ""
+        return f".ptr{space}" + (f" .align {self.align}" if self.align is not None else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Pragma:
+    """``.pragma "nounroll";`` in a module, a function's header or among its statements."""
+
+    strings: tuple[str, ...]
+    source: SourceLocation | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return ".pragma " + ", ".join(f'"{s}"' for s in self.strings) + ";"
+
+
+# --- debug data -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """``.loc file line column``: where the statements behind it come from.
+
+    ``function`` is the label of an inlined function's name (with ``offset`` in ``.debug_str``) and
+    ``inlined_at`` the file, line and column of the call.
+    """
+
+    file: int
+    line: int
+    column: int
+    function: str = ""
+    offset: int = 0
+    inlined_at: tuple[int, int, int] | None = None
+    source: SourceLocation | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        text = f".loc {self.file} {self.line} {self.column}"
+        if self.function:
+            text += f", function_name {self.function}" + (f"+{self.offset}" if self.offset else "")
+        if self.inlined_at is not None:
+            text += ", inlined_at {} {} {}".format(*self.inlined_at)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """``.file index "name"``; ``stamp`` has a time stamp and a size where the text gives them."""
+
+    index: int
+    name: str
+    stamp: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f'.file {self.index} "{self.name}"' + "".join(f", {n}" for n in self.stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """``.alias name, target;``"""
+
+    name: str
+    target: str
+
+    def __str__(self) -> str:
+        return f".alias {self.name}, {self.target};"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """``a-b``: the distance of two labels."""
+
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.second}"
+
+
+@dataclass(frozen=True, slots=True)
+class SectionData:
+    """``.b8 1, 2, 3``: a line of data; a symbol may be a label or a section (``.debug_abbrev``)."""
+
+    type: str
+    values: tuple[int | Symbol | Difference, ...]
+
+    def __str__(self) -> str:
+        return f".{self.type} {', '.join(map(str, self.values))}"
+
+
+@dataclass(frozen=True, slots=True)
+class SectionLabel:
+    """A label among a section's data."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}:"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """``.section .debug_info { ... }``; ``name`` is without the dot."""
+
+    name: str
+    items: tuple[SectionData | SectionLabel, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([f".section .{self.name}", "{", *map(str, self.items), "}"])
+
+
+ModuleDirective: TypeAlias = Pragma | File | Alias | Section

@@ -1,0 +1,272 @@
+"""Reading declarations: types and layouts, variables with initialisers, parameters, directives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from ..core.types import TYPES, ScalarType
+from .constants import DEPTH, constant, integer, is_constant, starts_constant
+from .data import Attribute, Initial, InitialList, MaskedSymbol, Pointer, Pragma, Setting, SymbolAddress
+from .lexer import Cursor
+from .nodes import OPAQUE_TYPES, Directive, Param, Symbol, Variable
+
+__all__ = [
+    "SPACES",
+    "Layout",
+    "read_attributes",
+    "read_directive",
+    "read_layout",
+    "read_params",
+    "read_pragma",
+    "read_variables",
+]
+
+#: State spaces in which a variable can be declared (registers apart).
+SPACES = frozenset({".const", ".global", ".local", ".param", ".shared", ".tex"})
+_TYPES: dict[str, ScalarType] = {f".{t.name}": t for t in (*TYPES.values(), *OPAQUE_TYPES.values())}
+_VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
+_POINTER_SPACES = frozenset({".const", ".global", ".local", ".shared", ".param"})
+
+
+@dataclass(slots=True)
+class Layout:
+    """What stands between the state space and the name."""
+
+    type: ScalarType
+    align: int | None = None
+    vector: int = 1
+    attributes: tuple[Attribute, ...] = ()
+    pointer: Pointer | None = None
+
+
+def read_attributes(cursor: Cursor) -> tuple[Attribute, ...]:
+    """``.attribute(.managed, .unified(1, 2))``, as often as it stands here."""
+    found: list[Attribute] = []
+    while cursor.accept(".attribute"):
+        cursor.expect("(")
+        while True:
+            name = cursor.take()
+            if name[0] != ".":
+                cursor.fail("an attribute such as .managed", cursor.at - 1)
+            values: tuple[int, ...] = ()
+            if cursor.accept("("):
+                values = _integers(cursor)
+                cursor.expect(")")
+            found.append(Attribute(name[1:], values))
+            if not cursor.accept(","):
+                break
+        cursor.expect(")")
+    return tuple(found)
+
+
+def _integers(cursor: Cursor) -> tuple[int, ...]:
+    values = [integer(cursor)]
+    while cursor.accept(","):
+        values.append(integer(cursor))
+    return tuple(values)
+
+
+def read_layout(cursor: Cursor) -> Layout:
+    """Alignment, vector and type, in any order, up to the name."""
+    layout: Layout | None = None
+    align: int | None = None
+    vector = 1
+    attributes: tuple[Attribute, ...] = ()
+    pointer: Pointer | None = None
+    while True:
+        text = cursor.text
+        if text in _TYPES:
+            if layout is not None:
+                cursor.fail("one type")
+            layout = Layout(_TYPES[cursor.take()])
+        elif text in _VECTORS:
+            vector = _VECTORS[cursor.take()]
+        elif text == ".align":
+            cursor.at += 1
+            align = _alignment(cursor)
+        elif text == ".attribute":
+            attributes += read_attributes(cursor)
+        elif text == ".ptr":
+            cursor.at += 1
+            space = cursor.take()[1:] if cursor.text in _POINTER_SPACES else ""
+            pointer = Pointer(space, _alignment(cursor) if cursor.accept(".align") else None)
+        else:
+            if layout is None:
+                cursor.fail("a type such as .b32")
+            layout.align, layout.vector = align, vector
+            layout.attributes, layout.pointer = attributes, pointer
+            return layout
+
+
+def _alignment(cursor: Cursor) -> int:
+    start = cursor.at
+    align = integer(cursor, "an alignment in bytes")
+    if align <= 0 or align & (align - 1):
+        cursor.fail("an alignment that is a power of two", start)
+    return align
+
+
+def _extents(cursor: Cursor) -> tuple[int, ...]:
+    """``[2][3]``; an empty pair of brackets is 0."""
+    shape: list[int] = []
+    while cursor.accept("["):
+        start = cursor.at
+        extent = 0 if cursor.text == "]" else integer(cursor, "an array's extent or ']'")
+        if extent < 0:
+            cursor.fail("an extent that is not negative", start)
+        shape.append(extent)
+        cursor.expect("]")
+    return tuple(shape)
+
+
+def read_variables(
+    cursor: Cursor,
+    space: str,
+    external: bool,
+    linkage: str,
+    declare: Callable[[str], str | None],
+) -> list[Variable]:
+    """A declaration behind its state space, up to and with the semicolon.
+
+    ``declare`` takes a name from the text and gives the variable's, or None if the name is in use.
+    """
+    layout = read_layout(cursor)
+    found: list[Variable] = []
+    while True:
+        source = cursor.location()
+        text = cursor.name("a variable's name")
+        name = declare(text)
+        if name is None:
+            cursor.fail("a name that is not declared yet", cursor.at - 1)
+        if cursor.accept("<"):  # a<3> declares a0, a1, a2
+            cursor.fail("a plain name: only registers have ranges", cursor.at - 1)
+        shape = _extents(cursor)
+        initial = None
+        if cursor.accept("="):
+            initial = _initial_list(cursor, 0) if cursor.text == "{" else _initial(cursor)
+        if shape and shape[0] == 0 and isinstance(initial, InitialList):
+            shape = (len(initial.elements), *shape[1:])
+        found.append(
+            Variable(
+                name,
+                space,
+                layout.type,
+                prod(shape) if shape else None,
+                layout.align,
+                external,
+                source,
+                shape if len(shape) > 1 else (),
+                layout.vector,
+                linkage,
+                layout.attributes,
+                initial,
+            )
+        )
+        if not cursor.accept(","):
+            cursor.expect(";", "',' or ';'")
+            return found
+
+
+def _initial_list(cursor: Cursor, depth: int) -> InitialList:
+    if depth > DEPTH:
+        cursor.fail(f"at most {DEPTH} nested lists")
+    cursor.expect("{")
+    elements: list[Initial | InitialList] = []
+    while cursor.text != "}":
+        elements.append(_initial_list(cursor, depth + 1) if cursor.text == "{" else _initial(cursor))
+        if not cursor.accept(","):
+            break
+    cursor.expect("}", "',' or '}'")
+    return InitialList(tuple(elements))
+
+
+def _initial(cursor: Cursor) -> Initial:
+    if is_constant(cursor.text) and cursor.texts[cursor.at + 1] == "(":
+        mask = integer(cursor)
+        cursor.expect("(")
+        symbol = _symbol(cursor)
+        cursor.expect(")")
+        return MaskedSymbol(mask, symbol)
+    if starts_constant(cursor.text):
+        return constant(cursor, "an initial value")
+    if cursor.texts[cursor.at + 1] == "=":
+        name = cursor.name("a field's name")
+        cursor.expect("=")
+        return Setting(name, integer(cursor) if starts_constant(cursor.text) else cursor.name("a setting"))
+    return _symbol(cursor)
+
+
+def _symbol(cursor: Cursor) -> Symbol | SymbolAddress:
+    if cursor.text == "generic" and cursor.texts[cursor.at + 1] == "(":
+        cursor.at += 2
+        name = cursor.name("a variable's name")
+        cursor.expect(")")
+        return SymbolAddress(name, read_offset(cursor))
+    name = cursor.name("an initial value")
+    return Symbol(name, read_offset(cursor))
+
+
+def read_offset(cursor: Cursor) -> int:
+    """The sum of ``+4`` and ``-4`` behind a name; 0 if there is none."""
+    total = 0
+    while cursor.text in ("+", "-"):
+        sign = 1 if cursor.take() == "+" else -1
+        total += sign * integer(cursor, "an offset in bytes", sum_of_terms=False)
+    return total
+
+
+def read_params(cursor: Cursor, declare: Callable[[Param, str], Param | None]) -> tuple[Param, ...]:
+    """``( .param .b32 a, ... )``, parentheses included; ``declare`` makes a parameter's name known."""
+    cursor.expect("(")
+    found: list[Param] = []
+    while not cursor.accept(")"):
+        if found:
+            cursor.expect(",", "',' or ')'")
+        source = cursor.location()
+        space = cursor.take()
+        if space not in (".param", ".reg"):
+            cursor.fail("a parameter: .param or .reg", cursor.at - 1)
+        layout = read_layout(cursor)
+        text = cursor.name("a parameter's name")
+        shape = _extents(cursor)
+        param = Param(
+            text,
+            layout.type,
+            prod(shape) if shape else None,
+            layout.align,
+            source,
+            space[1:],
+            shape if len(shape) > 1 else (),
+            layout.vector,
+            layout.pointer,
+        )
+        known = declare(param, text)
+        if known is None:
+            cursor.fail("a name that is not declared yet")
+        found.append(known)
+    return tuple(found)
+
+
+def read_directive(cursor: Cursor) -> Directive:
+    """``.maxntid 128, 1, 1``: a word behind a dot and integers."""
+    name = cursor.take()
+    values: list[int] = []
+    while starts_constant(cursor.text) and cursor.text != "(":
+        values.append(integer(cursor))
+        if not cursor.accept(","):
+            break
+        if not starts_constant(cursor.text):
+            cursor.fail("an integer")
+    return Directive(name[1:], tuple(values))
+
+
+def read_pragma(cursor: Cursor) -> Pragma:
+    source = cursor.location()
+    cursor.expect(".pragma")
+    strings = [cursor.string("a quoted pragma")]
+    while cursor.accept(","):
+        strings.append(cursor.string("a quoted pragma"))
+    cursor.expect(";")
+    return Pragma(tuple(strings), source)

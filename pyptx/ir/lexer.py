@@ -1,0 +1,152 @@
+"""PTX text to tokens, and the cursor that the parser moves over them.
+
+A token is a string.  An instruction's or special register's dotted name is one token (``ld.global.b32``,
+``%tid.x``), a word behind a dot on its own another (``.b32``).  Characters that PTX has no use for are
+tokens too: no rule accepts them, so they are refused where they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from ..core.errors import ParseError
+from ..core.source import SourceLocation
+
+__all__ = ["Cursor"]
+
+_TOKEN = re.compile(
+    r"""
+    (?:%[\w$]+ | [A-Za-z_$][\w$]*) (?:\.\w+(?:::\w+)*)*     # a name, with the words that hang on it
+    | [,;{}\[\]():@+]                                       # what stands most often between names
+    | \.\d+(?:[eE][+-]?\d+)?(?![\w])                        # .5
+    | \.\w+(?:::\w+)*                                       # .b32
+    | 0[fF][0-9A-Fa-f]{8}(?![\w$]) | 0[dD][0-9A-Fa-f]{16}(?![\w$])
+    | 0[xX][0-9A-Fa-f]+U? | 0[bB][01]+U?
+    | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+ | \d+U?
+    | "[^"]*"
+    | << | >> | <= | >= | == | != | && | \|\|
+    | \S
+    """,
+    re.VERBOSE | re.ASCII,
+)
+_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*(?:[\s\S]*?\*/)?')
+_NOT_NEWLINE = re.compile(r"[^\n]")
+#: Lines of the C preprocessor, which ptxas skips too.
+_PREPROCESSOR = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_NAME = re.compile(r"(?:%[\w$]+|[A-Za-z$][\w$]*|_[\w$]*)\Z", re.ASCII)
+
+
+class Cursor:
+    """The tokens of one text and a position among them. Past the last one stand empty ones."""
+
+    def __init__(self, text: str, filename: str) -> None:
+        self.filename = filename
+        self._text = text
+        self._source = self._without_comments(text)
+        self.texts: list[str] = []
+        self.lines: list[int] = []
+        for number, line in enumerate(self._source.split("\n"), 1):
+            found = _TOKEN.findall(line)
+            if found:
+                self.texts += found
+                self.lines += [number] * len(found)
+        # Two of them, so that a rule may always look one token ahead.
+        self.texts += ["", ""]
+        self.lines += [self.lines[-1] if self.lines else 1] * 2
+        self.at = 0
+
+    def _without_comments(self, text: str) -> str:
+        """The text with blanks where comments stand, so that lines and columns stay."""
+
+        def blank(match: re.Match[str]) -> str:
+            found = match[0]
+            if found[0] == '"':
+                return found
+            if found == "/*":
+                line = text.count("\n", 0, match.start()) + 1
+                column = match.start() - text.rfind("\n", 0, match.start())
+                raise ParseError(
+                    "'/*'",
+                    "an end '*/' of this comment",
+                    file=self.filename,
+                    line=line,
+                    column=column,
+                )
+            return _NOT_NEWLINE.sub(" ", found) if found[1] == "*" else ""
+
+        if "//" in text or "/*" in text:
+            text = _COMMENT.sub(blank, text)
+        return _PREPROCESSOR.sub("", text) if "#" in text else text
+
+    # --- moving -------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The token at the cursor; empty at the end."""
+        return self.texts[self.at]
+
+    def take(self) -> str:
+        """The token at the cursor, which moves on."""
+        text = self.texts[self.at]
+        if not text:
+            self.fail("more text")
+        self.at += 1
+        return text
+
+    def accept(self, text: str) -> bool:
+        """Move over ``text`` if it stands here."""
+        if self.texts[self.at] != text:
+            return False
+        self.at += 1
+        return True
+
+    def expect(self, text: str, what: str = "") -> None:
+        """Move over ``text``. Raises :class:`ParseError` if something else stands here."""
+        if self.texts[self.at] != text:
+            self.fail(what or repr(text))
+        self.at += 1
+
+    def name(self, what: str) -> str:
+        """Move over a plain name. Raises :class:`ParseError` if something else stands here."""
+        text = self.texts[self.at]
+        if _NAME.match(text) is None:
+            self.fail(what)
+        self.at += 1
+        return text
+
+    def string(self, what: str) -> str:
+        """Move over a quoted string: what is between the quotes."""
+        text = self.texts[self.at]
+        if len(text) < 2 or text[0] != '"':
+            self.fail(what)
+        self.at += 1
+        return text[1:-1]
+
+    # --- saying where -------------------------------------------------------------------------
+
+    def location(self) -> SourceLocation:
+        return SourceLocation(self.filename, self.lines[self.at])
+
+    def fail(self, expected: str, at: int | None = None) -> NoReturn:
+        """Raise :class:`ParseError` for the token at the cursor, or at ``at``."""
+        index = self.at if at is None else at
+        text, line = self.texts[index], self.lines[index]
+        content = self._source.split("\n")[line - 1]
+        if text:
+            column = index
+            while column > 0 and self.lines[column - 1] == line:
+                column -= 1
+            nth = index - column
+            starts = [match.start() for match in _TOKEN.finditer(content)]
+            start = starts[nth]
+        else:
+            start = len(content.rstrip())
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise ParseError(
+            repr(shown) if text else "the end of the text",
+            expected,
+            file=self.filename,
+            line=line,
+            column=start + 1,
+        )

@@ -1,0 +1,64 @@
+"""cp.async: copies of a thread from global to shared memory, its groups and its arrival on an mbarrier."""
+
+TEXT = r"""
+[cp.async] "Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero."
+cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16 {, src-size: u32} {, cache-policy: b64 reg};
+  .ss = { .shared, .shared::cta }
+  .cache = { .L2::cache_hint since 7.4 }
+  .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
+  .cache iff cache-policy
+  since 7.0 on sm_80+
+  MEASURED .shared::cta is taken here from the first version on
+  see data-movement-and-conversion-instructions-cp-async
+
+[cp.async.cg] "Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero."
+cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16 {, src-size: u32} {, cache-policy: b64 reg};
+  .ss = { .shared, .shared::cta }
+  .cache = { .L2::cache_hint since 7.4 }
+  .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
+  .cache iff cache-policy
+  since 7.0 on sm_80+
+  MEASURED .shared::cta is taken here from the first version on
+  see data-movement-and-conversion-instructions-cp-async
+
+[cp.async.ignore_src] "Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes."
+cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16, ignore-src: pred reg {, cache-policy: b64 reg};
+  .ss = { .shared, .shared::cta }
+  .cache = { .L2::cache_hint since 7.4 }
+  .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
+  .cache iff cache-policy
+  since 7.5 on sm_80+
+  MEASURED .shared::cta is taken here from the first version on
+  see data-movement-and-conversion-instructions-cp-async
+
+[cp.async.cg.ignore_src] "Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes."
+cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16, ignore-src: pred reg {, cache-policy: b64 reg};
+  .ss = { .shared, .shared::cta }
+  .cache = { .L2::cache_hint since 7.4 }
+  .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
+  .cache iff cache-policy
+  since 7.5 on sm_80+
+  MEASURED .shared::cta is taken here from the first version on
+  see data-movement-and-conversion-instructions-cp-async
+
+[cp.async.commit_group] "Put the thread's uncommitted cp.async operations into a group."
+cp.async.commit_group;
+  since 7.0 on sm_80+
+  see data-movement-and-conversion-instructions-cp-async-commit-group
+
+[cp.async.wait_group] "Wait until at most N of the thread's newest cp.async groups are pending."
+cp.async.wait_group  N imm 0..8388607;
+  since 7.0 on sm_80+
+  see data-movement-and-conversion-instructions-cp-async-wait-group
+
+[cp.async.wait_all] "Wait for all of the thread's cp.async operations."
+cp.async.wait_all;
+  since 7.0 on sm_80+
+  see data-movement-and-conversion-instructions-cp-async-wait-group
+
+[cp.async.mbarrier.arrive] "Arrive on an mbarrier when the thread's earlier cp.async operations have completed."
+cp.async.mbarrier.arrive{.noinc}{.space}.b64  [addr: addr .space];
+  .space = { .shared, .shared::cta since 7.8 }
+  since 7.0 on sm_80+
+  see parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive
+"""

@@ -1,0 +1,336 @@
+"""Atomic operations and reductions on memory: atom, red, red.async, multimem."""
+
+TEXT = r"""
+[atom] "Read, combine with b and write back in one step; d is the old value."
+atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b: .type {, cache-policy: b64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+  .op = { .and, .or, .xor, .exch, .add, .inc, .dec, .min, .max }
+  .cache = { .L2::cache_hint since 7.4 on sm_80+ }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  check operation
+  see parallel-synchronization-and-communication-instructions-atom
+
+[atom.cas] "Write c if memory holds b, in one step; d is the old value."
+atom{.sem}{.scope}{.space}.cas.type  =d: .type sink, [a: addr .space], b: .type, c: .type;
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+  .type = { .b16, .b32, .b64 }
+  see parallel-synchronization-and-communication-instructions-atom
+
+[atom.cas.b128] "Write c if memory holds b, in one step, 16 bytes; d is the old value."
+atom{.sem}{.scope}{.space}.cas.b128  =d: b128 sink, [a: addr .space], b: b128 reg, c: b128 reg;
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
+  .space = { .global, .shared, .shared::cta, .shared::cluster }
+  since 8.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-atom
+
+[atom.exch.b128] "Exchange 16 bytes of memory in one step; d is the old value."
+atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b: b128 reg {, cache-policy: b64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
+  .space = { .global, .shared, .shared::cta, .shared::cluster }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.3 on sm_90+
+  check hint
+  see parallel-synchronization-and-communication-instructions-atom
+
+[atom.add.noftz] "Add 16-bit floats in memory in one step, each element for itself; d is the old value."
+atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .space], b: .type reg {, cache-policy: b64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+  .cache = { .L2::cache_hint since 7.4 on sm_80+ }
+  .type = { .f16, .f16x2, .bf16 since 7.8 on sm_90+, .bf16x2 since 7.8 on sm_90+ }
+  .cache iff cache-policy
+  check hint
+  see parallel-synchronization-and-communication-instructions-atom
+
+[atom.add.vec] "Add a vector of f32 to memory, each element for itself; d is the old value."
+atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: b64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .cache = { .L2::cache_hint }
+  .vec = { .v2, .v4 }
+  .cache iff cache-policy
+  since 8.1 on sm_90+
+  see parallel-synchronization-and-communication-instructions-atom
+
+[atom.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself; d is the old value."
+atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr .space], b: .type x .vec {, cache-policy: b64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .add, .min, .max }
+  .cache = { .L2::cache_hint }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .f16, .bf16, .f16x2, .bf16x2 }
+  .cache iff cache-policy
+  since 8.1 on sm_90+
+  check vector_at_most_128_bits
+  see parallel-synchronization-and-communication-instructions-atom
+
+[red] "Combine b with memory in one step."
+red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-policy: b64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
+  .cache = { .L2::cache_hint since 7.4 on sm_80+ }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  check operation
+  see parallel-synchronization-and-communication-instructions-red
+
+[red.add.noftz] "Add 16-bit floats to memory in one step, each element for itself."
+red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg {, cache-policy: b64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+  .cache = { .L2::cache_hint since 7.4 on sm_80+ }
+  .type = { .f16, .f16x2, .bf16 since 7.8 on sm_90+, .bf16x2 since 7.8 on sm_90+ }
+  .cache iff cache-policy
+  check hint
+  see parallel-synchronization-and-communication-instructions-red
+
+[red.add.vec] "Add a vector of f32 to memory, each element for itself."
+red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: b64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .cache = { .L2::cache_hint }
+  .vec = { .v2, .v4 }
+  .cache iff cache-policy
+  since 8.1 on sm_90+
+  see parallel-synchronization-and-communication-instructions-red
+
+[red.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself."
+red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type x .vec {, cache-policy: b64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .add, .min, .max }
+  .cache = { .L2::cache_hint }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .f16, .bf16, .f16x2, .bf16x2 }
+  .cache iff cache-policy
+  since 8.1 on sm_90+
+  check vector_at_most_128_bits
+  see parallel-synchronization-and-communication-instructions-red
+
+[red.async] "Combine b with another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
+red.async.relaxed.cluster{.shared::cluster}.completion.op.type  [a: addr shared::cluster], b: .type, [mbar: addr shared::cluster];
+  .completion = { .mbarrier::complete_tx::bytes }
+  .op = { .inc, .dec, .min, .max, .and, .or, .xor, .add }
+  .type = { .b32, .u32, .s32, .u64 }
+  since 8.1 on sm_90+
+  check async_operation
+  see parallel-synchronization-and-communication-instructions-red-async
+
+[red.async.release] "Add b to global memory, asynchronously, with release order."
+red.async{.mmio}.release.scope{.global}.add.type  [a: addr global], b: .type;
+  .scope = { .gpu, .sys }
+  .type = { .u32, .s32, .u64, .s64 }
+  .mmio excludes .gpu
+  since 8.7 on sm_100+
+  see parallel-synchronization-and-communication-instructions-red-async
+
+[multimem.ld_reduce] "Load from all replicas of a multicast address and combine."
+multimem.ld_reduce{.weak}{.sem.scope}{.space}.op.type  =d: .type, [a: addr global];
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .min, .max, .add, .and, .or, .xor }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
+  .weak excludes .sem
+  since 8.1 on sm_90+
+  check multimem_operation
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.ld_reduce.float] "Load floats from all replicas of a multicast address and combine."
+multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: .type x .vec, [a: addr global];
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .min, .max, .add }
+  .acc = { .acc::f32 since 8.2 }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
+  .weak excludes .sem
+  since 8.1 on sm_90+
+  check multimem_float
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.ld_reduce.fp8] "Load 8-bit floats from all replicas of a multicast address and combine."
+multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b8 x .vec, [a: addr global];
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .min, .max, .add }
+  .acc = { .acc::f16 }
+  .vec = { .v4, .v8 }
+  .type = { .e5m2, .e4m3 }
+  .weak excludes .sem
+  since 8.6 on sm_100f sm_110f sm_120a sm_121a
+  check multimem_fp8
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.ld_reduce.fp8x2] "Load pairs of 8-bit floats from all replicas of a multicast address and combine."
+multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b16 x .vec, [a: addr global];
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .min, .max, .add }
+  .acc = { .acc::f16 }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .e5m2x2, .e4m3x2 }
+  .weak excludes .sem
+  since 8.6 on sm_100f sm_110f sm_120a sm_121a
+  check multimem_fp8
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.ld_reduce.fp8x4] "Load fours of 8-bit floats from all replicas of a multicast address and combine."
+multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: b32 x .vec, [a: addr global];
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .min, .max, .add }
+  .acc = { .acc::f16 }
+  .vec = { .v2, .v4 }
+  .type = { .e5m2x4, .e4m3x4 }
+  .weak excludes .sem
+  since 8.6 on sm_100f sm_110f sm_120a sm_121a
+  check multimem_fp8
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.st] "Store to all replicas of a multicast address."
+multimem.st{.weak}{.sem.scope}{.space}.type  [a: addr global], b: .type;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
+  .weak excludes .sem
+  since 8.1 on sm_90+
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.st.float] "Store floats to all replicas of a multicast address."
+multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: .type x .vec reg;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
+  .weak excludes .sem
+  since 8.1 on sm_90+
+  check multimem_float
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.red] "Combine b with all replicas of a multicast address."
+multimem.red{.sem.scope}{.space}.op.type  [a: addr global], b: .type;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .op = { .min, .max, .add, .and, .or, .xor }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
+  since 8.1 on sm_90+
+  check multimem_operation
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.red.float] "Add floats to all replicas of a multicast address."
+multimem.red{.sem.scope}{.space}.add{.vec}.type  [a: addr global], b: .type x .vec reg;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
+  since 8.1 on sm_90+
+  check multimem_float
+  see data-movement-and-conversion-instructions-multimem
+"""
+
+_BITWISE = ("and", "or", "xor")
+_TYPES_OF = {
+    "and": ("b32", "b64"),
+    "or": ("b32", "b64"),
+    "xor": ("b32", "b64"),
+    "exch": ("b32", "b64"),
+    "add": ("u32", "u64", "s32", "f32", "f64"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+    "min": ("u32", "u64", "s32", "s64"),
+    "max": ("u32", "u64", "s32", "s64"),
+}
+_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64}
+
+
+def _typed(chosen: dict[str, str]) -> str | None:
+    legal = _TYPES_OF[chosen["op"]]
+    if chosen["type"] not in legal:
+        return f".{chosen['op']} exists for {', '.join('.' + t for t in legal)}, not for .{chosen['type']}"
+    return None
+
+
+def hint(chosen: dict[str, str]) -> str | None:
+    """L2 is behind global memory (and generic addresses) only."""
+    if "cache" in chosen and chosen.get("space", "global") != "global":
+        return f".L2::cache_hint applies to global memory, not to .{chosen['space']}"
+    return None
+
+
+def operation(chosen: dict[str, str]) -> str | None:
+    return _typed(chosen) or hint(chosen)
+
+
+def async_operation(chosen: dict[str, str]) -> str | None:
+    op, kind = chosen["op"], chosen["type"]
+    integers = ("u32", "s32")
+    legal = {"inc": ("u32",), "dec": ("u32",), "min": integers, "max": integers, "add": (*integers, "u64")}
+    if kind not in legal.get(op, ("b32",)):
+        return f".{op} exists for {', '.join('.' + t for t in legal.get(op, ('b32',)))}, not for .{kind}"
+    return None
+
+
+def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
+    bits = int(chosen["vec"][1:]) * _BITS[chosen["type"]]
+    return (
+        f".{chosen['vec']}.{chosen['type']} is {bits} bits; a vector has at most 128" if bits > 128 else None
+    )
+
+
+def multimem_operation(chosen: dict[str, str]) -> str | None:
+    op, kind = chosen["op"], chosen["type"]
+    if (op in _BITWISE) != (kind[0] == "b") or (op, kind) == ("add", "s64"):
+        return f".{op} does not exist for .{kind}"
+    return None
+
+
+def multimem_float(chosen: dict[str, str]) -> str | None:
+    """Whole words, at most 128 bits; min and max for 16-bit elements only."""
+    kind = chosen["type"]
+    lanes = int(chosen["vec"][1:]) if "vec" in chosen else 1
+    if kind == "f64" and lanes > 1:
+        return "there are no vectors of .f64"
+    if lanes * _BITS[kind] > 128:
+        return f".{chosen['vec']}.{kind} is {lanes * _BITS[kind]} bits; a vector has at most 128"
+    if _BITS[kind] == 16 and lanes == 1:
+        return f".{kind} needs .v2, .v4 or .v8"
+    if chosen.get("op") in ("min", "max"):
+        if kind in ("f32", "f64"):
+            return f".{chosen['op']} does not exist for .{kind}"
+        if "acc" in chosen:
+            return f".{chosen['acc']} is for .add"
+    if "acc" in chosen and kind in ("f32", "f64"):
+        return f".{chosen['acc']} is for 16-bit elements"
+    return None
+
+
+def multimem_fp8(chosen: dict[str, str]) -> str | None:
+    if "acc" in chosen and chosen["op"] != "add":
+        return f".{chosen['acc']} is for .add"
+    return None

@@ -1,0 +1,126 @@
+"""Half-precision and mixed-precision floating-point instructions."""
+
+TEXT = r"""
+[add.half] "Add two halves, or two packs of two."
+add{.rn}{.ftz}{.sat}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .f16, .f16x2 }
+  see half-precision-floating-point-instructions-add
+
+[add.bfloat] "Add two bfloats, or two packs of two."
+add{.rn}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .bf16, .bf16x2 }
+  since 7.8 on sm_90+
+  see half-precision-floating-point-instructions-add
+
+[sub.half] "Subtract two halves, or two packs of two."
+sub{.rn}{.ftz}{.sat}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .f16, .f16x2 }
+  see half-precision-floating-point-instructions-sub
+
+[sub.bfloat] "Subtract two bfloats, or two packs of two."
+sub{.rn}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .bf16, .bf16x2 }
+  since 7.8 on sm_90+
+  see half-precision-floating-point-instructions-sub
+
+[mul.half] "Multiply two halves, or two packs of two."
+mul{.rn}{.ftz}{.sat}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .f16, .f16x2 }
+  see half-precision-floating-point-instructions-mul
+
+[mul.bfloat] "Multiply two bfloats, or two packs of two."
+mul{.rn}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .bf16, .bf16x2 }
+  since 7.8 on sm_90+
+  see half-precision-floating-point-instructions-mul
+
+[fma.half] "Fused multiply-add of halves; .relu makes negative results zero, .oob zeroes where an input is out of bounds."
+fma.rn{.ftz}{.oob}{.sat}{.relu}.type  =d: .type, a: .type reg, b: .type reg, c: .type reg;
+  .type = { .f16, .f16x2 }
+  .relu since 7.0 on sm_80+
+  .oob since 8.1 on sm_90+
+  .oob excludes .ftz
+  .sat excludes .relu
+  MEASURED ptxas takes .oob with .sat, which the manual does not list
+  see half-precision-floating-point-instructions-fma
+
+[fma.bfloat] "Fused multiply-add of bfloats; .relu makes negative results zero."
+fma.rn{.oob}{.relu}.type  =d: .type, a: .type reg, b: .type reg, c: .type reg;
+  .type = { .bf16, .bf16x2 }
+  since 7.0 on sm_80+
+  .oob since 8.1 on sm_90+
+  STRICTER ptxas takes .rz, .rm and .rp for .bf16x2 on some targets; the manual has .rn alone
+  see half-precision-floating-point-instructions-fma
+
+[neg.half] "Negate a half, or two in a pack."
+neg{.ftz}.type  =d: .type, a: .type reg;
+  .type = { .f16, .f16x2 }
+  see half-precision-floating-point-instructions-neg
+
+[neg.bfloat] "Negate a bfloat, or two in a pack."
+neg.type  =d: .type, a: .type reg;
+  .type = { .bf16, .bf16x2 }
+  since 7.0 on sm_80+
+  see half-precision-floating-point-instructions-neg
+
+[abs.half] "Absolute value of a half, or two in a pack."
+abs{.ftz}.type  =d: .type, a: .type reg;
+  .type = { .f16, .f16x2 }
+  since 6.5
+  see half-precision-floating-point-instructions-abs
+
+[abs.bfloat] "Absolute value of a bfloat, or two in a pack."
+abs.type  =d: .type, a: .type reg;
+  .type = { .bf16, .bf16x2 }
+  since 7.0 on sm_80+
+  see half-precision-floating-point-instructions-abs
+
+[min.half] "The smaller of two halves, or of each of two in a pack."
+min{.ftz}{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .f16, .f16x2 }
+  .xorsign since 7.2 on sm_86+
+  since 7.0 on sm_80+
+  see half-precision-floating-point-instructions-min
+
+[min.bfloat] "The smaller of two bfloats, or of each of two in a pack."
+min{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .bf16, .bf16x2 }
+  .xorsign since 7.2 on sm_86+
+  since 7.0 on sm_80+
+  see half-precision-floating-point-instructions-min
+
+[max.half] "The larger of two halves, or of each of two in a pack."
+max{.ftz}{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .f16, .f16x2 }
+  .xorsign since 7.2 on sm_86+
+  since 7.0 on sm_80+
+  see half-precision-floating-point-instructions-max
+
+[max.bfloat] "The larger of two bfloats, or of each of two in a pack."
+max{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .bf16, .bf16x2 }
+  .xorsign since 7.2 on sm_86+
+  since 7.0 on sm_80+
+  see half-precision-floating-point-instructions-max
+
+[add.mixed] "Add a half or bfloat to an f32."
+add{.rnd}{.sat}.f32.atype  =d: f32, a: .atype reg, c: f32;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .f16, .bf16 }
+  since 8.6 on sm_100+
+  see mixed-precision-floating-point-instructions-add
+
+[sub.mixed] "Subtract an f32 from a half or bfloat."
+sub{.rnd}{.sat}.f32.atype  =d: f32, a: .atype reg, c: f32;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .f16, .bf16 }
+  since 8.6 on sm_100+
+  see mixed-precision-floating-point-instructions-sub
+
+[fma.mixed] "Fused multiply-add of two halves or bfloats and an f32."
+fma.rnd{.sat}.f32.abtype  =d: f32, a: .abtype reg, b: .abtype reg, c: f32;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .abtype = { .f16, .bf16 }
+  since 8.6 on sm_100+
+  see mixed-precision-floating-point-instructions-fma
+"""

@@ -1,0 +1,1 @@
+"""atom, red, red.async, multimem: nothing of it is modelled yet."""

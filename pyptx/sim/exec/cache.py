@@ -1,0 +1,1 @@
+"""prefetch, createpolicy, discard, applypriority: nothing of it is modelled yet."""

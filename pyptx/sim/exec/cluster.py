@@ -1,0 +1,1 @@
+"""Cluster barriers, mapa, getctarank, isspacep: nothing of it is modelled yet."""

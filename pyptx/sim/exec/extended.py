@@ -1,0 +1,1 @@
+"""Extended-precision integer arithmetic: nothing here is modelled yet."""

@@ -1,0 +1,1 @@
+"""Half-precision and mixed-precision arithmetic: nothing here is modelled yet."""

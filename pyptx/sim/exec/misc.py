@@ -1,0 +1,1 @@
+"""nanosleep, griddepcontrol, clusterlaunchcontrol, setmaxnreg, the stack: nothing of it is modelled yet."""

@@ -1,0 +1,1 @@
+"""Roots, reciprocals and transcendental functions: nothing here is modelled yet."""

@@ -1,0 +1,1 @@
+"""Video instructions: nothing here is modelled yet."""

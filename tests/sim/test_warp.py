@@ -1,0 +1,312 @@
+"""Warp-level instructions and special registers, against loops written from the manual."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.sim.build import Kernel
+
+SHUFFLE = """
+.reg u32 t mine b c got inside
+.reg u64 row i o
+.reg pred p
+mov.u32 t, %tid.x
+mul.wide.u32 row, t, 4
+add.u64 i, input, row
+add.u64 o, output, row
+ld.global.u32 mine, [i]
+ld.global.u32 b, [i+128]
+ld.global.u32 c, [i+256]
+shfl.sync.MODE.b32 got|p, mine, b, c, 0xffffffff
+selp.u32 inside, 1, 0, p
+st.global.u32 [o], got
+st.global.u32 [o+128], inside
+ret
+"""
+
+
+def shuffled(mode: str, values: list[int], b: list[int], c: list[int]) -> list[tuple[int, bool]]:
+    """The pseudocode of the manual's section on shfl.sync, lane by lane."""
+    results = []
+    for lane in range(32):
+        amount, clamp, segment = b[lane] & 0x1F, c[lane] & 0x1F, (c[lane] >> 8) & 0x1F
+        max_lane = (lane & segment) | (clamp & ~segment)
+        min_lane = lane & segment
+        if mode == "up":
+            j = lane - amount
+            inside = j >= max_lane
+        elif mode == "down":
+            j = lane + amount
+            inside = j <= max_lane
+        elif mode == "bfly":
+            j = lane ^ amount
+            inside = j <= max_lane
+        else:
+            j = min_lane | (amount & ~segment)
+            inside = j <= max_lane
+        results.append((values[j if inside else lane], inside))
+    return results
+
+
+def controls(mode: str) -> list[tuple[list[int], list[int]]]:
+    """Lane amounts and clamp-and-segment words: every segment width, a clamp inside, and random ones."""
+    generator = random.Random(mode)
+    found = []
+    for width, amount in itertools.product((32, 16, 8, 4, 2, 1), (0, 1, 3, 17, 31)):
+        segment = (~(width - 1) & 31) << 8
+        clamp = 0 if mode == "up" else 31
+        found.append(([amount] * 32, [segment | clamp] * 32))
+    found.append(([5] * 32, [20] * 32))  # a clamp within the warp
+    for _ in range(8):
+        word = generator.getrandbits(13)
+        # The amount and the control word may differ from lane to lane, and have bits that do not count.
+        found.append(([generator.getrandbits(32) for _ in range(32)], [word | 0xFFFF0000] * 32))
+        found.append(
+            ([generator.getrandbits(5) for _ in range(32)], [generator.getrandbits(13) for _ in range(32)])
+        )
+    return found
+
+
+@pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
+def test_shfl(mode: str) -> None:
+    kernel = Kernel(SHUFFLE.replace("MODE", mode), "input:u64 output:u64")
+    values = list(range(1000, 1032))
+    for b, c in controls(mode):
+        output = np.zeros(64, np.uint32)
+        kernel.clean(np.array([*values, *b, *c], np.uint32), output)
+        expected = shuffled(mode, values, b, c)
+        assert output[:32].tolist() == [value for value, _ in expected], (mode, b, c)
+        assert output[32:].tolist() == [int(inside) for _, inside in expected], (mode, b, c)
+
+
+def test_shfl_among_the_lanes_of_a_mask_and_without_the_predicate() -> None:
+    """The odd lanes exchange inside a branch; immediates serve as amount, control and mask."""
+    kernel = Kernel(
+        """
+        .reg u32 tid got odd
+        .reg u64 o
+        .reg pred even
+        mov.u32 tid, %tid.x
+        mad.wide.u32 o, tid, 4, out
+        and.b32 odd, tid, 1
+        setp.eq.u32 even, odd, 0
+        mov.u32 got, 77
+        @even bra DONE
+        shfl.sync.bfly.b32 got, tid, 2, 0x1f, 0xaaaaaaaa
+        DONE:
+        st.global.u32 [o], got
+        ret
+        """,
+        "out:u64",
+    )
+    out = np.zeros(32, np.uint32)
+    kernel.clean(out)
+    assert out.tolist() == [lane ^ 2 if lane % 2 else 77 for lane in range(32)]
+
+
+def test_shfl_may_overwrite_its_source() -> None:
+    kernel = Kernel(
+        """
+        .reg u32 x
+        .reg u64 o
+        mov.u32 x, %tid.x
+        mad.wide.u32 o, x, 4, out
+        shfl.sync.down.b32 x, x, 1, 0x1f, 0xffffffff
+        st.global.u32 [o], x
+        ret
+        """,
+        "out:u64",
+    )
+    out = np.zeros(32, np.uint32)
+    kernel.clean(out)
+    assert out.tolist() == [min(lane + 1, 31) for lane in range(32)]
+
+
+ELECT = """
+.reg u32 tid who won mask
+.reg u64 o
+.reg pred p
+mov.u32 tid, %tid.x
+mad.wide.u32 o, tid, 4, out
+mov.u32 mask, MASK
+elect.sync who|p, mask
+selp.u32 won, 1, 0, p
+st.global.u32 [o], who
+st.global.u32 [o+4096], won
+elect.sync _|p, mask
+selp.u32 won, 2, 0, p
+st.global.u32 [o+8192], won
+ret
+"""
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seed"), [("eager", 0), ("late", 0), *(("random", s) for s in range(6))]
+)
+def test_elect_is_one_lane_and_always_the_same(schedule: str, seed: int) -> None:
+    kernel = Kernel(ELECT.replace("MASK", "0xffffffff"), "out:u64")
+    out = np.full((3, 1024), 99, np.uint32)
+    kernel.clean(out, block=64, schedule=schedule, seed=seed)
+    for warp in range(2):
+        who, won, again = out[:, 32 * warp : 32 * warp + 32].tolist()
+        (leader,) = [lane for lane in range(32) if won[lane]]
+        assert who == [leader] * 32
+        assert again == [2 * w for w in won]
+        if schedule != "random":
+            assert leader == 0  # what an H200 does; the manual leaves it open
+
+
+def test_elect_chooses_among_the_live_lanes_of_its_mask() -> None:
+    kernel = Kernel(
+        """
+        .reg u32 tid who won
+        .reg u64 o
+        .reg pred p q
+        mov.u32 tid, %tid.x
+        mad.wide.u32 o, tid, 4, out
+        setp.lt.u32 q, tid, 8
+        @q bra DONE
+        elect.sync who|p, 0xffffff00
+        selp.u32 won, 1, 0, p
+        st.global.u32 [o], who
+        st.global.u32 [o+128], won
+        DONE:
+        ret
+        """,
+        "out:u64",
+    )
+    for schedule, seed in (("eager", 0), *(("random", s) for s in range(10))):
+        out = np.full(64, 99, np.uint32)
+        kernel.clean(out, block=24, schedule=schedule, seed=seed)
+        assert out[:8].tolist() == [99] * 8
+        (leader,) = np.flatnonzero(out[32 + 8 : 32 + 24]) + 8
+        assert out[8:24].tolist() == [leader] * 16
+
+
+# --- special registers ------------------------------------------------------------------------
+
+NAMES = [
+    *(f"{vector}.{axis}" for vector in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"),
+    *(
+        f"{vector}.{axis}"
+        for vector in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
+        for axis in "xyz"
+    ),
+    *(
+        "laneid",
+        "warpid",
+        "nwarpid",
+        "cluster_ctarank",
+        "cluster_nctarank",
+        "dynamic_smem_size",
+        "total_smem_size",
+    ),
+    *(f"lanemask_{which}" for which in ("eq", "le", "lt", "ge", "gt")),
+]
+
+
+def special(
+    name: str, thread: tuple[int, int, int], cta: tuple[int, int, int], launch: dict[str, Any]
+) -> int:
+    """One special register of one thread."""
+    block, grid = launch["block"], launch["grid"]
+    linear = thread[0] + block[0] * (thread[1] + block[1] * thread[2])
+    lane = linear % 32
+    base, _, axis = name.partition(".")
+    at = "xyz".index(axis) if axis else 0
+    values = {
+        "tid": thread[at],
+        "ntid": block[at],
+        "ctaid": cta[at],
+        "nctaid": grid[at],
+        "clusterid": cta[at],
+        "nclusterid": grid[at],
+        "cluster_ctaid": 0,
+        "cluster_nctaid": 1,
+        "laneid": lane,
+        "warpid": linear // 32,
+        "nwarpid": -(-block[0] * block[1] * block[2] // 32),
+        "cluster_ctarank": 0,
+        "cluster_nctarank": 1,
+        "dynamic_smem_size": launch["smem"],
+        "total_smem_size": launch["smem"] + 64,
+        "lanemask_eq": 1 << lane,
+        "lanemask_le": sum(1 << i for i in range(lane + 1)),
+        "lanemask_lt": sum(1 << i for i in range(lane)),
+        "lanemask_ge": sum(1 << i for i in range(lane, 32)),
+        "lanemask_gt": sum(1 << i for i in range(lane + 1, 32)),
+    }
+    return values[base]
+
+
+@pytest.mark.parametrize(
+    ("block", "grid"),
+    [((32, 1, 1), (1, 1, 1)), ((5, 4, 2), (2, 3, 2)), ((40, 1, 1), (3, 1, 1)), ((1, 7, 9), (1, 2, 1)), ((3, 1, 11), (1, 1, 4))],
+)  # fmt: skip
+def test_special_registers(block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
+    threads = block[0] * block[1] * block[2]
+    lines = [
+        ".reg u32 a b c n m",
+        ".reg u64 o",
+        ".shared b8 fixed[64] 16",
+        ".shared b8 dyn[] 16",
+        # The linear number of the thread in the grid, from the registers under test.
+        "mov.u32 a, %tid.z", "mov.u32 b, %ntid.y", "mov.u32 c, %tid.y", "mad.lo.u32 a, a, b, c",
+        "mov.u32 b, %ntid.x", "mov.u32 c, %tid.x", "mad.lo.u32 n, a, b, c",
+        "mov.u32 a, %ctaid.z", "mov.u32 b, %nctaid.y", "mov.u32 c, %ctaid.y", "mad.lo.u32 a, a, b, c",
+        "mov.u32 b, %nctaid.x", "mov.u32 c, %ctaid.x", "mad.lo.u32 m, a, b, c",
+        f"mad.lo.u32 n, m, {threads}, n",
+        f"mad.wide.u32 o, n, {4 * len(NAMES)}, out",
+    ]  # fmt: skip
+    for position, name in enumerate(NAMES):
+        lines += [f"mov.u32 a, %{name}", f"st.global.u32 [o+{4 * position}], a"]
+    kernel = Kernel("\n".join([*lines, "ret"]), "out:u64")
+    ctas = [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+    places = [(x, y, z) for z in range(block[2]) for y in range(block[1]) for x in range(block[0])]
+    out = np.full((len(ctas), threads, len(NAMES)), 12345, np.uint32)
+    kernel.clean(out, block=block, grid=grid, smem=128)
+    launch = {"block": block, "grid": grid, "smem": 128}
+    for number, cta in enumerate(ctas):
+        for thread, place in enumerate(places):
+            expected = [special(name, place, cta, launch) for name in NAMES]
+            assert out[number, thread].tolist() == expected, (cta, place)
+
+
+def test_clocks_go_forward_and_grid_constants_are_uniform() -> None:
+    kernel = Kernel(
+        """
+        .reg u32 tid a b
+        .reg u64 o c d
+        .reg pred p
+        mov.u32 tid, %tid.x
+        mad.wide.u32 o, tid, 32, out
+        mov.u64 c, %clock64
+        mov.u32 a, %clock
+        mov.u64 d, %globaltimer
+        mov.u32 b, %clock
+        sub.u32 b, b, a
+        st.global.u64 [o], c
+        mov.u64 d, %clock64
+        st.global.u64 [o+8], d
+        st.global.u32 [o+16], b
+        mov.u64 d, %gridid
+        st.global.u64 [o+24], d
+        LOOP:
+        mov.u64 d, %clock64
+        sub.u64 d, d, c
+        setp.lt.u64 p, d, 1000
+        @p bra LOOP          // waiting for time to pass ends
+        ret
+        """,
+        "out:u64",
+    )
+    for threads in (32, 24, 1):
+        out = np.zeros((32, 4), np.uint64)
+        kernel.clean(out, block=threads)
+        assert (out[:threads, 1] >= out[:threads, 0]).all()
+        assert (out[:threads, 3] == out[0, 3]).all()
