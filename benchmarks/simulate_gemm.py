@@ -20,9 +20,8 @@ SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random",
 def main() -> None:
     example = load_example("blackwell/gemm_highperf_blackwell.py")
     asked = [tuple(map(int, word.split("x"))) for word in sys.argv[1:]]
-    print(
-        f"{'M x N x K':>18}  {'schedule':<9} {'seconds':>8}  {'target':>6}  {'verdict':<8} {'error':>11}"
-    )
+    heads = f"{'schedule':<9} {'seconds':>8}  {'target':>6}  {'verdict':<8} {'error/bound':>11}"
+    print(f"{'M x N x K':>18}  {heads}")
     for shape in asked or list(TARGETS):
         M, N, K = shape
         gemm = example.build_gemm(M, N, K)

@@ -289,7 +289,7 @@ class for_(Loop):
                 trace.record("setp", compare, (done.operand, self._index.operand, bound), source=source)
                 trace.branch(self._end, Guard(done.operand), source)
         except BaseException:
-            self._close(kind)
+            self._close(None)
             raise
         return self._index
 

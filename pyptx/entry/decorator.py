@@ -85,6 +85,9 @@ def kernel(
         max_registers: registers of a thread, recorded as ``.maxnreg``.
         name: name of the entry in the text; default: the function's.
 
+    Watch out: a specialisation is recorded once for its dims and constants. Other Python values that the
+    function reads (globals, closures) are taken as they are then; pass what may change as a constant.
+
     Raises:
         SpecError: the function's parameters do not match the specs.
         TargetError: an unknown architecture.

@@ -94,6 +94,19 @@ def _to_f32(words: NDArray[Any], element: str) -> F32:
     return (words & np.uint32(0xFFFFE000)).view(np.float32)
 
 
+#: OpenBLAS computes products of at most this many multiplications in the calling thread.  Waking its threads
+#: costs more than an MMA does, and far more where the cores are busy: 20 s instead of 1 s for a GEMM of 1024^3.
+_SERIAL = 1 << 18
+
+
+def _product(a: F32, b: F32) -> F32:
+    """``a @ b.T``."""
+    step = max(1, _SERIAL // a.size)
+    if len(b) <= step:
+        return a @ b.T
+    return np.concatenate([a @ b[n : n + step].T for n in range(0, len(b), step)], axis=1)
+
+
 class Mma:
     """One ``tcgen05.mma`` of cta_group::1 with A and B in shared memory."""
 
@@ -149,7 +162,7 @@ class Mma:
         assert self.a is not None and self.b is not None
         d = self.descriptor
         # The operands are negated, not the product: a sum that cancels is +0 either way.
-        product: F32 = (-self.a if d.negate_a != d.negate_b else self.a) @ self.b.T
+        product = _product(-self.a if d.negate_a != d.negate_b else self.a, self.b)
         self.a = self.b = None
         lane, column = unpack_address(self.d)
         tensor = self.cta.tensor

@@ -719,7 +719,11 @@ def test_an_instruction_may_write_its_own_guard(threads: int, guard: str, pair: 
 
 @pytest.mark.parametrize(
     "instruction",
-    ["@low bar.sync 0", "@low shfl.sync.idx.b32 t, t, 0, 31, 0xffffffff", "shfl.sync.idx.b32 t, t, 0, 31, 0xffff"],
+    [
+        "@low bar.sync 0",
+        "@low shfl.sync.idx.b32 t, t, 0, 31, 0xffffffff",
+        "shfl.sync.idx.b32 t, t, 0, 31, 0xffff",
+    ],
 )
 def test_a_collective_that_part_of_the_warp_executes(instruction: str) -> None:
     kernel = Kernel(
