@@ -94,8 +94,8 @@ def _to_f32(words: NDArray[Any], element: str) -> F32:
     return (words & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-#: OpenBLAS computes products of at most this many multiplications in the calling thread.  Waking its threads
-#: costs more than an MMA does, and far more where the cores are busy: 20 s instead of 1 s for a GEMM of 1024^3.
+#: OpenBLAS computes products of at most this many multiplications in the calling thread.  Waking its
+#: threads costs more than an MMA, and far more where the cores are busy: 20 s, not 1 s, for 1024^3.
 _SERIAL = 1 << 18
 
 
