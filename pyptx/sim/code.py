@@ -1,0 +1,149 @@
+"""What generated code has in common: constants, operands of the form, the reads to check.
+
+Owns :class:`Emitter`, the base of the two that write a block as Python text, and the way an immediate
+becomes a typed number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.types import TYPES, ScalarType
+from ..flow import accesses
+from ..ir import (
+    Instruction,
+    Operand,
+    Register,
+    Symbol,
+)
+from ..isa.notation import OperandSpec
+from .program import CodeBlock, Program
+from .semantics import Op
+
+__all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
+
+#: Width of a register class in bits.
+CLASS_BITS = {"p": 1, "16": 16, "32": 32, "64": 64}
+#: Special registers that change while a kernel runs.
+CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})
+
+_B32 = TYPES["b32"]
+
+
+class Emitter:
+    parameters = ""
+    #: Lets the loads in flight write their registers.
+    settling = ""
+
+    def __init__(self, program: Program, masked: bool) -> None:
+        self.program, self.masked = program, masked
+        self.lines: list[str] = []
+        self.indent = "    "
+        self.constants: dict[str, Any] = {"np": np}
+
+    def constant(self, value: Any, hint: str = "c") -> str:
+        # The underscore keeps constants apart from the typed views ("f32").
+        name = f"_{hint}{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def line(self, text: str) -> None:
+        self.lines.append(self.indent + text)
+
+    def prologue(self) -> list[str]:
+        return []
+
+    def text(self, name: str) -> str:
+        body = self.prologue() + self.lines or ["    pass"]
+        return f"def {name}({self.parameters}):\n" + "\n".join(body) + "\n"
+
+    # --- what both forms share ----------------------------------------------------------------
+
+    def symbol(self, symbol: Symbol) -> int:
+        _, address = self.program.symbols[symbol.name]
+        return address + symbol.offset
+
+    def function(self, op: Op) -> str:
+        meaning = op.semantic
+        if meaning.wants_op and meaning.per == "value":
+            bound = meaning.function
+
+            def with_op(*values: Any) -> Any:
+                return bound(op, *values)
+
+            return self.constant(with_op, "f")
+        return self.constant(meaning.function, "f")
+
+    def operands(self, op: Op) -> list[tuple[OperandSpec, Operand | None]]:
+        """Operands that are read, in the order of the form; absent optional ones are None."""
+        return [
+            (spec, op.binding.operands.get(spec.name))
+            for spec in op.binding.match.form.specs()
+            if spec.access != "w"
+        ]
+
+    def type_of(self, operand: Operand | None, spec: OperandSpec, op: Op) -> ScalarType:
+        """The type as which ``operand`` is read: of several, the one that fits the register."""
+        types = spec.scalar_types(op.chosen)
+        if isinstance(operand, Register):
+            for candidate in types:
+                if candidate.bits == operand.type.bits:
+                    return candidate
+        return types[0] if types else _B32
+
+    def settle(self, instruction: Instruction, op: Op) -> None:
+        """Registers that a tensor-memory load writes are ready when an instruction touches them."""
+        if not self.program.loaded:
+            return
+        reads, writes = accesses(instruction, op.binding)
+        if any(r.name in self.program.loaded for r in (*reads, *writes)):
+            self.line(self.settling)
+
+    def undefined_reads(self, instruction: Instruction, op: Op) -> None:
+        """Check reads that some path reaches without a write; note writes of registers so read."""
+        tracked = self.program.tracked
+        if not tracked:
+            return
+        reads, writes = accesses(instruction, op.binding)
+        if instruction.guard is not None:
+            # Every lane reads the guard, only those that it lets through read the rest.
+            self.check_guard(instruction)
+            reads = reads[1:]
+        rows = tuple((tracked[r.name], r.name) for r in reads if r.name in tracked)
+        if rows:
+            self.check_reads(instruction, rows)
+        for register in writes:
+            if register.name in tracked:
+                self.note_written(instruction, register)
+
+    def check_guard(self, instruction: Instruction) -> None:
+        assert instruction.guard is not None
+        name = instruction.guard.register.name
+        if name in self.program.tracked:
+            rows = ((self.program.tracked[name], name),)
+            self.line(f"s.check_written({self.constant(instruction.source)}, {self.constant(rows)})")
+
+    def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
+        raise NotImplementedError
+
+    def note_written(self, instruction: Instruction, register: Register) -> None:
+        raise NotImplementedError
+
+    def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
+        raise NotImplementedError
+
+    def end(self, block: CodeBlock) -> None:
+        raise NotImplementedError
+
+
+def typed(value: int | float, wanted: ScalarType) -> Any:
+    """A Python number as a numpy scalar of the register's dtype, wrapping integers."""
+    if wanted.kind == "p":
+        return np.bool_(value)
+    if isinstance(value, float) or wanted.register_dtype.kind == "f":
+        return wanted.register_dtype.type(value)
+    bits = wanted.bits
+    raw = np.array(value & ((1 << bits) - 1), f"u{bits // 8}")
+    return raw.view(wanted.register_dtype)[()]

@@ -1,0 +1,252 @@
+"""The one-lane form of a block: plain Python numbers in a list, raw bits by register index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.types import TYPES, ScalarType
+from ..ir import (
+    Address,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+from ..isa.notation import OperandSpec
+from .code import CLASS_BITS, CLOCKS, Emitter, typed
+from .program import CodeBlock
+from .semantics import Op
+
+__all__ = ["LaneEmitter"]
+
+
+class LaneEmitter(Emitter):
+    """The one-lane form: ``R`` is the list of registers, raw bits as Python ints."""
+
+    parameters = "s, R"
+    settling = "if s.stale: s.refresh()"
+
+    def note_written(self, instruction: Instruction, register: Register) -> None:
+        row = self.program.tracked[register.name]
+        self.line(f"{self.condition(instruction)}s.note_written({row})")
+
+    def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
+        arguments = f"{self.constant(instruction.source)}, {self.constant(rows)}"
+        self.line(f"{self.condition(instruction)}s.check_written({arguments})")
+
+    def condition(self, instruction: Instruction) -> str:
+        return f"if {self.guard(instruction)}: " if instruction.guard is not None else ""
+
+    def guard(self, instruction: Instruction) -> str:
+        guard = instruction.guard
+        assert guard is not None
+        place = self.program.places[guard.register.name]
+        return f"{'not ' if guard.negated else ''}R[{place.index}]"
+
+    def read_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
+        """A Python expression: ints by value, predicates as bools, floats as raw bits."""
+        if operand is None:
+            return "None"
+        if isinstance(operand, Negated):
+            return f"(not R[{self.program.places[operand.register.name].index}])"
+        if isinstance(operand, Special):
+            return _special_lane(operand)
+        if isinstance(operand, Symbol):
+            return str(self.symbol(operand))
+        if isinstance(operand, Immediate):
+            value = typed(operand.value, wanted)
+            if wanted.kind == "f":
+                return str(int(np.asarray(value).view(f"u{wanted.bits // 8}")))
+            return repr(value.item())
+        assert isinstance(operand, Register), operand
+        place = self.program.places[operand.name]
+        text = f"R[{place.index}]"
+        if place.cls == "p":
+            return text
+        if wanted.bits < CLASS_BITS[place.cls]:
+            text = f"({text} & {(1 << wanted.bits) - 1:#x})"
+        if wanted.kind == "s":
+            sign = 1 << (wanted.bits - 1)
+            text = f"(({text} ^ {sign:#x}) - {sign:#x})"
+        return text
+
+    def read(self, operand: Operand | None, spec: OperandSpec, op: Op) -> str:
+        if isinstance(operand, Address):
+            base = operand.base
+            if isinstance(base, Register):
+                text = f"R[{self.program.places[base.name].index}]"
+                if operand.offset:
+                    text = f"({text} + {operand.offset})"
+            else:
+                value = self.symbol(base) if isinstance(base, Symbol) else int(base.value)
+                text = str(value + operand.offset)
+            if operand.coordinates is not None and spec.coordinates is not None:
+                kind = spec.coordinates.scalar_types(op.chosen)[0]
+                parts = [self.read_scalar(e, kind) for e in operand.coordinates.elements]
+                return f"({text}, ({', '.join(parts)},))"
+            return text
+        wanted = self.type_of(operand, spec, op)
+        if isinstance(operand, Vector):
+            return "(" + ", ".join(self.read_scalar(e, wanted) for e in operand.elements) + ",)"
+        return self.read_scalar(operand, wanted)
+
+    def store(self, register: Register, kind: ScalarType, value: str) -> str:
+        place = self.program.places[register.name]
+        if place.cls == "p":
+            return f"R[{place.index}] = {value}"
+        bits = CLASS_BITS[place.cls]
+        if kind.bits < bits:
+            value = f"({value}) & {(1 << kind.bits) - 1:#x}"
+            if kind.kind == "s":
+                sign = 1 << (kind.bits - 1)
+                value = f"((({value}) ^ {sign:#x}) - {sign:#x})"
+        return f"R[{place.index}] = ({value}) & {(1 << bits) - 1:#x}"
+
+    def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
+        self.settle(instruction, op)
+        self.undefined_reads(instruction, op)
+        outer = self.indent
+        if instruction.guard is not None:
+            self.line(f"if {self.guard(instruction)}:")
+            self.indent += "    "
+        if op.semantic.per == "value":
+            self.value(op)
+        else:
+            self.effect(op, yields)
+        self.indent = outer
+        if yields and instruction.guard is not None:
+            self.line("return None")
+
+    def value(self, op: Op) -> None:
+        operands = self.operands(op)
+        arguments = [self.read(o, spec, op) for spec, o in operands]
+        specs = [spec for spec in op.binding.match.form.specs() if spec.access == "w"]
+        dest = op.binding.operands[specs[0].name]
+        template = op.semantic.expression(op.chosen)
+        if template is not None and isinstance(dest, Register):
+            names = {spec.name: text for (spec, _), text in zip(operands, arguments, strict=True)}
+            self.line(self.store(dest, self.type_of(dest, specs[0], op), template.format(**names)))
+            return
+        # No scalar expression: the array function on arrays of one.
+        wrapped = []
+        for (spec, operand), text in zip(operands, arguments, strict=True):
+            wanted = self.type_of(operand, spec, op)
+            wrapped.append(text if operand is None else f"{self.constant(_boxer(wanted))}({text})")
+        self.line(f"r = {self.function(op)}({', '.join(wrapped)})")
+        if isinstance(dest, Register):
+            kind = self.type_of(dest, specs[0], op)
+            self.line(self.store(dest, kind, f"{self.constant(_unboxer(kind))}(r)"))
+            return
+        assert isinstance(dest, Pair)
+        for number, part in enumerate((dest.first, dest.second)):
+            if isinstance(part, Register):
+                kind = self.type_of(part, specs[0], op) if number == 0 else TYPES["pred"]
+                self.line(self.store(part, kind, f"{self.constant(_unboxer(kind))}(r[{number}])"))
+
+    def effect(self, op: Op, yields: bool) -> None:
+        name = self.constant(op, "op")
+        self.line(f"s.op = {name}")
+        operands = self.operands(op)
+        arguments = [self.read(o, spec, op) for spec, o in operands]
+        meaning = op.semantic
+        function = meaning.lane_function if meaning.lane_function is not None else meaning.function
+        if meaning.per == "lane" or meaning.lane_function is not None:
+            call = f"{self.constant(function, 'f')}({', '.join(['s', name, 's.lane', *arguments])})"
+            unbox = False
+        else:
+            boxed = []
+            for (spec, operand), text in zip(operands, arguments, strict=True):
+                boxed.append(self.box_argument(operand, spec, op, text))
+            call = f"{self.constant(function, 'f')}({', '.join(['s', name, 's.lanes', *boxed])})"
+            unbox = True
+        if yields:
+            self.line(f"return {call}")
+        elif meaning.deferred:
+            self.line(call)
+        else:
+            self.results(op, call, unbox)
+
+    def box_argument(self, operand: Operand | None, spec: OperandSpec, op: Op, text: str) -> str:
+        if operand is None:
+            return text
+        if isinstance(operand, Address):
+            return f"np.array([{text}], np.int64)"
+        wanted = self.type_of(operand, spec, op)
+        box = self.constant(_boxer(wanted))
+        if isinstance(operand, Vector):
+            return f"np.stack([{box}(x) for x in {text}])"
+        return f"{box}({text})"
+
+    def results(self, op: Op, call: str, unbox: bool) -> None:
+        for spec in op.binding.match.form.specs():
+            dest = op.binding.operands.get(spec.name)
+            if spec.access != "w" or dest is None or isinstance(dest, Sink):
+                continue
+            self.line(f"r = {call}")
+            kind = self.type_of(dest, spec, op)
+            convert = self.constant(_unboxer(kind)) if unbox else ""
+            if isinstance(dest, Vector):
+                parts: list[Operand] = list(dest.elements)
+            elif isinstance(dest, Pair):
+                parts = [dest.first, dest.second]
+            else:
+                if isinstance(dest, Register):
+                    self.line(self.store(dest, kind, f"{convert}(r)"))
+                return
+            for number, part in enumerate(parts):
+                if isinstance(part, Register):
+                    pair_second = isinstance(dest, Pair) and number == 1
+                    how = TYPES["pred"] if pair_second else kind
+                    unboxer = self.constant(_unboxer(how)) if unbox else ""
+                    self.line(self.store(part, how, f"{unboxer}(r[{number}])"))
+            return
+        self.line(call)
+
+    def end(self, block: CodeBlock) -> None:
+        if block.yields:
+            return
+        if block.guard is not None:
+            assert block.branch is not None
+            self.check_guard(block.branch)
+            place, negated = block.guard
+            taken, other = (block.next, block.taken) if negated else (block.taken, block.next)
+            self.line(f"return {taken} if R[{place.index}] else {other}")
+        else:
+            self.line(f"return {block.taken if block.taken is not None else block.next}")
+
+
+def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
+    """Value as one-lane code has it -> array of one, typed."""
+    dtype = wanted.register_dtype
+    if wanted.kind == "p":
+        return lambda value: np.array([value], np.bool_)
+    if wanted.kind == "s":
+        return lambda value: np.array([value], dtype)
+    raw = np.dtype(f"u{wanted.bits // 8}")
+    return lambda value: np.array([value], raw).view(dtype)
+
+
+def _unboxer(wanted: ScalarType) -> Callable[[Any], Any]:
+    """Array of one -> raw bits as an int (sign kept for signed types), or a bool."""
+    dtype = wanted.register_dtype
+    if wanted.kind == "p":
+        return lambda array: bool(np.asarray(array).reshape(-1)[0])
+    if wanted.kind == "s":
+        return lambda array: int(np.asarray(array).reshape(-1)[0])
+    raw = np.dtype(f"u{wanted.bits // 8}")
+    return lambda array: int(np.asarray(array, dtype).reshape(-1).view(raw)[0])
+
+
+def _special_lane(operand: Special) -> str:
+    if operand.name in CLOCKS:
+        return f"s.warp.cta.machine.clock({operand.name!r}).item()"
+    return f"s.warp.special[{operand.name!r}][s.lane].item()"
