@@ -20,7 +20,7 @@ from ..ir import (
 )
 from ..isa.notation import OperandSpec
 from ..isa.special import SPECIAL_REGISTERS
-from .code import CLASS_BITS, CLOCKS, Emitter, typed
+from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
 from .program import CodeBlock, Program
 from .semantics import Op, Place
 

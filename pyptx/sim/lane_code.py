@@ -22,7 +22,7 @@ from ..ir import (
     Vector,
 )
 from ..isa.notation import OperandSpec
-from .code import CLASS_BITS, CLOCKS, Emitter, typed
+from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
 from .program import CodeBlock
 from .semantics import Op
 
