@@ -97,9 +97,11 @@ class ScalarType:
         return self.kind == "f"
 
     @property
-    def is_integer(self) -> bool:
-        """True for ``u``, ``s`` and ``b`` types: an integer literal may stand for a value."""
-        return self.kind in "usb"
+    def limits(self) -> tuple[int, int]:
+        """Smallest and largest value of an integer type (bits count as unsigned)."""
+        if self.kind == "s":
+            return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        return 0, (1 << self.bits) - 1
 
 
 #: Formats that take 8 bits each when packed; the last one has no packs of four.

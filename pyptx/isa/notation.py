@@ -152,16 +152,6 @@ class Form:
         for group in self.operands:
             yield from group.specs
 
-    @property
-    def literal_prefix(self) -> tuple[str, ...]:
-        """The modifiers that every instruction of the form begins with (``try_wait``, ``parity``)."""
-        prefix: list[str] = []
-        for group in self.modifiers:
-            if group.optional or len(group.slots[0].alternatives) != 1:
-                break
-            prefix.append(group.slots[0].alternatives[0].text)
-        return tuple(prefix)
-
 
 # --- expressions --------------------------------------------------------------------------------
 

@@ -65,10 +65,6 @@ class CTA:
         self.warps = [Warp(self, i, machine.program, threads - 32 * i) for i in range(count)]
         self.live_warps = count
 
-    @property
-    def live_threads(self) -> int:
-        return sum(warp.live.bit_count() for warp in self.warps)
-
     def special_registers(self, warp: int) -> dict[str, NDArray[Any]]:
         """Values of the special registers that do not change, per lane."""
         launch = self.machine.launch
@@ -142,7 +138,6 @@ class Machine:
         self._turns = 0
         #: Numbers of the CTAs that have not started.
         self._waiting = range(int(np.prod(launch.grid)))
-        self.resident: set[int] = set()
         self._live: dict[int, CTA] = {}
 
     # --- findings -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .semantics import Op
 
-__all__ = ["directed", "double", "flush", "odd_sum", "round_f32"]
+__all__ = ["directed", "double", "flush", "odd_sum", "round_f32", "signed_zero"]
 
 Array = NDArray[Any]
 
@@ -46,10 +46,15 @@ def odd_sum(a: Array, b: Array, rnd: str) -> Array:
     inexact = np.isfinite(total) & (error != 0) & ((bits & 1) == 0)
     toward = np.where((error > 0) == (total > 0), bits + 1, bits - 1)
     result = np.where(inexact, toward, bits).view(np.float64)
-    if rnd == "rm":
-        both_positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
-        result = np.where((result == 0) & ~both_positive, -0.0, result)
-    return result
+    return signed_zero(result, a, b, rnd)
+
+
+def signed_zero(total: Array, a: Array, b: Array, rnd: str) -> Array:
+    """The sum ``total`` of a and b with the sign that mode ``rnd`` gives an exact zero: minus for ``rm``."""
+    if rnd != "rm":
+        return total
+    both_positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
+    return np.where((total == 0) & ~both_positive, -0.0, total)
 
 
 def _to_f32(exact: Array, rnd: str) -> Array:

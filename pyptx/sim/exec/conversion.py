@@ -16,17 +16,10 @@ from ..semantics import Op, executes
 Array = NDArray[Any]
 
 
-def _range(name: str) -> tuple[int, int]:
-    kind = TYPES[name]
-    if kind.kind == "s":
-        return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
-    return 0, (1 << kind.bits) - 1
-
-
 def _int_scalar(chosen: dict[str, str]) -> str:
     if "sat" not in chosen:
         return "{a}"
-    low, high = _range(chosen["dtype"])
+    low, high = TYPES[chosen["dtype"]].limits
     return f"min(max({{a}}, {low}), {high})"
 
 
@@ -34,8 +27,8 @@ def _int_scalar(chosen: dict[str, str]) -> str:
 def cvt_int(op: Op, a: Array) -> Any:
     dtype = TYPES[op.chosen["dtype"]].register_dtype
     if "sat" in op.chosen:
-        low, high = _range(op.chosen["dtype"])
-        source_low, source_high = _range(op.chosen["atype"])
+        low, high = TYPES[op.chosen["dtype"]].limits
+        source_low, source_high = TYPES[op.chosen["atype"]].limits
         a = np.clip(a, max(low, source_low), min(high, source_high))
     return np.asarray(a).astype(dtype)
 
@@ -54,7 +47,7 @@ _ROUNDERS: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "
 def cvt_int_from_float(op: Op, a: Array) -> Any:
     (a,) = flush(op, a)
     kind = TYPES[op.chosen["dtype"]]
-    low, high = _range(op.chosen["dtype"])
+    low, high = TYPES[op.chosen["dtype"]].limits
     rounded = _ROUNDERS[op.chosen["irnd"]](np.asarray(a, np.float64))
     # The limits of 64-bit types are not doubles: compare first, convert what is inside.
     inside = (rounded > float(low)) & (rounded < float(high))

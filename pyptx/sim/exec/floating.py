@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..rounding import directed, double, flush, odd_sum, round_f32
+from ..rounding import directed, double, flush, odd_sum, round_f32, signed_zero
 from ..semantics import Op, executes
 
 Array = NDArray[Any]
@@ -64,10 +64,7 @@ def _exactly(
 
 def _sum_f64(op: Op, a: Any, b: Any) -> Any:
     a, b = np.broadcast_arrays(double(a), double(b))
-    nearest = a + b
-    if _mode(op) == "rm":
-        both_positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)
-        nearest = np.where((nearest == 0) & ~both_positive, -0.0, nearest)
+    nearest = signed_zero(a + b, a, b, _mode(op))
     return directed(nearest, _exactly(lambda x, y: x + y, a, b), _mode(op))
 
 

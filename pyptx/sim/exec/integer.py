@@ -15,18 +15,11 @@ Array = NDArray[Any]
 _WIDE = {np.dtype(f"{k}{n}"): np.dtype(f"{k}{2 * n}") for k in "ui" for n in (2, 4)}
 
 
-def _limits(op_type: str) -> tuple[int, int]:
-    kind = TYPES[op_type]
-    if kind.kind == "s":
-        return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
-    return 0, (1 << kind.bits) - 1
-
-
 def _saturated(symbol: str) -> Any:
     def scalar(chosen: dict[str, str]) -> str:
         if "sat" not in chosen:
             return f"{{a}} {symbol} {{b}}"
-        low, high = _limits(chosen["type"])
+        low, high = TYPES[chosen["type"]].limits
         return f"min(max({{a}} {symbol} {{b}}, {low}), {high})"
 
     return scalar
@@ -35,7 +28,7 @@ def _saturated(symbol: str) -> Any:
 @executes("add.int", scalar=_saturated("+"))
 def add(op: Op, a: Array, b: Array) -> Any:
     if "sat" in op.chosen:
-        low, high = _limits(op.chosen["type"])
+        low, high = TYPES[op.chosen["type"]].limits
         return np.clip(np.asarray(a, np.int64) + np.asarray(b, np.int64), low, high)
     return a + b
 
@@ -43,7 +36,7 @@ def add(op: Op, a: Array, b: Array) -> Any:
 @executes("sub.int", scalar=_saturated("-"))
 def sub(op: Op, a: Array, b: Array) -> Any:
     if "sat" in op.chosen:
-        low, high = _limits(op.chosen["type"])
+        low, high = TYPES[op.chosen["type"]].limits
         return np.clip(np.asarray(a, np.int64) - np.asarray(b, np.int64), low, high)
     return a - b
 
