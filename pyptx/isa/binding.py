@@ -63,9 +63,15 @@ class Binding:
         """Whatever has a version or target of its own among the modifiers and operands."""
         found = list(self.match.alternatives)
         for limit in self.match.form.operand_limits:
-            name, _, sink = limit.text.partition(".")
+            name, _, what = limit.text.partition(".")
             operand = self.operands.get(name)
-            if operand is not None and (not sink or isinstance(operand, Sink)):
+            if what == "_":
+                holds = isinstance(operand, Sink) or (isinstance(operand, Pair) and _has_sink(operand))
+            elif what:
+                holds = isinstance(operand, Address) and operand.suffix == what
+            else:
+                holds = operand is not None
+            if holds:
                 found.append(limit)
         return found
 
@@ -82,6 +88,10 @@ class Binding:
     def types(self, name: str) -> tuple[ScalarType, ...]:
         """PTX types of operand ``name``."""
         return self.specs[name].scalar_types(self.match.chosen)
+
+
+def _has_sink(pair: Pair) -> bool:
+    return isinstance(pair.first, Sink) or isinstance(pair.second, Sink)
 
 
 class _Mismatch(Exception):
@@ -138,8 +148,13 @@ def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
 
 def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
     what = " or ".join(f".{t}" for t in types) or "value"
-    kinds = [k for k in ("reg", "pair", "imm", "special", "symbol", "label", "sink") if k in spec.kinds]
     words = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
+    words["arguments"] = "list in parentheses"
+    kinds = [
+        k
+        for k in ("reg", "pair", "imm", "special", "symbol", "label", "sink", "arguments")
+        if k in spec.kinds
+    ]
     text = f"{'/'.join(words.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
     return text if length is None else f"vector of {length} x ({text})"
 
@@ -212,6 +227,7 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
         BranchTarget: "label",
         Sink: "sink",
         Pair: "pair",
+        Arguments: "arguments",
     }
     needed = kinds.get(type(operand))
     if needed is None or needed not in spec.kinds:
@@ -238,11 +254,24 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
     if spec.space == "tensor" and isinstance(base, Register) and base.type.bits != 32:
         return f"a tensor-memory address is 32 bits wide, {base} is .{base.type}"
-    if (spec.coordinates is None) != (operand.coordinates is None):
+    if operand.suffix and operand.suffix not in spec.kinds:
+        return f".{operand.suffix} behind the address is not allowed here"
+    extra, coordinates = operand.extra, operand.coordinates
+    if coordinates is None and len(extra) == len(spec.extra) + 1:
+        # [texture, x]: one coordinate needs no braces.
+        extra, coordinates = extra[:-1], Vector(extra[-1:])
+    if (spec.coordinates is None) != (coordinates is None):
         wanted = "needs coordinates" if spec.coordinates is not None else "takes no coordinates"
         return f"the address {wanted}"
-    if spec.coordinates is not None and operand.coordinates is not None:
-        fitted = _fit_one(operand.coordinates, spec.coordinates, chosen)
+    if len(extra) != len(spec.extra):
+        names = ", ".join(part.name for part in spec.extra) or "nothing"
+        return f"{names} is expected between the address and its coordinates, {len(extra)} operands given"
+    for given, part in zip(extra, spec.extra, strict=True):
+        fitted = _fit_one(given, part, chosen)
+        if isinstance(fitted, str):
+            return f"{part.name}: {fitted}"
+    if spec.coordinates is not None and coordinates is not None:
+        fitted = _fit_one(coordinates, spec.coordinates, chosen)
         if isinstance(fitted, str):
             return f"coordinates: {fitted}"
     return operand
@@ -260,13 +289,19 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         if isinstance(operand, Vector):
             return f"a {_wanted(spec, types, None)} is expected, not a vector"
         return _scalar(operand, spec, types)
+    if isinstance(operand, Pair) and isinstance(operand.first, Vector) and "pair" in spec.kinds:
+        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
+            return f"{operand.second} is .{operand.second.type}, not a predicate"
+        first = _fit_one(operand.first, spec, chosen)
+        return first if isinstance(first, str) else operand
     if not isinstance(operand, Vector):
         return f"a {_wanted(spec, types, length)} is expected"
     if len(operand.elements) != length:
         return f"a vector of {length} is expected, {len(operand.elements)} given"
+    lead = spec.lead_type(chosen)
     elements = []
     for index, element in enumerate(operand.elements):
-        fitted = _scalar(element, spec, types)
+        fitted = _scalar(element, spec, (lead,) if lead is not None and index == 0 else types)
         if isinstance(fitted, str):
             return f"element {index}, {describe(element)}: {fitted}; expected {_wanted(spec, types, None)}"
         elements.append(fitted)

@@ -6,6 +6,7 @@ The notation is described in docs/notation.md.  This module turns one entry's te
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from .targets import TargetSet, Version, parse_version
 
 __all__ = [
     "Alternative",
+    "Cases",
     "PARTS",
     "Chosen",
     "Form",
@@ -68,6 +70,36 @@ class ModifierGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """What an operand is for one choice of modifiers: types, length, and the type of a first element apart."""
+
+    types: tuple[str, ...]
+    count: str | None = None
+    lead: str = ""
+
+
+@dataclass(frozen=True)
+class Cases:
+    """``d by .shape.dtype = { ... }``: the operand as a function of slots; what has no case is not legal.
+
+    A slot that is absent is None in the key of ``rows``.
+    """
+
+    slots: tuple[str, ...]
+    rows: Mapping[tuple[str | None, ...], Case]
+
+    def find(self, chosen: Chosen) -> Case | None:
+        return self.rows.get(tuple(chosen.get(slot) for slot in self.slots))
+
+    def reason(self, chosen: Chosen) -> str:
+        """Why ``chosen`` is not legal, with what is."""
+        given = "".join(f".{chosen[s]}" for s in self.slots if s in chosen)
+        kept = [key for key in self.rows if key[0] == chosen.get(self.slots[0])] or list(self.rows)
+        legal = ["".join(f".{word}" for word in key if word) for key in kept[:8]]
+        return f"{given or 'this'} is not among {', '.join(legal)}{', ...' if len(kept) > 8 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class OperandSpec:
     """What may stand at one operand position.
 
@@ -77,10 +109,13 @@ class OperandSpec:
         types: type expressions; ``.type`` takes the chosen modifier, ``wide(.type)`` twice its width.
         wider: registers wider than the type are allowed too (loads, stores, conversions).
         count: length expression of a vector (``.num*2``), None for a scalar.
-        kinds: what may stand there: ``reg imm special symbol label sink neg pair minus``, or one of PARTS.
+        kinds: what may stand there: ``reg imm special symbol label sink neg pair minus arguments``, or one of
+            PARTS; of an address, ``unified``: the word may stand behind it.
         values: what an immediate may be (a range, or a few numbers); None is whatever fits the type.
         space: state-space expression of an address, or empty.
-        coordinates: the vector inside the brackets of a tensor address.
+        coordinates: the vector inside the brackets of a tensor or texture address.
+        extra: what stands between the base of an address and its coordinates: a sampler.
+        cases: types and length as a function of modifiers, instead of ``types`` and ``count``.
     """
 
     name: str
@@ -92,14 +127,38 @@ class OperandSpec:
     values: range | tuple[int, ...] | None = None
     space: str = ""
     coordinates: OperandSpec | None = None
+    extra: tuple[OperandSpec, ...] = ()
+    cases: Cases | None = None
+
+    def case(self, chosen: Chosen) -> Case:
+        """Types and length for the chosen modifiers, as expressions."""
+        if self.cases is None:
+            return Case(self.types, self.count)
+        found = self.cases.find(chosen)
+        if found is None:
+            raise NotationError(f"operand {self.name}: {self.cases.reason(chosen)}")
+        return found
 
     def scalar_types(self, chosen: Chosen) -> tuple[ScalarType, ...]:
         """The PTX types that the type expressions stand for, given the chosen modifiers."""
-        return tuple(_type_of(t, chosen) for t in self.types)
+        return tuple(_type_of(t, chosen) for t in self.case(chosen).types)
+
+    def lead_type(self, chosen: Chosen) -> ScalarType | None:
+        """The type of a vector's first element where it differs from the others'."""
+        lead = self.case(chosen).lead
+        return _type_of(lead, chosen) if lead else None
 
     def length(self, chosen: Chosen) -> int | None:
         """Vector length, None where the operand is a scalar (its slot being absent)."""
-        return None if self.count is None else evaluate(self.count, chosen)
+        count = self.case(chosen).count
+        return None if count is None else evaluate(count, chosen)
+
+    def parts(self) -> Iterator[OperandSpec]:
+        """The operand, and what stands in its brackets."""
+        yield self
+        yield from self.extra
+        if self.coordinates is not None:
+            yield self.coordinates
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +273,12 @@ def _type_of(expression: str, chosen: Chosen) -> ScalarType:
 _HEADER = re.compile(r'^\[(?P<id>[\w.:\-]+)\]\s+"(?P<summary>[^"]+)"$')
 _MODIFIER = re.compile(r"\.[\w]+(?:::[\w]+)*")
 _SET = re.compile(r"^(\.[\w]+(?:::[\w]+)*)\s*=\s*\{(.*)\}$", re.DOTALL)
+_CASES = re.compile(r"^([\w\-]+)\s+by\s+((?:\.\w+)+)\s*=\s*\{(.*)\}$", re.DOTALL)
+_CASE = re.compile(
+    r"^(?P<key>\S+)\s+(?:(?P<lead>[.\w]+)\s+then\s+)?(?P<types>[.\w()]+(?:\|[.\w()]+)*)(?:\s+x\s+(?P<count>[.\w*/\-]+))?$"
+)
+#: One slot of a case's key: ``.f16``, ``.f16|.bf16``, or ``-`` where the slot is absent.
+_KEY = re.compile(r"(?:\.\w+(?:::\w+)*|-)(?:\|(?:\.\w+(?:::\w+)*|-))*")
 _RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+)$")
 _OPERAND = re.compile(
     r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
@@ -228,7 +293,9 @@ PARTS = {
     "mask2": re.compile(r"h(?:0|10?)"),
     "mask4": re.compile(r"b(?!$)3?2?1?0?"),
 }
-_KIND_FLAGS = frozenset({"reg", "imm", "special", "symbol", "label", "sink", "minus", *PARTS})
+_KIND_FLAGS = frozenset(
+    {"reg", "imm", "special", "symbol", "label", "sink", "minus", "arguments", "unified", *PARTS}
+)
 
 
 def split_entries(text: str) -> dict[str, str]:
@@ -277,6 +344,7 @@ class _Reader:
     def __init__(self, identifier: str, summary: str, syntax: str, clauses: list[str]) -> None:
         self.identifier, self.summary, self.syntax = identifier, summary, syntax
         self.sets: dict[str, tuple[Alternative, ...]] = {}
+        self.cases: dict[str, Cases] = {}
         self.limits: dict[str, Alternative] = {}
         self.operand_limits: list[Alternative] = []
         self.relations: list[Relation] = []
@@ -292,12 +360,14 @@ class _Reader:
             self.sets[match[1][1:]] = tuple(
                 self._alternative(item.strip()) for item in match[2].split(",") if item.strip()
             )
+        elif match := _CASES.match(clause):
+            self.cases[match[1]] = _read_cases(tuple(match[2][1:].split(".")), match[3])
         elif match := _RELATION.match(clause):
             self.relations.append(Relation(match[1], match[2], match[3]))
         elif clause.startswith("."):
             limit = self._alternative(clause)
             self.limits[limit.text] = limit
-        elif re.match(r"^[\w\-]+(\._)? since ", clause):
+        elif re.match(r"^[\w\-]+(\.(_|unified))? (since|on) ", clause) and not clause.startswith("since "):
             self.operand_limits.append(self._alternative("." + clause))
         else:
             word, _, value = clause.partition(" ")
@@ -391,16 +461,20 @@ class _Reader:
 
     def _operand(self, text: str) -> OperandSpec:
         if text.startswith("["):
-            inner = _split_commas(text[1:-1])
-            base = self._plain(inner[0])
-            coordinates = self._plain(inner[1]) if len(inner) > 1 else None
+            base, *inner = map(self._plain, _split_commas(text[1:-1]))
+            coordinates = inner.pop() if inner else None
             return OperandSpec(
-                base.name, "a", base.types, space=base.space, kinds=base.kinds, coordinates=coordinates
+                base.name,
+                "a",
+                base.types,
+                space=base.space,
+                kinds=base.kinds,
+                coordinates=coordinates,
+                extra=tuple(inner),
             )
         return self._plain(text)
 
-    @staticmethod
-    def _plain(text: str) -> OperandSpec:
+    def _plain(self, text: str) -> OperandSpec:
         match = _OPERAND.match(text.strip())
         if match is None:
             raise NotationError(f"operand not understood: {text!r}")
@@ -413,11 +487,11 @@ class _Reader:
                 kinds.add(flag)
             elif bounds := re.match(r"^(-?\d+)\.\.(-?\d+)(?:/(\d+))?$", flag):
                 values = range(int(bounds[1]), int(bounds[2]) + 1, int(bounds[3] or 1))
-            elif re.match(r"^\d+(\|\d+)+$", flag):
+            elif re.match(r"^-?\d+(\|-?\d+)+$", flag):
                 values = tuple(map(int, flag.split("|")))
             else:
                 space = flag
-        if not kinds - {"sink", "special", "symbol", "minus"}:
+        if not kinds - {"sink", "special", "symbol", "minus", "unified"}:
             kinds |= {"reg"} if access != "r" else {"reg", "imm"}
         if match["bang"]:
             kinds.add("neg")
@@ -425,6 +499,11 @@ class _Reader:
             # "d|p" is always a pair, "d{|p}" may be one.
             kinds = {"pair"} if match["pair"][0] == "|" else kinds | {"pair"}
         types = tuple((match["types"] or "").split("|")) if match["types"] else ()
+        cases = None
+        if types == ("by",):
+            cases, types = self.cases.get(match["name"]), ()
+            if cases is None:
+                raise NotationError(f"operand {match['name']} has no clause '{match['name']} by'")
         return OperandSpec(
             match["name"],
             access,
@@ -434,6 +513,7 @@ class _Reader:
             frozenset(kinds),
             values,
             space,
+            cases=cases,
         )
 
     def _verify(self, form: Form) -> None:
@@ -442,24 +522,51 @@ class _Reader:
             if name not in names:
                 raise NotationError(f"set .{name} is defined and not used")
         texts = {a.text for slot in form.slots() for a in slot.alternatives}
-        operands = {spec.name for spec in form.specs()}
+        parts = [part for spec in form.specs() for part in spec.parts()]
+        operands = {part.name for part in parts}
+        for name, cases in self.cases.items():
+            if not any(part.cases is cases for part in parts):
+                raise NotationError(f"'{name} by' is defined and not used")
+            for place, slot in enumerate(cases.slots):
+                known_texts = {a.text for s in form.slots() if s.name == slot for a in s.alternatives}
+                for key in cases.rows:
+                    if key[place] is not None and key[place] not in known_texts:
+                        raise NotationError(f"'{name} by': .{key[place]} is not in .{slot}")
         for relation in form.relations:
             for side in (relation.left, relation.right):
                 known = side[1:] in names or side[1:] in texts if side[0] == "." else side in operands
                 if not known:
                     raise NotationError(f"{side!r} in a relation is neither a modifier nor an operand")
         for limit in form.operand_limits:
-            if limit.text.removesuffix("._") not in operands:
+            if limit.text.partition(".")[0] not in operands:
                 raise NotationError(f"{limit.text!r} has a since clause and is no operand")
-        for spec in form.specs():
+        for spec in parts:
             if spec.space.startswith(".") and spec.space[1:] not in names:
                 raise NotationError(f"space {spec.space} of operand {spec.name} names no slot")
-            for expression in spec.types:
+            rows = spec.cases.rows.values() if spec.cases is not None else ()
+            leads = [case.lead for case in rows if case.lead]
+            for expression in (*spec.types, *leads, *(t for case in rows for t in case.types)):
                 slot_name = re.search(r"\.(\w+)", expression)
                 if slot_name is None and expression not in (*TYPES, "addr"):
                     raise NotationError(f"unknown type {expression!r} of operand {spec.name}")
                 if slot_name is not None and slot_name[1] not in names:
                     raise NotationError(f"type {expression} of operand {spec.name} names no slot")
+
+
+def _read_cases(slots: tuple[str, ...], text: str) -> Cases:
+    rows: dict[tuple[str | None, ...], Case] = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        match = _CASE.match(item)
+        parts = _KEY.findall(match["key"]) if match else []
+        if match is None or "".join(parts) != match["key"] or len(parts) != len(slots):
+            raise NotationError(f"not a case by .{'.'.join(slots)}: {item!r}")
+        case = Case(tuple(match["types"].split("|")), match["count"], match["lead"] or "")
+        for key in itertools.product(*(part.split("|") for part in parts)):
+            words = tuple(None if word == "-" else word[1:] for word in key)
+            if words in rows:
+                raise NotationError(f"{item!r} repeats a case")
+            rows[words] = case
+    return Cases(slots, rows)
 
 
 def _split_commas(text: str) -> list[str]:

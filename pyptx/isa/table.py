@@ -18,7 +18,7 @@ from types import ModuleType
 from ..core.errors import InstructionError
 from .notation import Alternative, Chosen, Form, ModifierGroup, NotationError, Slot, read_form, split_entries
 
-__all__ = ["Match", "all_forms", "chapter_of", "form", "forms_of", "match_modifiers", "opcodes", "variants"]
+__all__ = ["Match", "all_forms", "chapter_of", "form", "forms_of", "match_modifiers", "opcodes", "spelled", "variants"]
 
 #: Chapters of the manual, one module each under isa/forms.
 CHAPTERS = (
@@ -179,13 +179,22 @@ def _relation_error(entry: Form, chosen: Chosen, spelling: tuple[str, ...]) -> s
     return None
 
 
+def _case_error(entry: Form, chosen: Chosen) -> str | None:
+    """Why an operand has no case for ``chosen``."""
+    for spec in entry.specs():
+        for part in spec.parts():
+            if part.cases is not None and part.cases.find(chosen) is None:
+                return part.cases.reason(chosen)
+    return None
+
+
 def _try(entry: Form, words: tuple[str, ...]) -> Match | str | None:
     """A match, the text of the rule that it breaks, or None if the words do not fit."""
     for picks, end in _walk(entry.modifiers, words):
         if end != len(words):
             continue
         chosen = {slot.name: alternative.text for slot, alternative in picks}
-        error = _relation_error(entry, chosen, words)
+        error = _relation_error(entry, chosen, words) or _case_error(entry, chosen)
         check = check_of(entry.id)
         if error is None and check is not None:
             error = check(chosen)
@@ -211,6 +220,12 @@ def variants(entry: Form) -> Iterator[Match]:
 
 
 @lru_cache(maxsize=65536)
+def spelled(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...]:
+    """Forms that these words spell; empty if there are none."""
+    return tuple(m for entry in forms_of(opcode) if isinstance(m := _try(entry, modifiers), Match))
+
+
+@lru_cache(maxsize=65536)
 def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...]:
     """Forms that these words spell (several where only operands tell them apart).
 
@@ -226,10 +241,10 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
             if near
             else "see docs/notation.md for what the table has",
         )
-    outcomes = [(entry, _try(entry, modifiers)) for entry in entries]
-    found = tuple(outcome for _, outcome in outcomes if isinstance(outcome, Match))
+    found = spelled(opcode, modifiers)
     if found:
         return found
+    outcomes = [(entry, _try(entry, modifiers)) for entry in entries]
     given = ".".join((opcode, *modifiers))
     for entry, outcome in outcomes:
         if isinstance(outcome, str):

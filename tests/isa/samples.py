@@ -6,6 +6,7 @@ registers that fit its operands' types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pyptx.core.types import TYPES, ScalarType
@@ -28,7 +29,7 @@ from pyptx.ir import (
 from pyptx.isa import Binding, Form, Match, bind, variants
 from pyptx.isa.notation import Chosen, OperandGroup, OperandSpec
 
-#: Registers that a file of samples declares: 128 of each width for vectors, typed ones for scalars.
+#: Registers that a file of samples may declare: 128 of each width for vectors, typed ones for scalars.
 _PREFIX = {"p": "p", "u": "u", "s": "s", "b": "b", "f": "f"}
 DECLARED = {
     f"{kind.name}_{i}": kind
@@ -53,8 +54,6 @@ DECLARED = {
     }
     for i in range(128 if kind.name == "b32" else 8)
 }
-#: Declared only in files that use them: 128-bit registers need PTX 8.3.
-_RARE = ("b128",)
 #: From this variant of a form on, each variant gets one choice of operands, in turn.
 _THOROUGH = 500
 #: How many instructions an entry of a file of samples has.
@@ -132,12 +131,19 @@ def _operands(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
             (coordinates,) = _operands(spec.coordinates, chosen, number)
             assert isinstance(coordinates, Vector)
         offsets = (0,) if spec.space == "tensor" or coordinates is not None else (0, 16)
-        return [Address(register(kind, number), offset, coordinates) for kind in kinds for offset in offsets]
+        found: list[Operand] = [
+            Address(register(kind, number), offset, coordinates) for kind in kinds for offset in offsets
+        ]
+        if "unified" in spec.kinds:
+            found.append(Address(register(TYPES["u64"], number), suffix="unified"))
+        return found
     length = spec.length(chosen)
     if length is None:
         return _scalars(spec, chosen, number)
-    kind = spec.scalar_types(chosen)[0]
-    return [Vector(tuple(register(kind, number + i, not spec.wider) for i in range(length)))]
+    kind, lead = spec.scalar_types(chosen)[0], spec.lead_type(chosen)
+    kinds = [lead if lead is not None and i == 0 else kind for i in range(length)]
+    vector = Vector(tuple(register(k, number + i, not spec.wider) for i, k in enumerate(kinds)))
+    return [vector, Pair(vector, Register("pred_1", TYPES["pred"]))] if "pair" in spec.kinds else [vector]
 
 
 def _space(spec: OperandSpec, chosen: Chosen) -> str:
@@ -174,12 +180,13 @@ def _groups(form: Form, match: Match) -> Iterator[tuple[OperandGroup, ...]]:
 def instructions(form: Form) -> Iterator[tuple[Binding, Instruction]]:
     """For every variant: each kind of operand in each place (in turn where there are many variants)."""
     for number, match in enumerate(variants(form)):
-        choices = list(_instructions(form, match))
+        choices = list(choices_of(form, match))
         for instruction in choices if number < _THOROUGH else [choices[number % len(choices)]]:
             yield bind(form.opcode, match.spelling, instruction.operands), instruction
 
 
-def _instructions(form: Form, match: Match) -> Iterator[Instruction]:
+def choices_of(form: Form, match: Match) -> Iterator[Instruction]:
+    """Instructions of one variant: each kind of operand in each place, one place at a time."""
     for groups in _groups(form, match):
         specs = [spec for group in groups for spec in group.specs]
         options = [_operands(spec, match.chosen, 2 * i) for i, spec in enumerate(specs)]
@@ -198,12 +205,11 @@ def _instructions(form: Form, match: Match) -> Iterator[Instruction]:
 
 def file_of(lines: list[str], version: tuple[int, int], target: str) -> tuple[str, int]:
     """A PTX file with one instruction per line, and the line number of the first."""
+    used = set(re.findall(r"%(\w+)", " ".join(lines)))
     registers: dict[str, list[str]] = {}
-    rare = {kind for kind in _RARE if any(f"%{kind}_" in line for line in lines)}
     for name, kind in DECLARED.items():
-        if kind.name in _RARE and kind.name not in rare:
-            continue
-        registers.setdefault(kind.name, []).append("%" + name)
+        if name in used:
+            registers.setdefault(kind.name, []).append("%" + name)
     entry = [
         ".visible .entry sample(.param .u64 x)",
         "{",
