@@ -21,7 +21,7 @@ from ..core.source import SourceLocation
 from ..core.types import ScalarType
 from ..ir import BranchTarget, Guard, Instruction, Operand, Raw, Register
 from ..ir import Label as LabelStatement
-from ..isa import Binding, Match, Target, bind, check_target
+from ..isa import Binding, Shape, Target, bind, check_target
 from ..isa.special import SPECIAL_REGISTERS
 from .labels import Label, LabelScope, Scopes
 from .sites import here
@@ -142,8 +142,8 @@ class Trace:
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._claimed: list[_Name] = []
-        #: Instructions that the target has, whatever their operands.
-        self._admitted: set[Match] = set()
+        #: Instructions that the target has, whatever their registers.
+        self._admitted: set[Shape] = set()
 
     # --- names --------------------------------------------------------------------------------
 
@@ -196,8 +196,7 @@ class Trace:
             instructions = []
             for opcode, modifiers, operands in build(register):
                 binding = self.check(opcode, modifiers, operands)
-                fitted = tuple(binding.operands.values())
-                instructions.append(Instruction(opcode, modifiers, fitted, None, source))
+                instructions.append(Instruction(opcode, modifiers, binding.fitted, None, source))
             self._claim(register.name, hint)
             entry = self.prologue[key] = Prepared(register, tuple(instructions))
         return entry.register
@@ -207,17 +206,16 @@ class Trace:
     def check(self, opcode: str, modifiers: tuple[str, ...], operands: Sequence[Operand]) -> Binding:
         """Bind an instruction and check the target. Raises what is wrong; changes nothing."""
         binding = bind(opcode, modifiers, tuple(operands))
-        match = binding.match
-        if match.form.operand_limits or match not in self._admitted:
+        if binding.shape not in self._admitted:
             check_target(binding, self.target)
-            self._admitted.add(match)
+            self._admitted.add(binding.shape)
         return binding
 
     def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
         """Record a checked instruction."""
         match = binding.match
         instruction = Instruction(
-            match.form.opcode, match.spelling, tuple(binding.operands.values()), guard, source
+            match.form.opcode, match.spelling, binding.fitted, guard, source
         )
         self.statements.append(instruction)
         return instruction

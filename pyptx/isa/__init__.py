@@ -3,8 +3,9 @@
 Every instruction is one entry of data under :mod:`pyptx.isa.forms`; see docs/notation.md.
 """
 
-from .binding import Binding, bind, bind_instruction, check_target, describe, required_version
+from .binding import Binding, Shape, bind, bind_instruction, check_target, required_version
 from .notation import Form, NotationError, read_form
+from .operands import describe
 from .table import Match, all_forms, form, forms_of, match_modifiers, opcodes, variants
 from .targets import KNOWN_TARGETS, Target, TargetSet, Version, target
 
@@ -14,6 +15,7 @@ __all__ = [
     "Form",
     "Match",
     "NotationError",
+    "Shape",
     "Target",
     "TargetSet",
     "Version",

@@ -1,4 +1,4 @@
-"""Operands against a form: what each one is, and what is wrong with one that does not fit.
+"""An instruction understood: its form, its modifiers, its operands by name; what it needs.
 
 Owns :func:`bind`, the check that the recorder runs at the call and that the simulator reads its operands
 from, and the target and version checks of a whole module.
@@ -6,17 +6,16 @@ from, and the target and version checks of a whole module.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
+from typing import Any
 
 from ..core.errors import OperandError, TargetError
 from ..core.source import SourceLocation
-from ..core.types import TYPES, ScalarType
+from ..core.types import ScalarType
 from ..ir import (
     Address,
     Arguments,
-    BranchTarget,
     Element,
     Immediate,
     Instruction,
@@ -28,372 +27,181 @@ from ..ir import (
     Register,
     Sink,
     Special,
-    Symbol,
     Vector,
 )
-from .notation import PARTS, Alternative, OperandGroup, OperandSpec
+from .notation import Alternative, OperandSpec
+from .operands import Mismatch, fit
 from .table import Match, match_modifiers
 from .targets import Target, TargetSet, Version, target
 
-__all__ = ["Binding", "bind", "check_target", "required_version"]
+__all__ = ["Binding", "Shape", "bind", "bind_instruction", "check_target", "required_version"]
 
 
-@dataclass(frozen=True, eq=False)
+class Shape:
+    """What instructions have in common that differ in the names of their registers alone.
+
+    Attributes:
+        match: form and modifiers.
+        specs: what each operand is, by its name, in order; absent optional operands are not in it.
+        replaced: constants that stand converted to what the form takes, by position.
+        alternatives: whatever has a version or target of its own among the modifiers and operands.
+    """
+
+    def __init__(self, match: Match, fitted: list[tuple[OperandSpec, Operand]]) -> None:
+        self.match = match
+        self.specs = {spec.name: spec for spec, _ in fitted}
+        self.replaced: tuple[tuple[int, Operand], ...] = ()
+        self.alternatives = (
+            *match.alternatives,
+            *_operand_limits(match, {spec.name: operand for spec, operand in fitted}),
+        )
+
+    @cached_property
+    def since(self) -> Version:
+        return max([self.match.form.since, *(a.since for a in self.alternatives if a.since is not None)])
+
+    @cached_property
+    def on(self) -> tuple[TargetSet, ...]:
+        return (self.match.form.on, *(a.on for a in self.alternatives if a.on is not None))
+
+
+def _operand_limits(match: Match, operands: dict[str, Operand]) -> list[Alternative]:
+    """The limits of the form's operands that hold for these."""
+    found = []
+    for limit in match.form.operand_limits:
+        name, _, what = limit.text.partition(".")
+        operand = operands.get(name)
+        if what == "_":
+            holds = isinstance(operand, Sink) or (
+                isinstance(operand, Pair) and Sink() in (operand.first, operand.second)
+            )
+        elif what:
+            holds = isinstance(operand, Address) and operand.suffix == what
+        else:
+            holds = operand is not None
+        if holds:
+            found.append(limit)
+    return found
+
+
 class Binding:
     """An instruction understood: the form, its modifiers, and each operand by its name.
 
-    ``operands`` has the operands as given, converted to what the form takes (an integer literal where a
-    float stands becomes a float); absent optional operands are not in it.
+    ``fitted`` has the operands as given, converted to what the form takes (an integer literal where a
+    float stands becomes a float); ``operands`` has them by name, without absent optional ones.
     """
 
-    match: Match
-    operands: dict[str, Operand]
-    specs: dict[str, OperandSpec]
+    __slots__ = ("_operands", "fitted", "shape")
+
+    def __init__(self, shape: Shape, fitted: tuple[Operand, ...]) -> None:
+        self.shape = shape
+        self.fitted = fitted
+        self._operands: dict[str, Operand] | None = None
+
+    @property
+    def operands(self) -> dict[str, Operand]:
+        if self._operands is None:
+            self._operands = dict(zip(self.shape.specs, self.fitted, strict=True))
+        return self._operands
+
+    @property
+    def match(self) -> Match:
+        return self.shape.match
+
+    @property
+    def specs(self) -> dict[str, OperandSpec]:
+        """What each operand is, by its name."""
+        return self.shape.specs
 
     @property
     def form_id(self) -> str:
-        return self.match.form.id
+        return self.shape.match.form.id
 
     @property
     def chosen(self) -> dict[str, str]:
-        return self.match.chosen
+        return self.shape.match.chosen
 
     @property
-    def alternatives(self) -> list[Alternative]:
+    def alternatives(self) -> tuple[Alternative, ...]:
         """Whatever has a version or target of its own among the modifiers and operands."""
-        found = list(self.match.alternatives)
-        for limit in self.match.form.operand_limits:
-            name, _, what = limit.text.partition(".")
-            operand = self.operands.get(name)
-            if what == "_":
-                holds = isinstance(operand, Sink) or (isinstance(operand, Pair) and _has_sink(operand))
-            elif what:
-                holds = isinstance(operand, Address) and operand.suffix == what
-            else:
-                holds = operand is not None
-            if holds:
-                found.append(limit)
-        return found
+        return self.shape.alternatives
 
     @property
     def since(self) -> Version:
         """The lowest PTX version that has this instruction."""
-        return max([self.match.form.since, *(a.since for a in self.alternatives if a.since is not None)])
+        return self.shape.since
 
     @property
     def on(self) -> tuple[TargetSet, ...]:
         """Target sets that must all contain the target."""
-        return (self.match.form.on, *(a.on for a in self.alternatives if a.on is not None))
+        return self.shape.on
 
     def types(self, name: str) -> tuple[ScalarType, ...]:
         """PTX types of operand ``name``."""
         return self.specs[name].scalar_types(self.match.chosen)
 
 
-def _has_sink(pair: Pair) -> bool:
-    return isinstance(pair.first, Sink) or isinstance(pair.second, Sink)
+# --- one check for instructions of one shape --------------------------------------------------------
 
 
-class _Mismatch(Exception):
-    """Why operands do not fit; ``position`` is how far they fitted."""
-
-    def __init__(self, position: int, message: str) -> None:
-        super().__init__(message)
-        self.position = position
-
-
-_WORDS: dict[type, str] = {
-    Register: "register",
-    Special: "special register",
-    Immediate: "immediate",
-    Symbol: "symbol",
-    BranchTarget: "label",
-    Sink: "sink",
-    Negated: "negated predicate",
-    Element: "part of a register",
-    Minus: "negated register",
-    Pair: "pair",
-    Vector: "vector",
-    Address: "address",
-    Arguments: "list of call arguments",
-}
-
-
-def describe(operand: Operand) -> str:
-    """An operand in words, for messages: ``register %n (u32)``."""
-    if isinstance(operand, Register):
-        return f"register {operand} ({operand.type})"
-    if isinstance(operand, Vector):
-        return f"vector of {len(operand.elements)}"
-    return f"{_WORDS[type(operand)]} {operand}"
-
-
-def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
-    """PTX operand rule: same width; integers among themselves; bits with everything."""
-    if wanted.kind == "p" or given.kind == "p":
-        return given.kind == wanted.kind
-    if given.bits < wanted.bits or (given.bits > wanted.bits and not wider):
-        return False
-    if wanted.lanes > 1:
-        # Packed operands are bits to ptxas: add.u16x2 refuses a .u32 register.
-        return given.kind == "b" or given.name == wanted.name
-    if "b" in (given.kind, wanted.kind):
-        return True
-    if wanted.kind == "f" and wanted.name not in ("f16", "f32", "f64", "f16x2"):
-        return given.kind == "b" or given.name == wanted.name
-    if wanted.kind == "f" or given.kind == "f":
-        return given.kind == wanted.kind and (given.bits == wanted.bits or wider)
-    return True
-
-
-def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
-    what = " or ".join(f".{t}" for t in types) or "value"
-    words = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
-    words["arguments"] = "list in parentheses"
-    kinds = [
-        k
-        for k in ("reg", "pair", "imm", "special", "symbol", "label", "sink", "arguments")
-        if k in spec.kinds
-    ]
-    text = f"{'/'.join(words.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
-    return text if length is None else f"vector of {length} x ({text})"
-
-
-def _values(values: range | tuple[int, ...]) -> str:
-    if isinstance(values, tuple):
-        return ", ".join(map(str, values))
-    step = f" in steps of {values.step}" if values.step != 1 else ""
-    return f"{values[0]}..{values[-1]}{step}"
-
-
-def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Immediate | str:
-    """The immediate as the form takes it, or why it cannot."""
+def _key_of_immediate(operand: Immediate) -> Hashable:
     value = operand.value
-    if "imm" not in spec.kinds:
-        return "an immediate is not allowed here"
-    if spec.values is not None:
-        if value not in spec.values:
-            return f"immediate {value} is not one of {_values(spec.values)}"
-        return operand
-    kinds = types or (TYPES["s64"],)
-    for wanted in kinds:
-        if wanted.kind == "f" and wanted.name in ("f32", "f64"):
-            try:
-                struct.pack(">f" if wanted.bits == 32 else ">d", value)
-            except OverflowError:
-                continue
-            return Immediate(float(value), wanted.bits)
-        if isinstance(value, float):
-            continue
-        if wanted.kind == "p":
-            if value in (0, 1):
-                return Immediate(int(value))
-            continue
-        if -(1 << (wanted.bits - 1)) <= value < (1 << wanted.bits):
-            return operand
-    if isinstance(value, float) and not any(t.kind == "f" for t in kinds):
-        return f"float immediate {value} where {' or '.join('.' + t.name for t in kinds)} is expected"
-    return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
+    # 1 and 1.0, 0.0 and -0.0 are equal and not the same constant.
+    return (value.hex() if isinstance(value, float) else value, operand.bits, operand.pattern)
 
 
-def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
-    if isinstance(operand, Register):
-        if "reg" not in spec.kinds:
-            return "a register is not allowed here"
-        if not types or any(_fits(operand.type, t, spec.wider) for t in types):
-            return operand
-        return "its type does not fit"
-    if isinstance(operand, Immediate):
-        return _immediate(operand, spec, types)
-    if isinstance(operand, Negated):
-        return operand if "neg" in spec.kinds else "a negated predicate is not allowed here"
-    if isinstance(operand, Minus):
-        if "minus" not in spec.kinds:
-            return "a negated register is not allowed here"
-        inner = _scalar(operand.operand, spec, types)
-        return inner if isinstance(inner, str) else operand
-    if isinstance(operand, Element):
-        families = [PARTS[kind] for kind in spec.kinds if kind in PARTS]
-        if not families:
-            return "a part of a register is not allowed here"
-        if not any(family.fullmatch(operand.selector) for family in families):
-            return f"it has no part .{operand.selector}"
-        return (
-            operand if any(_fits(operand.register.type, t, False) for t in types) else "its type does not fit"
-        )
-    kinds: dict[type, str] = {
-        Special: "special",
-        Symbol: "symbol",
-        BranchTarget: "label",
-        Sink: "sink",
-        Pair: "pair",
-        Arguments: "arguments",
+def _keys(operands: Iterable[Operand]) -> list[Hashable]:
+    # Most operands are plain registers: their key is in line.
+    return [
+        operand.type
+        if operand.__class__ is Register and operand.vector == 1
+        else _KEYS[operand.__class__](operand)
+        for operand in operands
+    ]
+
+
+def _key_of_vector(operand: Vector) -> Hashable:
+    return (Vector, *_keys(operand.elements))
+
+
+def _key_of_address(operand: Address) -> Hashable:
+    base, coordinates = operand.base, operand.coordinates
+    key: Any = base.type if base.__class__ is Register else base.__class__
+    if coordinates is None and not operand.extra:
+        return (Address, key, operand.suffix)
+    extra = _keys(operand.extra)
+    return (Address, key, operand.suffix, coordinates and _key_of_vector(coordinates), *extra)
+
+
+def _key_of_register(operand: Register) -> Hashable:
+    return operand.type if operand.vector == 1 else (operand.type, operand.vector)
+
+
+class _Keys(dict[type, Callable[[Any], Hashable]]):
+    """By class of operand, what :func:`fit` reads of it; a class that is not listed is its own key."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], Hashable]:
+        return self.setdefault(kind, lambda _: kind)
+
+
+_KEYS: _Keys = _Keys(
+    {
+        Register: _key_of_register,
+        Immediate: _key_of_immediate,
+        Vector: _key_of_vector,
+        Address: _key_of_address,
+        Special: lambda operand: operand,
+        Negated: lambda operand: (Negated, operand.register.type),
+        Pair: lambda pair: (Pair, *_keys((pair.first, pair.second))),
+        Element: lambda part: (Element, _key_of_register(part.register), part.selector),
+        Minus: lambda minus: (Minus, *_keys((minus.operand,))),
+        Arguments: lambda operand: Arguments,
     }
-    needed = kinds.get(type(operand))
-    if needed is None or needed not in spec.kinds:
-        return f"a {_WORDS[type(operand)]} is not allowed here"
-    if isinstance(operand, Pair):
-        if isinstance(operand.first, Register) and not any(
-            _fits(operand.first.type, t, spec.wider) for t in types
-        ):
-            return f"{operand.first} is .{operand.first.type}"
-        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
-            return f"{operand.second} is .{operand.second.type}, not a predicate"
-    return operand
+)
 
-
-def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
-    if not isinstance(operand, Address):
-        return "an address is expected: ptx.addr(register, offset)"
-    base = operand.base
-    if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
-        return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
-    space = chosen.get(spec.space[1:], "generic") if spec.space.startswith(".") else spec.space or "generic"
-    narrow = space == "tensor" or space.startswith("shared")
-    if isinstance(base, Register) and base.type.bits == 32 and not narrow:
-        return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
-    if spec.space == "tensor" and isinstance(base, Register) and base.type.bits != 32:
-        return f"a tensor-memory address is 32 bits wide, {base} is .{base.type}"
-    if operand.suffix and operand.suffix not in spec.kinds:
-        return f".{operand.suffix} behind the address is not allowed here"
-    extra, coordinates = operand.extra, operand.coordinates
-    if coordinates is None and len(extra) == len(spec.extra) + 1:
-        # [texture, x]: one coordinate needs no braces.
-        extra, coordinates = extra[:-1], Vector(extra[-1:])
-    if (spec.coordinates is None) != (coordinates is None):
-        wanted = "needs coordinates" if spec.coordinates is not None else "takes no coordinates"
-        return f"the address {wanted}"
-    if len(extra) != len(spec.extra):
-        names = ", ".join(part.name for part in spec.extra) or "nothing"
-        return f"{names} is expected between the address and its coordinates, {len(extra)} operands given"
-    for given, part in zip(extra, spec.extra, strict=True):
-        fitted = _fit_one(given, part, chosen)
-        if isinstance(fitted, str):
-            return f"{part.name}: {fitted}"
-    if spec.coordinates is not None and coordinates is not None:
-        fitted = _fit_one(coordinates, spec.coordinates, chosen)
-        if isinstance(fitted, str):
-            return f"coordinates: {fitted}"
-    return operand
-
-
-def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
-    """The operand as the form takes it, or the reason against it."""
-    if spec.access == "a":
-        return _address(operand, spec, chosen)
-    if isinstance(operand, Address):
-        return "an address is not allowed here"
-    types = spec.scalar_types(chosen)
-    length = spec.length(chosen)
-    if length is None:
-        if isinstance(operand, Vector):
-            return f"a {_wanted(spec, types, None)} is expected, not a vector"
-        return _scalar(operand, spec, types)
-    if isinstance(operand, Pair) and isinstance(operand.first, Vector) and "pair" in spec.kinds:
-        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
-            return f"{operand.second} is .{operand.second.type}, not a predicate"
-        first = _fit_one(operand.first, spec, chosen)
-        return first if isinstance(first, str) else operand
-    if not isinstance(operand, Vector):
-        return f"a {_wanted(spec, types, length)} is expected"
-    if len(operand.elements) != length:
-        return f"a vector of {length} is expected, {len(operand.elements)} given"
-    lead = spec.lead_type(chosen)
-    elements = []
-    for index, element in enumerate(operand.elements):
-        fitted = _scalar(element, spec, (lead,) if lead is not None and index == 0 else types)
-        if isinstance(fitted, str):
-            return f"element {index}, {describe(element)}: {fitted}; expected {_wanted(spec, types, None)}"
-        elements.append(fitted)
-    return Vector(tuple(elements))  # type: ignore[arg-type]
-
-
-def _fit(
-    groups: tuple[OperandGroup, ...],
-    operands: tuple[Operand, ...],
-    at: int,
-    chosen: dict[str, str],
-) -> list[tuple[OperandSpec, Operand]]:
-    """Assign operands to specs from position ``at``. Raises :class:`_Mismatch` with the farthest failure."""
-    if not groups:
-        if at < len(operands):
-            raise _Mismatch(at, f"{len(operands)} operands given, {at} expected")
-        return []
-    head, rest = groups[0], groups[1:]
-    failure: _Mismatch | None = None
-    if len(operands) - at >= len(head.specs):
-        try:
-            fitted: list[tuple[OperandSpec, Operand]] = []
-            for offset, spec in enumerate(head.specs):
-                operand = operands[at + offset]
-                result = _fit_one(operand, spec, chosen)
-                if isinstance(result, str):
-                    wanted = ""
-                    if spec.access != "a" and "expected" not in result:
-                        wanted = f"; expected {_wanted(spec, spec.scalar_types(chosen), spec.length(chosen))}"
-                    raise _Mismatch(
-                        at + offset,
-                        f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}{wanted}",
-                    )
-                fitted.append((spec, result))
-            return fitted + _fit(rest, operands, at + len(head.specs), chosen)
-        except _Mismatch as mismatch:
-            failure = mismatch
-    if not head.optional:
-        if failure is not None:
-            raise failure
-        least = at + sum(len(g.specs) for g in groups if not g.optional)
-        names = ", ".join(spec.name for g in groups for spec in g.specs if not g.optional)
-        raise _Mismatch(
-            len(operands), f"{len(operands)} operands given, at least {least} expected (missing: {names})"
-        )
-    try:
-        return _fit(rest, operands, at, chosen)
-    except _Mismatch as mismatch:
-        if failure is not None and failure.position >= mismatch.position:
-            raise failure from None
-        raise
-
-
-def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
-    present = set(names)
-
-    def holds(side: str) -> bool:
-        if side[0] == ".":
-            return side[1:] in match.chosen or side[1:] in match.spelling
-        return side in present
-
-    for relation in match.form.relations:
-        if relation.left[0] == "." and relation.right[0] == ".":
-            continue
-        left, right = holds(relation.left), holds(relation.right)
-        if relation.kind == "excludes":
-            if left and right:
-                return f"{relation.left} and {relation.right} exclude each other"
-        elif left and not right:
-            return f"{relation.left} needs {relation.right}"
-        elif relation.kind == "iff" and right and not left:
-            return f"{relation.right} is only allowed with {relation.left}"
-    return None
-
-
-def _groups(match: Match) -> tuple[OperandGroup, ...]:
-    """The operand groups, where the modifiers decide whether an optional one is there."""
-    decided = {
-        r.right: r.left[1:] in match.chosen or r.left[1:] in match.spelling
-        for r in match.form.relations
-        if r.kind == "iff" and r.left[0] == "." and r.right[0] != "."
-    }
-    if not decided:
-        return match.form.operands
-    groups = []
-    for group in match.form.operands:
-        present = decided.get(group.specs[0].name) if group.optional else None
-        if present is None:
-            groups.append(group)
-        elif present:
-            groups.append(OperandGroup(group.specs, False))
-    return tuple(groups)
+#: Shapes that were found legal, by opcode, modifiers and what their operands are.
+_shapes: dict[Hashable, Shape] = {}
+_MOST_SHAPES = 1 << 16
 
 
 def bind(
@@ -406,19 +214,44 @@ def bind(
 
     Raises :class:`InstructionError` for modifiers and :class:`OperandError` for operands.
     """
-    best: _Mismatch | None = None
+    key = (opcode, modifiers, *_keys(operands))
+    shape = _shapes.get(key)
+    if shape is None:
+        return _bind_new(key, opcode, modifiers, operands, location)
+    if shape.replaced:
+        converted = list(operands)
+        for index, operand in shape.replaced:
+            converted[index] = operand
+        operands = tuple(converted)
+    return Binding(shape, operands)
+
+
+def _bind_new(
+    key: Hashable,
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    location: Callable[[], SourceLocation] | SourceLocation | None,
+) -> Binding:
+    best: Mismatch | None = None
     best_match: Match | None = None
     for match in match_modifiers(opcode, modifiers):
         try:
-            fitted = _fit(_groups(match), operands, 0, match.chosen)
-            broken = _operand_relations(match, (spec.name for spec, _ in fitted))
-            if broken is not None:
-                raise _Mismatch(len(operands), broken)
-        except _Mismatch as mismatch:
+            fitted = fit(match, operands)
+        except Mismatch as mismatch:
             if best is None or mismatch.position > best.position:
                 best, best_match = mismatch, match
             continue
-        return Binding(match, {s.name: o for s, o in fitted}, {s.name: s for s, _ in fitted})
+        shape = Shape(match, fitted)
+        result = tuple(operand for _, operand in fitted)
+        changed = [i for i, operand in enumerate(operands) if operand is not result[i]]
+        # A vector with a constant in it is made anew with other registers each time.
+        if all(isinstance(operands[i], Immediate) or operands[i] == result[i] for i in changed):
+            shape.replaced = tuple((i, result[i]) for i in changed if isinstance(operands[i], Immediate))
+            if len(_shapes) >= _MOST_SHAPES:
+                _shapes.clear()
+            _shapes[key] = shape
+        return Binding(shape, result)
     assert best is not None and best_match is not None
     raise OperandError(
         f"{best_match.name}: {best}",

@@ -71,7 +71,7 @@ class ModifierGroup:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What an operand is for one choice of modifiers: types, length, and the type of a first element apart."""
+    """What an operand is for one choice of modifiers; ``lead`` is the type of a first element apart."""
 
     types: tuple[str, ...]
     count: str | None = None

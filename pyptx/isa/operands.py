@@ -1,0 +1,353 @@
+"""Operands against a form: what each one is, and why one does not fit.
+
+Owns the rules of operand kinds, types, widths, counts and immediates, and :func:`fit`, which assigns the
+operands of one instruction to the operands of a form.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Iterable, Iterator
+
+from ..core.types import TYPES, ScalarType
+from ..ir import (
+    Address,
+    Arguments,
+    BranchTarget,
+    Element,
+    Immediate,
+    Minus,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Vector,
+)
+from .notation import PARTS, OperandGroup, OperandSpec
+from .table import Match
+
+__all__ = ["Mismatch", "describe", "fit", "operand_choices"]
+
+
+class Mismatch(Exception):
+    """Why operands do not fit; ``position`` is how far they fitted."""
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+_WORDS: dict[type, str] = {
+    Register: "register",
+    Special: "special register",
+    Immediate: "immediate",
+    Symbol: "symbol",
+    BranchTarget: "label",
+    Sink: "sink",
+    Negated: "negated predicate",
+    Element: "part of a register",
+    Minus: "negated register",
+    Pair: "pair",
+    Vector: "vector",
+    Address: "address",
+    Arguments: "list of call arguments",
+}
+
+
+def describe(operand: Operand) -> str:
+    """An operand in words, for messages: ``register %n (u32)``."""
+    if isinstance(operand, Register):
+        return f"register {operand} ({operand.type})"
+    if isinstance(operand, Vector):
+        return f"vector of {len(operand.elements)}"
+    return f"{_WORDS[type(operand)]} {operand}"
+
+
+def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
+    """PTX operand rule: same width; integers among themselves; bits with everything."""
+    if wanted.kind == "p" or given.kind == "p":
+        return given.kind == wanted.kind
+    if given.bits < wanted.bits or (given.bits > wanted.bits and not wider):
+        return False
+    if wanted.lanes > 1:
+        # Packed operands are bits to ptxas: add.u16x2 refuses a .u32 register.
+        return given.kind == "b" or given.name == wanted.name
+    if "b" in (given.kind, wanted.kind):
+        return True
+    if wanted.kind == "f" and wanted.name not in ("f16", "f32", "f64", "f16x2"):
+        return given.kind == "b" or given.name == wanted.name
+    if wanted.kind == "f" or given.kind == "f":
+        return given.kind == wanted.kind and (given.bits == wanted.bits or wider)
+    return True
+
+
+def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
+    what = " or ".join(f".{t}" for t in types) or "value"
+    words = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
+    words["arguments"] = "list in parentheses"
+    kinds = [
+        k
+        for k in ("reg", "pair", "imm", "special", "symbol", "label", "sink", "arguments")
+        if k in spec.kinds
+    ]
+    text = f"{'/'.join(words.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
+    return text if length is None else f"vector of {length} x ({text})"
+
+
+def _values(values: range | tuple[int, ...]) -> str:
+    if isinstance(values, tuple):
+        return ", ".join(map(str, values))
+    step = f" in steps of {values.step}" if values.step != 1 else ""
+    return f"{values[0]}..{values[-1]}{step}"
+
+
+def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Immediate | str:
+    """The immediate as the form takes it, or why it cannot."""
+    value = operand.value
+    if "imm" not in spec.kinds:
+        return "an immediate is not allowed here"
+    if spec.values is not None:
+        if value not in spec.values:
+            return f"immediate {value} is not one of {_values(spec.values)}"
+        return operand
+    kinds = types or (TYPES["s64"],)
+    for wanted in kinds:
+        if wanted.kind == "f" and wanted.name in ("f32", "f64"):
+            try:
+                struct.pack(">f" if wanted.bits == 32 else ">d", value)
+            except OverflowError:
+                continue
+            return Immediate(float(value), wanted.bits)
+        if isinstance(value, float):
+            continue
+        if wanted.kind == "p":
+            if value in (0, 1):
+                return Immediate(int(value))
+            continue
+        if -(1 << (wanted.bits - 1)) <= value < (1 << wanted.bits):
+            return operand
+    if isinstance(value, float) and not any(t.kind == "f" for t in kinds):
+        return f"float immediate {value} where {' or '.join('.' + t.name for t in kinds)} is expected"
+    return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
+
+
+def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
+    if isinstance(operand, Register):
+        if "reg" not in spec.kinds:
+            return "a register is not allowed here"
+        if not types or any(_fits(operand.type, t, spec.wider) for t in types):
+            return operand
+        return "its type does not fit"
+    if isinstance(operand, Immediate):
+        return _immediate(operand, spec, types)
+    if isinstance(operand, Negated):
+        return operand if "neg" in spec.kinds else "a negated predicate is not allowed here"
+    if isinstance(operand, Minus):
+        if "minus" not in spec.kinds:
+            return "a negated register is not allowed here"
+        inner = _scalar(operand.operand, spec, types)
+        return inner if isinstance(inner, str) else operand
+    if isinstance(operand, Element):
+        families = [PARTS[kind] for kind in spec.kinds if kind in PARTS]
+        if not families:
+            return "a part of a register is not allowed here"
+        if not any(family.fullmatch(operand.selector) for family in families):
+            return f"it has no part .{operand.selector}"
+        return (
+            operand if any(_fits(operand.register.type, t, False) for t in types) else "its type does not fit"
+        )
+    kinds: dict[type, str] = {
+        Special: "special",
+        Symbol: "symbol",
+        BranchTarget: "label",
+        Sink: "sink",
+        Pair: "pair",
+        Arguments: "arguments",
+    }
+    needed = kinds.get(type(operand))
+    if needed is None or needed not in spec.kinds:
+        return f"a {_WORDS[type(operand)]} is not allowed here"
+    if isinstance(operand, Pair):
+        if isinstance(operand.first, Register) and not any(
+            _fits(operand.first.type, t, spec.wider) for t in types
+        ):
+            return f"{operand.first} is .{operand.first.type}"
+        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
+            return f"{operand.second} is .{operand.second.type}, not a predicate"
+    return operand
+
+
+def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
+    if not isinstance(operand, Address):
+        return "an address is expected: ptx.addr(register, offset)"
+    base = operand.base
+    if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
+        return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
+    space = chosen.get(spec.space[1:], "generic") if spec.space.startswith(".") else spec.space or "generic"
+    narrow = space == "tensor" or space.startswith("shared")
+    if isinstance(base, Register) and base.type.bits == 32 and not narrow:
+        return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
+    if spec.space == "tensor" and isinstance(base, Register) and base.type.bits != 32:
+        return f"a tensor-memory address is 32 bits wide, {base} is .{base.type}"
+    if operand.suffix and operand.suffix not in spec.kinds:
+        return f".{operand.suffix} behind the address is not allowed here"
+    extra, coordinates = operand.extra, operand.coordinates
+    if coordinates is None and len(extra) == len(spec.extra) + 1:
+        # [texture, x]: one coordinate needs no braces.
+        extra, coordinates = extra[:-1], Vector(extra[-1:])
+    if (spec.coordinates is None) != (coordinates is None):
+        wanted = "needs coordinates" if spec.coordinates is not None else "takes no coordinates"
+        return f"the address {wanted}"
+    if len(extra) != len(spec.extra):
+        names = ", ".join(part.name for part in spec.extra) or "nothing"
+        return f"{names} is expected between the address and its coordinates, {len(extra)} operands given"
+    for given, part in zip(extra, spec.extra, strict=True):
+        fitted = _fit_one(given, part, chosen)
+        if isinstance(fitted, str):
+            return f"{part.name}: {fitted}"
+    if spec.coordinates is not None and coordinates is not None:
+        fitted = _fit_one(coordinates, spec.coordinates, chosen)
+        if isinstance(fitted, str):
+            return f"coordinates: {fitted}"
+    return operand
+
+
+def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
+    """The operand as the form takes it, or the reason against it."""
+    if spec.access == "a":
+        return _address(operand, spec, chosen)
+    if isinstance(operand, Address):
+        return "an address is not allowed here"
+    types = spec.scalar_types(chosen)
+    length = spec.length(chosen)
+    if length is None:
+        if isinstance(operand, Vector):
+            return f"a {_wanted(spec, types, None)} is expected, not a vector"
+        return _scalar(operand, spec, types)
+    if isinstance(operand, Pair) and isinstance(operand.first, Vector) and "pair" in spec.kinds:
+        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
+            return f"{operand.second} is .{operand.second.type}, not a predicate"
+        first = _fit_one(operand.first, spec, chosen)
+        return first if isinstance(first, str) else operand
+    if not isinstance(operand, Vector):
+        return f"a {_wanted(spec, types, length)} is expected"
+    if len(operand.elements) != length:
+        return f"a vector of {length} is expected, {len(operand.elements)} given"
+    lead = spec.lead_type(chosen)
+    elements = []
+    for index, element in enumerate(operand.elements):
+        fitted = _scalar(element, spec, (lead,) if lead is not None and index == 0 else types)
+        if isinstance(fitted, str):
+            return f"element {index}, {describe(element)}: {fitted}; expected {_wanted(spec, types, None)}"
+        elements.append(fitted)
+    return Vector(tuple(elements))  # type: ignore[arg-type]
+
+
+def _assign(
+    groups: tuple[OperandGroup, ...],
+    operands: tuple[Operand, ...],
+    at: int,
+    chosen: dict[str, str],
+) -> list[tuple[OperandSpec, Operand]]:
+    """Assign operands to specs from position ``at``. Raises :class:`Mismatch` with the farthest failure."""
+    if not groups:
+        if at < len(operands):
+            raise Mismatch(at, f"{len(operands)} operands given, {at} expected")
+        return []
+    head, rest = groups[0], groups[1:]
+    failure: Mismatch | None = None
+    if len(operands) - at >= len(head.specs):
+        try:
+            fitted: list[tuple[OperandSpec, Operand]] = []
+            for offset, spec in enumerate(head.specs):
+                operand = operands[at + offset]
+                result = _fit_one(operand, spec, chosen)
+                if isinstance(result, str):
+                    wanted = ""
+                    if spec.access != "a" and "expected" not in result:
+                        wanted = f"; expected {_wanted(spec, spec.scalar_types(chosen), spec.length(chosen))}"
+                    raise Mismatch(
+                        at + offset,
+                        f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}{wanted}",
+                    )
+                fitted.append((spec, result))
+            return fitted + _assign(rest, operands, at + len(head.specs), chosen)
+        except Mismatch as mismatch:
+            failure = mismatch
+    if not head.optional:
+        if failure is not None:
+            raise failure
+        least = at + sum(len(g.specs) for g in groups if not g.optional)
+        names = ", ".join(spec.name for g in groups for spec in g.specs if not g.optional)
+        raise Mismatch(
+            len(operands), f"{len(operands)} operands given, at least {least} expected (missing: {names})"
+        )
+    try:
+        return _assign(rest, operands, at, chosen)
+    except Mismatch as mismatch:
+        if failure is not None and failure.position >= mismatch.position:
+            raise failure from None
+        raise
+
+
+def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
+    present = set(names)
+
+    def holds(side: str) -> bool:
+        if side[0] == ".":
+            return side[1:] in match.chosen or side[1:] in match.spelling
+        return side in present
+
+    for relation in match.form.relations:
+        if relation.left[0] == "." and relation.right[0] == ".":
+            continue
+        left, right = holds(relation.left), holds(relation.right)
+        if relation.kind == "excludes":
+            if left and right:
+                return f"{relation.left} and {relation.right} exclude each other"
+        elif left and not right:
+            return f"{relation.left} needs {relation.right}"
+        elif relation.kind == "iff" and right and not left:
+            return f"{relation.right} is only allowed with {relation.left}"
+    return None
+
+
+def _groups(match: Match) -> tuple[OperandGroup, ...]:
+    """The operand groups, where the modifiers decide whether an optional one is there."""
+    decided = {
+        r.right: r.left[1:] in match.chosen or r.left[1:] in match.spelling
+        for r in match.form.relations
+        if r.kind == "iff" and r.left[0] == "." and r.right[0] != "."
+    }
+    if not decided:
+        return match.form.operands
+    groups = []
+    for group in match.form.operands:
+        present = decided.get(group.specs[0].name) if group.optional else None
+        if present is None:
+            groups.append(group)
+        elif present:
+            groups.append(OperandGroup(group.specs, False))
+    return tuple(groups)
+
+
+def operand_choices(match: Match) -> Iterator[tuple[OperandSpec, ...]]:
+    """Every legal list of operands with these modifiers: optional ones in and out."""
+    choices = [(group.specs, ()) if group.optional else (group.specs,) for group in _groups(match)]
+    for picks in itertools.product(*choices):
+        specs = tuple(itertools.chain.from_iterable(picks))
+        if _operand_relations(match, (spec.name for spec in specs)) is None:
+            yield specs
+
+
+def fit(match: Match, operands: tuple[Operand, ...]) -> list[tuple[OperandSpec, Operand]]:
+    """Each operand with what it is, converted to what the form takes. Raises :class:`Mismatch`."""
+    fitted = _assign(_groups(match), operands, 0, match.chosen)
+    broken = _operand_relations(match, (spec.name for spec, _ in fitted))
+    if broken is not None:
+        raise Mismatch(len(operands), broken)
+    return fitted
