@@ -13,21 +13,18 @@ from typing import Any
 from ..core.source import SourceLocation
 from ..core.types import TYPES
 from ..ir import (
-    Address,
     Directive,
     Function,
     Guard,
     Instruction,
     Label,
     Module,
-    Negated,
-    Operand,
-    Pair,
     Raw,
     Register,
-    Vector,
+    map_registers,
+    registers_of,
 )
-from ..isa import required_version, target
+from ..isa import check_kernel, required_version, target
 from .params import Parameters, Scalar, Slot, Tile
 from .smem import Shared
 from .trace import Trace
@@ -107,6 +104,8 @@ def record(
     outside = (variable,) if variable is not None and dynamic else ()
     module = Module(trace.target.since, trace.target.name, (function,), outside)
     module = replace(module, version=required_version(module))
+    for fault in check_kernel(module, function):
+        raise fault
     return Recording(
         module,
         slots,
@@ -125,28 +124,12 @@ def _ends(statements: Sequence[Statement]) -> bool:
 # --- which registers the text names ---------------------------------------------------------------
 
 
-def _names(operand: Operand, found: set[str]) -> None:
-    if isinstance(operand, Register):
-        found.add(operand.name)
-    elif isinstance(operand, Address):
-        if isinstance(operand.base, Register):
-            found.add(operand.base.name)
-        if operand.coordinates is not None:
-            _names(operand.coordinates, found)
-    elif isinstance(operand, Vector):
-        found.update([e.name for e in operand.elements if isinstance(e, Register)])
-    elif isinstance(operand, Negated):
-        found.add(operand.register.name)
-    elif isinstance(operand, Pair):
-        found.update(p.name for p in (operand.first, operand.second) if isinstance(p, Register))
-
-
 def _used(statements: Iterable[Statement]) -> set[str]:
     found: set[str] = set()
     for statement in statements:
         if isinstance(statement, Instruction):
             for operand in statement.operands:
-                _names(operand, found)
+                found.update([register.name for register in registers_of(operand)])
             if statement.guard is not None:
                 found.add(statement.guard.register.name)
         elif isinstance(statement, Raw):
@@ -177,30 +160,14 @@ def _untype(
     def register(given: Register) -> Register:
         return Register(given.name, TYPES[f"b{given.type.bits}"]) if given.name in names else given
 
-    def element(given: Any) -> Any:
-        return register(given) if isinstance(given, Register) else given
-
-    def operand(given: Operand) -> Operand:
-        if isinstance(given, Register):
-            return register(given)
-        if isinstance(given, Vector):
-            return Vector(tuple(map(element, given.elements)))
-        if isinstance(given, Address):
-            coordinates = None if given.coordinates is None else operand(given.coordinates)
-            assert coordinates is None or isinstance(coordinates, Vector)
-            return Address(element(given.base), given.offset, coordinates)
-        if isinstance(given, Negated):
-            return Negated(register(given.register))
-        if isinstance(given, Pair):
-            return Pair(element(given.first), element(given.second))
-        return given
-
     def statement(given: Statement) -> Statement:
         if not isinstance(given, Instruction):
             return given
         guard = given.guard
         if guard is not None:
             guard = Guard(register(guard.register), guard.negated)
-        return replace(given, operands=tuple(map(operand, given.operands)), guard=guard)
+        return replace(
+            given, operands=tuple(map_registers(operand, register) for operand in given.operands), guard=guard
+        )
 
     return [register(r) for r in registers], [statement(s) for s in statements]

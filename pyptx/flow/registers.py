@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from ..ir import Address, Function, Instruction, Negated, Operand, Pair, Register, Vector
+from ..ir import Function, Instruction, Register, registers_of
 from ..isa import Binding, bind_instruction
 from .graph import Graph
 
 __all__ = ["accesses", "maybe_undefined"]
-
-
-def _registers(operand: Operand) -> list[Register]:
-    if isinstance(operand, Register):
-        return [operand]
-    if isinstance(operand, Negated):
-        return [operand.register]
-    if isinstance(operand, Pair):
-        return [part for part in (operand.first, operand.second) if isinstance(part, Register)]
-    if isinstance(operand, Vector):
-        return [element for element in operand.elements if isinstance(element, Register)]
-    if isinstance(operand, Address):
-        found = [operand.base] if isinstance(operand.base, Register) else []
-        return found + (_registers(operand.coordinates) if operand.coordinates is not None else [])
-    return []
 
 
 def accesses(
@@ -33,7 +18,7 @@ def accesses(
     writes: list[Register] = []
     for name, operand in binding.operands.items():
         access = binding.specs[name].access
-        found = _registers(operand)
+        found = registers_of(operand)
         if access in ("w", "rw"):
             writes += found
         if access != "w":

@@ -8,6 +8,7 @@ from .data import (
     Alias,
     Attribute,
     Difference,
+    Dwarf,
     File,
     Initial,
     InitialList,
@@ -32,6 +33,7 @@ from .nodes import (
     Function,
     Guard,
     Immediate,
+    Indexed,
     Instruction,
     Label,
     Launch,
@@ -47,6 +49,7 @@ from .nodes import (
     Sink,
     Special,
     Statement,
+    Sum,
     Symbol,
     TargetList,
     Variable,
@@ -54,6 +57,7 @@ from .nodes import (
 )
 from .parser import parse_module
 from .printer import PrintedModule, print_module
+from .walk import leaves, map_registers, registers_of
 
 __all__ = [
     "Address",
@@ -64,11 +68,13 @@ __all__ = [
     "CallPrototype",
     "Difference",
     "Directive",
+    "Dwarf",
     "Element",
     "File",
     "Function",
     "Guard",
     "Immediate",
+    "Indexed",
     "Initial",
     "InitialList",
     "Instruction",
@@ -96,11 +102,15 @@ __all__ = [
     "Sink",
     "Special",
     "Statement",
+    "Sum",
     "Symbol",
     "SymbolAddress",
     "TargetList",
     "Variable",
     "Vector",
+    "leaves",
+    "map_registers",
     "parse_module",
     "print_module",
+    "registers_of",
 ]

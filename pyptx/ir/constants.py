@@ -1,7 +1,7 @@
 """Numbers and constant expressions in PTX text.
 
-Integers are 64 bits wide, signed unless a literal is too large for that or ends in ``U``, as PTX defines;
-an expression is folded to its value.
+Integers are 64 bits wide, signed unless a literal is too large for that or ends in ``U``; ``~``, ``%``
+and the bitwise operators give unsigned ones.  An expression is folded to its value.
 """
 
 from __future__ import annotations
@@ -40,6 +40,12 @@ _BY_OPERATOR = {operator: level for level, names in enumerate(_LEVELS) for opera
 _ADDITIVE = _BY_OPERATOR["+"]
 
 
+#: Operators whose operands and result are unsigned.
+_UNSIGNED = frozenset({"%", "&", "|", "^"})
+#: Constants that have a name.
+_NAMED = {"WARP_SZ": 32}
+
+
 def _truncated(a: int, b: int) -> int:
     quotient = abs(a) // abs(b)
     return quotient if (a < 0) == (b < 0) else -quotient
@@ -55,7 +61,7 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "/": _truncated,
-    "%": lambda a, b: a - b * _truncated(a, b),
+    "%": lambda a, b: a % b,
 }
 _COMPARISON: dict[str, Callable[[float, float], bool]] = {
     "||": lambda a, b: bool(a) or bool(b),
@@ -81,14 +87,18 @@ def starts_constant(text: str) -> bool:
 
 
 def is_constant(text: str) -> bool:
-    """Whether ``text`` is a number."""
-    return text[:1].isdecimal() or (text[:1] == "." and text[1:2].isdecimal() and bool(_FLOAT.match(text)))
+    """Whether ``text`` is a number, or the name of one."""
+    first = text[:1]
+    if first == ".":
+        return text[1:2].isdecimal() and _FLOAT.match(text) is not None
+    return first.isdecimal() or text in _NAMED
 
 
 def constant(cursor: Cursor, what: str = "a constant") -> Immediate:
     """Read a constant expression. Raises :class:`ParseError`."""
+    start = cursor.at
     value = _ternary(cursor, what, 0)
-    return value if isinstance(value, Immediate) else Immediate(value[0])
+    return value if isinstance(value, Immediate) else Immediate(_folded(cursor, start, value[0]))
 
 
 def integer(cursor: Cursor, what: str = "an integer", *, sum_of_terms: bool = True) -> int:
@@ -97,7 +107,12 @@ def integer(cursor: Cursor, what: str = "an integer", *, sum_of_terms: bool = Tr
     value = _ternary(cursor, what, 0) if sum_of_terms else _binary(cursor, what, 0, _ADDITIVE + 1)
     if isinstance(value, Immediate):
         cursor.fail(what, start)
-    return value[0]
+    return _folded(cursor, start, value[0])
+
+
+def _folded(cursor: Cursor, start: int, value: int) -> int:
+    """The value to keep: a literal as written, a result as the signed integer with its bits."""
+    return value - (1 << 64) if value >> 63 == 1 and cursor.at - start > 1 else value
 
 
 def _wrap(value: int, unsigned: bool) -> tuple[int, bool]:
@@ -141,6 +156,9 @@ def _binary(cursor: Cursor, what: str, depth: int, level: int) -> _Value:
 
 def _apply(cursor: Cursor, at: int, operator: str, left: _Value, right: _Value) -> _Value:
     if operator in _COMPARISON:
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            unsigned = left[1] or right[1]
+            left, right = _wrap(left[0], unsigned), _wrap(right[0], unsigned)
         return int(_COMPARISON[operator](_number(left), _number(right))), False
     if operator in ("/", "%") and not _number(right):
         cursor.fail("a divisor that is not zero", at + 1)
@@ -152,7 +170,10 @@ def _apply(cursor: Cursor, at: int, operator: str, left: _Value, right: _Value) 
             return Immediate(float(_FLOATING[operator](_number(left), _number(right))), bits)
         except OverflowError:
             cursor.fail("a constant in range", at)
-    unsigned = left[1] if operator in ("<<", ">>") else left[1] or right[1]
+    if operator in ("<<", ">>"):
+        unsigned = left[1]
+    else:
+        unsigned = left[1] or right[1] or operator in _UNSIGNED
     a = _wrap(left[0], unsigned)[0]
     b = right[0] if operator in ("<<", ">>") else _wrap(right[0], unsigned)[0]
     return _wrap(_ARITHMETIC[operator](a, b), unsigned)
@@ -190,14 +211,16 @@ def _unary(cursor: Cursor, what: str, depth: int) -> _Value:
         return Immediate(-value.value, value.bits)
     if text == "+":
         return value
-    return _wrap(~value[0] if text == "~" else -value[0], value[1])
+    return _wrap(~value[0], True) if text == "~" else _wrap(-value[0], value[1])
 
 
 def _literal(cursor: Cursor, what: str) -> _Value:
     text = cursor.text
     head = text[:2]
-    if head in ("0f", "0F") and len(text) == 10:
-        value: _Value = Immediate.from_pattern(int(text[2:], 16), 32)
+    if text in _NAMED:
+        value: _Value = _NAMED[text], False
+    elif head in ("0f", "0F") and len(text) == 10:
+        value = Immediate.from_pattern(int(text[2:], 16), 32)
     elif head in ("0d", "0D") and len(text) == 18:
         value = Immediate.from_pattern(int(text[2:], 16), 64)
     elif _INTEGER.match(text) is not None:

@@ -17,6 +17,7 @@ __all__ = [
     "Alias",
     "Attribute",
     "Difference",
+    "Dwarf",
     "File",
     "Initial",
     "InitialList",
@@ -171,6 +172,16 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
+class Dwarf:
+    """``@@DWARF .byte 1, 2``: debug data as texts before PTX 2.0 have it; ``text`` is the rest."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"@@DWARF {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """``a-b``: the distance of two labels."""
 
@@ -213,4 +224,4 @@ class Section:
         return "\n".join([f".section .{self.name}", "{", *map(str, self.items), "}"])
 
 
-ModuleDirective: TypeAlias = Pragma | File | Alias | Section
+ModuleDirective: TypeAlias = Pragma | File | Alias | Section | Dwarf

@@ -16,10 +16,12 @@ __all__ = [
     "SPACES",
     "Layout",
     "read_attributes",
+    "read_bank",
     "read_directive",
     "read_layout",
     "read_params",
     "read_pragma",
+    "read_range",
     "read_variables",
 ]
 
@@ -27,6 +29,8 @@ __all__ = [
 SPACES = frozenset({".const", ".global", ".local", ".param", ".shared", ".tex"})
 _TYPES: dict[str, ScalarType] = {f".{t.name}": t for t in (*TYPES.values(), *OPAQUE_TYPES.values())}
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
+#: More names than any list of variables or labels has: a larger range is a slip.
+_MOST_VARIABLES = 1 << 16
 _POINTER_SPACES = frozenset({".const", ".global", ".local", ".shared", ".param"})
 
 
@@ -108,6 +112,27 @@ def _alignment(cursor: Cursor) -> int:
     return align
 
 
+def read_bank(cursor: Cursor) -> str:
+    """``[2]`` behind ``.const``, in old texts: the bank is part of the space's name."""
+    cursor.expect("[")
+    bank = integer(cursor, "a constant bank")
+    cursor.expect("]")
+    return f"const[{bank}]"
+
+
+def read_range(cursor: Cursor, what: str, most: int = _MOST_VARIABLES) -> tuple[str, int | None]:
+    """``name``, or ``name<3>`` for ``name0`` to ``name2`` with their number."""
+    name = cursor.name(what)
+    if not cursor.accept("<"):
+        return name, None
+    start = cursor.at
+    count = integer(cursor, "a number of names", sum_of_terms=False)
+    if not 0 < count <= most:
+        cursor.fail("a number of names", start)
+    cursor.expect(">")
+    return name, count
+
+
 def _extents(cursor: Cursor) -> tuple[int, ...]:
     """``[2][3]``; an empty pair of brackets is 0."""
     shape: list[int] = []
@@ -127,29 +152,35 @@ def read_variables(
     external: bool,
     linkage: str,
     declare: Callable[[str], str | None],
+    attributes: tuple[Attribute, ...] = (),
 ) -> list[Variable]:
     """A declaration behind its state space, up to and with the semicolon.
 
     ``declare`` takes a name from the text and gives the variable's, or None if the name is in use.
     """
+    if space == "const" and cursor.text == "[":
+        space = read_bank(cursor)
     layout = read_layout(cursor)
     found: list[Variable] = []
     while True:
         source = cursor.location()
-        text = cursor.name("a variable's name")
-        name = declare(text)
-        if name is None:
-            cursor.fail("a name that is not declared yet", cursor.at - 1)
-        if cursor.accept("<"):  # a<3> declares a0, a1, a2
-            cursor.fail("a plain name: only registers have ranges", cursor.at - 1)
+        start = cursor.at
+        text, count = read_range(cursor, "a variable's name")
+        words = [text]
+        if count is not None:  # ptxas keeps those of a range that are used, too
+            used = set(cursor.texts)
+            words = [word for word in (f"{text}{n}" for n in range(count)) if word in used]
+        names = [declare(word) for word in words]
         shape = _extents(cursor)
         initial = None
         if cursor.accept("="):
             initial = _initial_list(cursor, 0) if cursor.text == "{" else _initial(cursor)
         if shape and shape[0] == 0 and isinstance(initial, InitialList):
             shape = (len(initial.elements), *shape[1:])
-        found.append(
-            Variable(
+        for name in names:
+            if name is None:
+                cursor.fail("a name that is not declared yet", start)
+            variable = Variable(
                 name,
                 space,
                 layout.type,
@@ -160,10 +191,10 @@ def read_variables(
                 shape if len(shape) > 1 else (),
                 layout.vector,
                 linkage,
-                layout.attributes,
+                attributes + layout.attributes,
                 initial,
             )
-        )
+            found.append(variable)
         if not cursor.accept(","):
             cursor.expect(";", "',' or ';'")
             return found

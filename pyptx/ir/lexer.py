@@ -123,25 +123,36 @@ class Cursor:
         self.at += 1
         return text[1:-1]
 
+    def rest_of_line(self) -> str:
+        """Move over what stands behind the last token in its line: its text."""
+        line = self.lines[self.at - 1]
+        start = self._column(self.at - 1) + len(self.texts[self.at - 1])
+        while self.texts[self.at] and self.lines[self.at] == line:
+            self.at += 1
+        return self._line(line)[start:].strip()
+
     # --- saying where -------------------------------------------------------------------------
 
     def location(self) -> SourceLocation:
         return SourceLocation(self.filename, self.lines[self.at])
 
+    def _line(self, number: int) -> str:
+        return self._source.split("\n")[number - 1]
+
+    def _column(self, index: int) -> int:
+        """Where in its line the token begins."""
+        line = self.lines[index]
+        first = index
+        while first > 0 and self.lines[first - 1] == line:
+            first -= 1
+        starts = [match.start() for match in _TOKEN.finditer(self._line(line))]
+        return starts[index - first]
+
     def fail(self, expected: str, at: int | None = None) -> NoReturn:
         """Raise :class:`ParseError` for the token at the cursor, or at ``at``."""
         index = self.at if at is None else at
         text, line = self.texts[index], self.lines[index]
-        content = self._source.split("\n")[line - 1]
-        if text:
-            column = index
-            while column > 0 and self.lines[column - 1] == line:
-                column -= 1
-            nth = index - column
-            starts = [match.start() for match in _TOKEN.finditer(content)]
-            start = starts[nth]
-        else:
-            start = len(content.rstrip())
+        start = self._column(index) if text else len(self._line(line).rstrip())
         shown = text if len(text) <= 60 else text[:57] + "..."
         raise ParseError(
             repr(shown) if text else "the end of the text",

@@ -39,7 +39,11 @@ class _Range:
 
 
 class Names:
-    """All names of one function. ``words`` are all tokens of the text: a new name is none of them."""
+    """All names of one function.
+
+    ``words`` are all names of the text, those of special registers without what follows a dot: a new name is
+    none of them.
+    """
 
     def __init__(self, words: set[str], module_names: set[str]) -> None:
         self.scope = Scope()

@@ -89,6 +89,17 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed:
+    """``a[3]`` or ``a[%r+1]``: an element of an array; an address to ``ld``, a value to ``mov``."""
+
+    name: str
+    index: Register | Sum | Immediate
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
 class BranchTarget:
     """A label used as an operand."""
 
@@ -138,14 +149,14 @@ class Minus:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """``d|p``: two destinations of one operand."""
+class Sum:
+    """``%r+4``: a register and a constant, as a source outside of an address."""
 
-    first: Register | Sink
-    second: Register | Sink
+    register: Register
+    offset: int
 
     def __str__(self) -> str:
-        return f"{self.first}|{self.second}"
+        return f"{self.register}+{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +167,17 @@ class Vector:
 
     def __str__(self) -> str:
         return "{" + ", ".join(map(str, self.elements)) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``d|p``: two destinations of one operand; ``{a, b, c, d}|p`` where a texture gives the first."""
+
+    first: Register | Sink | Vector
+    second: Register | Sink
+
+    def __str__(self) -> str:
+        return f"{self.first}|{self.second}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +230,8 @@ Operand: TypeAlias = (
     | Address
     | Element
     | Minus
+    | Sum
+    | Indexed
     | Arguments
 )
 

@@ -11,7 +11,18 @@ import re
 from dataclasses import replace
 
 from .constants import integer, starts_constant
-from .data import Alias, Difference, File, ModuleDirective, Pragma, Section, SectionData, SectionLabel
+from .data import (
+    Alias,
+    Attribute,
+    Difference,
+    Dwarf,
+    File,
+    ModuleDirective,
+    Pragma,
+    Section,
+    SectionData,
+    SectionLabel,
+)
 from .declarations import (
     SPACES,
     read_attributes,
@@ -30,6 +41,9 @@ __all__ = ["parse_module"]
 
 _VERSION = re.compile(r"(\d+)\.(\d+)\Z", re.ASCII)
 _LINKAGE = frozenset({".visible", ".extern", ".weak", ".common"})
+_DECLARES = frozenset({*_LINKAGE, *SPACES, ".func", ".entry", ".attribute"})
+#: What follows a prototype that no semicolon ends.
+_BEHIND = frozenset({*_DECLARES, ".file", ".section", ".alias", ".target", "@", ""}) - {".attribute"}
 _DATA = frozenset({".b8", ".b16", ".b32", ".b64"})
 
 
@@ -49,7 +63,7 @@ def parse_module(text: str, filename: str = "<ptx>") -> Module:
 class _ModuleReader:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
-        self.words = set(cursor.texts)
+        self.words = {text.partition(".")[0] for text in set(cursor.texts)}
         self.target = ""
         self.options: list[str] = []
         self.address_size = 64
@@ -82,7 +96,7 @@ class _ModuleReader:
 
     def _item(self, text: str) -> None:
         cursor = self.cursor
-        if text in _LINKAGE or text in SPACES or text in (".func", ".entry"):
+        if text in _DECLARES:
             self._declaration()
         elif text == ".file":
             self._file()
@@ -90,6 +104,8 @@ class _ModuleReader:
             self._section()
         elif text == ".pragma":
             self.directives.append(read_pragma(cursor))
+        elif text == "@":
+            self._dwarf()
         elif text == ".alias":
             cursor.at += 1
             name = cursor.name("a function's name")
@@ -117,17 +133,21 @@ class _ModuleReader:
         cursor = self.cursor
         external, linkage = False, ""
         source = cursor.location()
-        while cursor.text in _LINKAGE:
+        attributes: tuple[Attribute, ...] = ()
+        while cursor.text in _LINKAGE or cursor.text == ".attribute":
+            if cursor.text == ".attribute":
+                attributes += read_attributes(cursor)
+                continue
             word = cursor.take()
             external, linkage = (True, linkage) if word == ".extern" else (external, word[1:])
         text = cursor.text
-        if text in (".func", ".entry"):
+        if text in (".func", ".entry") and not attributes:
             cursor.at += 1
             function = self._function(text[1:], "extern" if external else linkage)
             self.functions.append(replace(function, source=source))
         elif text in SPACES:
             cursor.at += 1
-            self.variables += read_variables(cursor, text[1:], external, linkage, self._declared)
+            self.variables += read_variables(cursor, text[1:], external, linkage, self._declared, attributes)
         else:
             cursor.fail("a state space, .func or .entry")
 
@@ -154,7 +174,7 @@ class _ModuleReader:
         params = read_params(cursor, declare) if cursor.text == "(" else ()
         directives: list[Directive] = []
         pragmas: list[Pragma] = []
-        while cursor.text[:1] == ".":
+        while cursor.text[:1] == "." and cursor.text not in _BEHIND:
             if cursor.text == ".pragma":
                 pragmas.append(read_pragma(cursor))
             elif cursor.text == ".attribute":
@@ -171,7 +191,7 @@ class _ModuleReader:
             attributes=attributes,
             pragmas=tuple(pragmas),
         )
-        if cursor.accept(";"):
+        if cursor.accept(";") or (kind == "func" and cursor.text in _BEHIND):
             return replace(function, prototype=True)
         if cursor.text != "{":
             cursor.fail("'{', ';' or a directive of the function")
@@ -195,6 +215,12 @@ class _ModuleReader:
         while cursor.accept(","):
             stamp.append(integer(cursor))
         self.directives.append(File(index, name, tuple(stamp)))
+
+    def _dwarf(self) -> None:
+        cursor = self.cursor
+        for word in ("@", "@", "DWARF"):
+            cursor.expect(word, "a declaration, a function or a directive of a module")
+        self.directives.append(Dwarf(cursor.rest_of_line()))
 
     def _section(self) -> None:
         cursor = self.cursor

@@ -14,6 +14,8 @@ from .nodes import Function, Label, Module, Raw, Statement, Symbol, Variable
 
 __all__ = ["PrintedModule", "print_module"]
 
+#: The first version with the directive.
+_ADDRESS_SIZE_SINCE = (2, 3)
 #: Width of a line of register declarations.
 _DECLARATION_WIDTH = 100
 
@@ -36,8 +38,9 @@ def print_module(module: Module) -> PrintedModule:
     out: list[str] = [
         ".version {}.{}".format(*module.version),
         f".target {', '.join((module.target, *module.target_options))}",
-        f".address_size {module.address_size}",
     ]
+    if module.version >= _ADDRESS_SIZE_SINCE:
+        out.append(f".address_size {module.address_size}")
     table: dict[int, Statement] = {}
     out += [str(d) for d in module.directives if isinstance(d, Pragma)]
     after = _deferred(module)

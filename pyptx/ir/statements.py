@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.source import SourceLocation
-from .constants import DEPTH, constant, integer, starts_constant
+from .constants import DEPTH, constant, integer, is_constant, starts_constant
 from .data import Loc
 from .declarations import (
     SPACES,
+    read_bank,
     read_directive,
     read_layout,
     read_offset,
     read_params,
     read_pragma,
+    read_range,
     read_variables,
 )
 from .lexer import Cursor
@@ -31,6 +33,7 @@ from .nodes import (
     Element,
     Guard,
     Immediate,
+    Indexed,
     Instruction,
     Label,
     Minus,
@@ -43,6 +46,7 @@ from .nodes import (
     Sink,
     Special,
     Statement,
+    Sum,
     Symbol,
     TargetList,
     Variable,
@@ -132,9 +136,9 @@ class Body:
         follows = cursor.text
         if follows in (".branchtargets", ".calltargets"):
             cursor.at += 1
-            targets = [cursor.name("a label")]
+            targets = self._targets()
             while cursor.accept(","):
-                targets.append(cursor.name("a label"))
+                targets += self._targets()
             cursor.expect(";", "',' or ';'")
             self._open.append((len(self.statements), self.names.scope))
             self.statements.append(TargetList(name, follows[1:], tuple(targets), source))
@@ -143,6 +147,11 @@ class Body:
             self.statements.append(self._prototype(name, source))
         else:
             self.statements.append(Label(name, source))
+
+    def _targets(self) -> list[str]:
+        """One name of a list, or what ``L<3>`` stands for."""
+        name, count = read_range(self.cursor, "a label")
+        return [name] if count is None else [f"{name}{n}" for n in range(count)]
 
     def _prototype(self, name: str, source: SourceLocation) -> CallPrototype:
         cursor = self.cursor
@@ -187,13 +196,8 @@ class Body:
         cursor, names = self.cursor, self.names
         layout = read_layout(cursor)
         while True:
-            text = cursor.name("a register's name")
-            if cursor.accept("<"):
-                start = cursor.at
-                count = integer(cursor, "a number of registers", sum_of_terms=False)
-                if not 0 < count <= _MAX_RANGE:
-                    cursor.fail("a number of registers", start)
-                cursor.expect(">")
+            text, count = read_range(cursor, "a register's name", _MAX_RANGE)
+            if count is not None:
                 names.registers(text, count, layout.type, layout.vector)
             elif names.register(text, layout.type, layout.vector) is None:
                 cursor.fail("a name that is not declared yet", cursor.at - 1)
@@ -211,7 +215,8 @@ class Body:
         while cursor.accept(","):
             word = cursor.name("function_name or inlined_at")
             if word == "function_name":
-                function = cursor.name("a label")
+                # A label of .debug_str, or the section itself with an offset in it.
+                function = cursor.take() if cursor.text[:1] == "." else cursor.name("a label")
                 offset = read_offset(cursor)
             elif word == "inlined_at":
                 inlined = (integer(cursor), integer(cursor), integer(cursor))
@@ -244,6 +249,8 @@ class Body:
             known = self._opcodes[name] = (opcode, tuple(words))
         opcode, modifiers = known
         cursor.at += 1
+        if texts[cursor.at] == "[" and modifiers[-1:] == ("const",):
+            modifiers = (*modifiers[:-1], read_bank(cursor))
         while texts[cursor.at][:1] == ".":
             modifiers += tuple(cursor.take()[1:].split("."))
         operands: list[Operand] = []
@@ -279,29 +286,39 @@ class Body:
             if follows == "," or follows == ";":
                 return known
             if isinstance(known, Symbol):
-                return Symbol(known.name, read_offset(cursor))
-            return self._pair(known) if follows == "|" else known
+                return self._element_of(known) or Symbol(known.name, read_offset(cursor))
+            if follows == "|":
+                return self._pair(known)
+            if follows == "+":
+                return Sum(known, read_offset(cursor))
+            if follows[:1] == "." and "." not in text:
+                cursor.at -= 1
+                return self._named()
+            return known
         first = text[:1]
         if first == "[":
             return self._address()
         if first == "{":
-            return self._vector(0)
+            vector = self._vector(0)
+            return self._pair(vector) if cursor.text == "|" else vector
         if first == "!" and (register := self.names.find(cursor.texts[cursor.at + 1])) is not None:
             cursor.at += 2
             if not isinstance(register, Register):
                 cursor.fail("a predicate register", cursor.at - 1)
             return Negated(register)
-        if first == "-" and cursor.texts[cursor.at + 1][:1] in _NAME_START:
+        if first == "-" and _is_name(cursor.texts[cursor.at + 1]):
             cursor.at += 1
             operand = self._named()
             if not isinstance(operand, Register | Element):
                 cursor.fail("a register behind '-'", cursor.at - 1)
             return Minus(operand)
-        if first in _NAME_START and first:
+        if _is_name(text):
             named = self._named()
             if isinstance(named, Sink):
                 return self._pair(named) if cursor.text == "|" else named
             if isinstance(named, Symbol):
+                if (element := self._element_of(named)) is not None:
+                    return element
                 offset = read_offset(cursor)
                 if offset:
                     return Symbol(named.name, offset)
@@ -310,7 +327,23 @@ class Body:
             return named
         return constant(cursor, _OPERAND)
 
-    def _pair(self, first: Register | Sink) -> Pair:
+    def _element_of(self, array: Symbol) -> Indexed | None:
+        """``[3]`` or ``[%r+1]`` behind the name of an array, if it stands here."""
+        cursor = self.cursor
+        if not cursor.accept("["):
+            return None
+        index: Register | Sum | Immediate
+        if _is_name(cursor.text):
+            register = self._named()
+            if not isinstance(register, Register):
+                cursor.fail("a number or a declared register", cursor.at - 1)
+            index = Sum(register, read_offset(cursor)) if cursor.text in ("+", "-") else register
+        else:
+            index = Immediate(integer(cursor, "the number of an element"))
+        cursor.expect("]")
+        return Indexed(array.name, index)
+
+    def _pair(self, first: Register | Sink | Vector) -> Pair:
         cursor = self.cursor
         cursor.expect("|")
         second = self._named()
@@ -322,20 +355,26 @@ class Body:
         """The meaning of a name; one that is not declared is a :class:`Symbol`, or special behind a ``%``."""
         cursor = self.cursor
         text = cursor.texts[cursor.at]
+        if text[:1] != "_" and cursor.texts[cursor.at + 1][:1] == "." and "." not in text:
+            cursor.at += 1  # a blank may stand before the dot
+            text += cursor.text
         known = self.names.find(text)
-        if known is None and "." in text:
+        if known is not None:
+            cursor.at += 1
+            return known
+        if "." in text:
             base, _, selector = text.partition(".")
             register = self.names.find(base)
             if isinstance(register, Register):
                 cursor.at += 1
                 return Element(register, selector)
-        if known is None and text == "_":
+        if text == "_":
             cursor.at += 1
             return _SINK
-        if known is None and text[:1] == "%":
+        if text[:1] == "%":
             cursor.at += 1
             return Special(text[1:])
-        return known if known is not None and cursor.take() else Symbol(cursor.name(_OPERAND))
+        return Symbol(cursor.name(_OPERAND))
 
     def _address(self) -> Address:
         cursor = self.cursor
@@ -362,7 +401,7 @@ class Body:
         cursor = self.cursor
         if starts_constant(cursor.text):
             return Immediate(integer(cursor, "an address"))
-        if cursor.text[:1] not in _NAME_START or not cursor.text:
+        if not _is_name(cursor.text):
             cursor.fail("an address: a register, a variable or a number")
         base = self._named()
         if not isinstance(base, Register | Symbol):
@@ -397,10 +436,15 @@ class Body:
         text = cursor.text
         if text == "{":
             return self._vector(depth + 1)
-        if text[:1] in _NAME_START and text:
+        if _is_name(text):
             named = self._named()
             return Symbol(named.name, read_offset(cursor)) if isinstance(named, Symbol) else named
         return constant(cursor, _OPERAND)
+
+
+def _is_name(text: str) -> bool:
+    """Whether an operand that starts with this token is a name, not a number or a sign."""
+    return text[:1] in _NAME_START and text != "" and not is_constant(text)
 
 
 def _as_written(param: Param, text: str) -> Param | None:

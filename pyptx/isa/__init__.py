@@ -4,6 +4,7 @@ Every instruction is one entry of data under :mod:`pyptx.isa.forms`; see docs/no
 """
 
 from .binding import Binding, Shape, bind, bind_instruction, check_target, required_version
+from .checking import check_kernel, check_module
 from .notation import Form, NotationError, read_form
 from .operands import describe
 from .table import Match, all_forms, form, forms_of, match_modifiers, opcodes, variants
@@ -22,6 +23,8 @@ __all__ = [
     "all_forms",
     "bind",
     "bind_instruction",
+    "check_kernel",
+    "check_module",
     "check_target",
     "describe",
     "form",

@@ -168,6 +168,14 @@ class OperandGroup:
     specs: tuple[OperandSpec, ...]
     optional: bool
 
+    def without_case(self, chosen: Chosen) -> OperandSpec | None:
+        """An operand that has no case for these modifiers: if the group is optional, it is absent."""
+        for spec in self.specs:
+            for part in spec.parts():
+                if part.cases is not None and part.cases.find(chosen) is None:
+                    return part
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -195,8 +203,10 @@ class Form:
     on: TargetSet = field(default_factory=lambda: TargetSet(("sm_75+",)))
     anchor: str = ""
     check: str = ""
+    operand_check: str = ""
     notes: tuple[str, ...] = ()
-    #: Version and targets that the presence of an operand needs; ``name._`` is a sink in its place.
+    #: Version and targets that the presence of an operand needs; ``name._`` is a sink in its place,
+    #: ``name.pair`` a pair.
     operand_limits: tuple[Alternative, ...] = ()
     syntax: str = ""
 
@@ -351,7 +361,7 @@ class _Reader:
         self.notes: list[str] = []
         self.since: Version = (1, 0)
         self.on = TargetSet(("sm_75+",))
-        self.anchor = self.check = ""
+        self.anchor = self.check = self.operand_check = ""
         for clause in clauses:
             self._clause(clause)
 
@@ -367,7 +377,9 @@ class _Reader:
         elif clause.startswith("."):
             limit = self._alternative(clause)
             self.limits[limit.text] = limit
-        elif re.match(r"^[\w\-]+(\.(_|unified))? (since|on) ", clause) and not clause.startswith("since "):
+        elif re.match(r"^[\w\-]+(\.(_|pair|unified))? (since|on) ", clause) and not clause.startswith(
+            "since "
+        ):
             self.operand_limits.append(self._alternative("." + clause))
         else:
             word, _, value = clause.partition(" ")
@@ -382,7 +394,10 @@ class _Reader:
             elif word == "see":
                 self.anchor = value
             elif word == "check":
-                self.check = value
+                if value.startswith("operands "):
+                    self.operand_check = value.removeprefix("operands ")
+                else:
+                    self.check = value
             elif word in ("note", "MEASURED", "STRICTER") or clause.startswith("NOT REGISTERED"):
                 self.notes.append(clause)
             else:
@@ -416,6 +431,7 @@ class _Reader:
             on=self.on,
             anchor=self.anchor,
             check=self.check,
+            operand_check=self.operand_check,
             notes=tuple(self.notes),
             operand_limits=tuple(self.operand_limits),
             syntax=self.syntax,
@@ -491,7 +507,7 @@ class _Reader:
                 values = tuple(map(int, flag.split("|")))
             else:
                 space = flag
-        if not kinds - {"sink", "special", "symbol", "minus", "unified"}:
+        if not kinds or (match["types"] and not kinds - {"sink", "special", "symbol", "minus", "unified"}):
             kinds |= {"reg"} if access != "r" else {"reg", "imm"}
         if match["bang"]:
             kinds.add("neg")

@@ -17,6 +17,7 @@ from ..ir import (
     BranchTarget,
     Element,
     Immediate,
+    Indexed,
     Minus,
     Negated,
     Operand,
@@ -24,13 +25,15 @@ from ..ir import (
     Register,
     Sink,
     Special,
+    Sum,
     Symbol,
     Vector,
 )
-from .notation import PARTS, OperandGroup, OperandSpec
-from .table import Match
+from .notation import PARTS, Chosen, OperandGroup, OperandSpec
+from .special import SPECIAL_REGISTERS
+from .table import Match, operand_check_of
 
-__all__ = ["Mismatch", "describe", "fit", "operand_choices"]
+__all__ = ["Mismatch", "address_space", "describe", "fit", "fits", "operand_choices"]
 
 
 class Mismatch(Exception):
@@ -51,7 +54,9 @@ _WORDS: dict[type, str] = {
     Negated: "negated predicate",
     Element: "part of a register",
     Minus: "negated register",
+    Sum: "sum of a register and a constant",
     Pair: "pair",
+    Indexed: "array element",
     Vector: "vector",
     Address: "address",
     Arguments: "list of call arguments",
@@ -67,11 +72,11 @@ def describe(operand: Operand) -> str:
     return f"{_WORDS[type(operand)]} {operand}"
 
 
-def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
+def fits(given: ScalarType, wanted: ScalarType, wider: bool = False) -> bool:
     """PTX operand rule: same width; integers among themselves; bits with everything."""
     if wanted.kind == "p" or given.kind == "p":
         return given.kind == wanted.kind
-    if given.bits < wanted.bits or (given.bits > wanted.bits and not wider):
+    if given.bits < wanted.bits or (given.bits > wanted.bits and (not wider or given.bits == 128)):
         return False
     if wanted.lanes > 1:
         # Packed operands are bits to ptxas: add.u16x2 refuses a .u32 register.
@@ -81,8 +86,14 @@ def _fits(given: ScalarType, wanted: ScalarType, wider: bool) -> bool:
     if wanted.kind == "f" and wanted.name not in ("f16", "f32", "f64", "f16x2"):
         return given.kind == "b" or given.name == wanted.name
     if wanted.kind == "f" or given.kind == "f":
-        return given.kind == wanted.kind and (given.bits == wanted.bits or wider)
+        return given.kind == wanted.kind and given.bits == wanted.bits
     return True
+
+
+def _alike(first: ScalarType, second: ScalarType) -> bool:
+    """May both stand in one vector? Same width; bits with everything."""
+    kinds = {first.kind, second.kind}
+    return first.bits == second.bits and ("b" in kinds or "f" not in kinds or kinds == {"f"})
 
 
 def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
@@ -139,7 +150,7 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
     if isinstance(operand, Register):
         if "reg" not in spec.kinds:
             return "a register is not allowed here"
-        if not types or any(_fits(operand.type, t, spec.wider) for t in types):
+        if not types or any(fits(operand.type, t, spec.wider) for t in types):
             return operand
         return "its type does not fit"
     if isinstance(operand, Immediate):
@@ -158,7 +169,7 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
         if not any(family.fullmatch(operand.selector) for family in families):
             return f"it has no part .{operand.selector}"
         return (
-            operand if any(_fits(operand.register.type, t, False) for t in types) else "its type does not fit"
+            operand if any(fits(operand.register.type, t, False) for t in types) else "its type does not fit"
         )
     kinds: dict[type, str] = {
         Special: "special",
@@ -171,14 +182,33 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
     needed = kinds.get(type(operand))
     if needed is None or needed not in spec.kinds:
         return f"a {_WORDS[type(operand)]} is not allowed here"
+    if isinstance(operand, Special | Symbol) and types and all(t.kind in "fp" for t in types):
+        return f"a {_WORDS[type(operand)]} is an integer"
+    if isinstance(operand, Special) and operand.name in SPECIAL_REGISTERS:
+        bits = SPECIAL_REGISTERS[operand.name].type.bits
+        if not any(t.bits == bits or (t.bits, bits) == (16, 32) for t in types):
+            return f"it has {bits} bits"
     if isinstance(operand, Pair):
+        if isinstance(operand.first, Sink) and isinstance(operand.second, Sink):
+            return "one of the two is a register"
         if isinstance(operand.first, Register) and not any(
-            _fits(operand.first.type, t, spec.wider) for t in types
+            fits(operand.first.type, t, spec.wider) for t in types
         ):
             return f"{operand.first} is .{operand.first.type}"
         if isinstance(operand.second, Register) and operand.second.type.kind != "p":
             return f"{operand.second} is .{operand.second.type}, not a predicate"
     return operand
+
+
+def address_space(spec: OperandSpec, chosen: Chosen) -> str:
+    """The state space that an address operand is in: ``global``, ``shared::cta``, ``generic``, ..."""
+    if spec.space.startswith("."):
+        return chosen.get(spec.space[1:], "generic")
+    return spec.space or "generic"
+
+
+#: Spaces of things that are named or pointed to as a whole.
+_OPAQUE = frozenset({"texture", "sampler", "surface"})
 
 
 def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
@@ -187,7 +217,9 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     base = operand.base
     if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
         return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
-    space = chosen.get(spec.space[1:], "generic") if spec.space.startswith(".") else spec.space or "generic"
+    space = address_space(spec, chosen)
+    if isinstance(base, Immediate) and space != "local":
+        return f"a constant is an address of local space alone, not of {space} space"
     narrow = space == "tensor" or space.startswith("shared")
     if isinstance(base, Register) and base.type.bits == 32 and not narrow:
         return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
@@ -196,7 +228,10 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     if operand.suffix and operand.suffix not in spec.kinds:
         return f".{operand.suffix} behind the address is not allowed here"
     extra, coordinates = operand.extra, operand.coordinates
-    if coordinates is None and len(extra) == len(spec.extra) + 1:
+    whole = spec.coordinates is not None or spec.space in _OPAQUE
+    if whole and (operand.offset or operand.zero or isinstance(base, Immediate)):
+        return "a register or a name is expected, without an offset"
+    if coordinates is None and len(extra) == len(spec.extra) + 1 and isinstance(extra[-1], Register):
         # [texture, x]: one coordinate needs no braces.
         extra, coordinates = extra[:-1], Vector(extra[-1:])
     if (spec.coordinates is None) != (coordinates is None):
@@ -229,8 +264,8 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
             return f"a {_wanted(spec, types, None)} is expected, not a vector"
         return _scalar(operand, spec, types)
     if isinstance(operand, Pair) and isinstance(operand.first, Vector) and "pair" in spec.kinds:
-        if isinstance(operand.second, Register) and operand.second.type.kind != "p":
-            return f"{operand.second} is .{operand.second.type}, not a predicate"
+        if not isinstance(operand.second, Register) or operand.second.type.kind != "p":
+            return f"{describe(operand.second)} is not a predicate"
         first = _fit_one(operand.first, spec, chosen)
         return first if isinstance(first, str) else operand
     if not isinstance(operand, Vector):
@@ -244,6 +279,10 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         if isinstance(fitted, str):
             return f"element {index}, {describe(element)}: {fitted}; expected {_wanted(spec, types, None)}"
         elements.append(fitted)
+    registers = [e for e in operand.elements[0 if lead is None else 1 :] if isinstance(e, Register)]
+    for other in registers[1:]:
+        if not _alike(registers[0].type, other.type):
+            return f"{describe(registers[0])} and {describe(other)} do not go into one vector"
     return Vector(tuple(elements))  # type: ignore[arg-type]
 
 
@@ -323,10 +362,10 @@ def _groups(match: Match) -> tuple[OperandGroup, ...]:
         for r in match.form.relations
         if r.kind == "iff" and r.left[0] == "." and r.right[0] != "."
     }
-    if not decided:
-        return match.form.operands
     groups = []
     for group in match.form.operands:
+        if group.optional and group.without_case(match.chosen) is not None:
+            continue
         present = decided.get(group.specs[0].name) if group.optional else None
         if present is None:
             groups.append(group)
@@ -348,6 +387,9 @@ def fit(match: Match, operands: tuple[Operand, ...]) -> list[tuple[OperandSpec, 
     """Each operand with what it is, converted to what the form takes. Raises :class:`Mismatch`."""
     fitted = _assign(_groups(match), operands, 0, match.chosen)
     broken = _operand_relations(match, (spec.name for spec, _ in fitted))
+    check = operand_check_of(match.form.id)
+    if broken is None and check is not None:
+        broken = check({spec.name: operand for spec, operand in fitted})
     if broken is not None:
         raise Mismatch(len(operands), broken)
     return fitted

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from .load import load_kernel
+from .resources import show_assembly
 
 __all__ = ["command"]
 
@@ -34,12 +35,4 @@ def command(target: str, words: tuple[str, ...], output: Path | None, assemble: 
     else:
         output.write_text(text)
     if assemble:
-        assembly = kernel.assemble(**keywords)
-        for resources in assembly.resources:
-            click.echo(
-                f"{resources.function}: {resources.registers} registers, {resources.spills} bytes spilled, "
-                f"{resources.shared} bytes static shared memory, {resources.barriers} barriers",
-                err=True,
-            )
-        for message in (*assembly.warnings, *assembly.notes):
-            click.echo(str(message), err=True)
+        show_assembly(kernel.assemble(**keywords))

@@ -5,6 +5,29 @@ TEXT = r"""
 bra{.uni}  target label;
   see control-flow-instructions-bra
 
+[brx.idx] "Branch to the label that an index chooses from a list; an index past its end is undefined."
+brx.idx{.uni}  index: u32 reg, tlist label targets;
+  since 6.0
+  see control-flow-instructions-brx-idx
+
+[call] "Call a device function and take its results."
+call{.uni}  =results arguments, func symbol function {, params arguments};
+  see control-flow-instructions-call
+
+[call.void] "Call a device function that has no results."
+call{.uni}  func symbol procedure {, params arguments};
+  see control-flow-instructions-call
+
+[call.indirect] "Call the function that a register points to and take its results; its prototype, or its possible targets, are named."
+call{.uni}  =results arguments, fptr: u64 reg {, params arguments}, fproto label prototype;
+  since 2.1
+  see control-flow-instructions-call
+
+[call.indirect.void] "Call the function that a register points to, which has no results."
+call{.uni}  fptr: u64 reg {, params arguments}, fproto label void_prototype;
+  since 2.1
+  see control-flow-instructions-call
+
 [ret] "Return; in an entry, end the thread."
 ret{.uni};
   see control-flow-instructions-ret

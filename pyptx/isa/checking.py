@@ -1,0 +1,383 @@
+"""A whole module against the table: :func:`check_module`, for PTX from anywhere.
+
+Owns what only a function can break: names and their state spaces, labels, parameter and shared-memory space,
+one ``cta_group`` per kernel, directives that exclude each other.  What one instruction can break is
+:mod:`.binding`'s, calls are :mod:`.signatures`', declarations :mod:`.declared`'s.  Nothing stops at the first
+fault: all are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from ..core.errors import InstructionError, OperandError, PyptxError, TargetError
+from ..core.source import SourceLocation
+from ..ir import (
+    Address,
+    BranchTarget,
+    CallPrototype,
+    Function,
+    Instruction,
+    Label,
+    Module,
+    Param,
+    Symbol,
+    TargetList,
+    Variable,
+    leaves,
+)
+from .binding import Binding, bind_instruction, check_target
+from .declared import declaration_faults
+from .notation import OperandSpec
+from .operands import address_space
+from .signatures import call_faults
+from .targets import Target, Version, target
+
+__all__ = ["check_kernel", "check_module"]
+
+#: Bytes of parameters that an entry may have, before and from PTX 8.1.
+_PARAMETERS_BEFORE_8_1 = 4352
+_PARAMETERS = 32764
+#: Bytes of constant memory that a module may have.
+_CONSTANTS = 65536
+#: Directives that an entry may not have together.
+_EXCLUSIVE = (("maxntid", "reqntid"), ("maxclusterrank", "reqnctapercluster"))
+#: What a directive needs beside it.
+_NEEDED = {"blocksareclusters": ("reqntid", "reqnctapercluster")}
+#: State spaces whose variables a generic address may name.
+_GENERIC = frozenset({"global", "shared", "local"})
+#: State spaces of address operands whose names can be checked; the others are handles or tensor memory.
+_MEMORY = frozenset({"generic", "global", "shared", "local", "const", "param"})
+
+
+def check_module(module: Module) -> list[PyptxError]:
+    """Everything wrong with ``module`` that ptxas would refuse, in the order of the text.
+
+    Errors carry the line that is at fault. An empty list promises that every instruction exists on the
+    module's target and in its version, with legal operands.
+    """
+    arch = target(module.target)
+    found: list[PyptxError] = []
+    if module.version < arch.since:
+        found.append(
+            TargetError(
+                f".target {arch} needs PTX ISA {_text(arch.since)}, "
+                f"the module says .version {_text(module.version)}",
+                hint=f"write .version {_text(arch.since)} or later",
+                see="ptx-module-directives-target",
+                location=_first_line(module),
+            )
+        )
+    size = sum(v.nbytes for v in module.variables if v.space == "const" and not v.external)
+    if size > _CONSTANTS:
+        found.append(
+            OperandError(
+                f"{size} bytes of constant memory, {_CONSTANTS} are all that a module may have",
+                see="state-spaces-constant-state-space",
+                location=_first_line(module),
+            )
+        )
+    found += declaration_faults(module)
+    for function in module.functions:
+        found += _FunctionCheck(module, function, arch).run()
+    return found
+
+
+def check_kernel(module: Module, function: Function) -> list[PyptxError]:
+    """What is wrong with an entry as a whole, its instructions and names being right.
+
+    For a recorded kernel, whose instructions were checked at the call.
+    """
+    return _FunctionCheck(module, function, target(module.target)).run_whole()
+
+
+def _text(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _first_line(module: Module) -> SourceLocation | None:
+    sources = [*(f.source for f in module.functions), *(v.source for v in module.variables)]
+    first = next((source for source in sources if source is not None), None)
+    return None if first is None else replace(first, line=1)
+
+
+class _FunctionCheck:
+    """The check of one function: its names, then each instruction, then what they add up to."""
+
+    def __init__(self, module: Module, function: Function, arch: Target) -> None:
+        self.module, self.function, self.arch = module, function, arch
+        self.found: list[PyptxError] = []
+        self.names: dict[str, Variable | Param] = {v.name: v for v in module.variables}
+        self.names.update({p.name: p for p in (*function.params, *function.returns)})
+        self.names.update({v.name: v for v in function.variables})
+        self.labels: dict[str, Label | TargetList | CallPrototype] = {}
+
+    def run(self) -> list[PyptxError]:
+        self._read_names()
+        for statement in self.function.body:
+            if isinstance(statement, Instruction):
+                self._instruction(statement)
+            elif isinstance(statement, TargetList):
+                self._target_list(statement)
+        return self.run_whole()
+
+    def run_whole(self) -> list[PyptxError]:
+        if self.function.kind == "entry":
+            self._parameters()
+            self._directives()
+            if not self.function.prototype:
+                self._shared_memory()
+                self._one_cta_group()
+        return self.found
+
+    def _fault(
+        self,
+        kind: Callable[..., PyptxError],
+        message: str,
+        location: SourceLocation | None = None,
+        *,
+        hint: str = "",
+        see: str = "",
+    ) -> None:
+        where = location if location is not None else self.function.source
+        self.found.append(kind(message, hint=hint, see=see, location=where))
+
+    # --- names --------------------------------------------------------------------------------
+
+    def _read_names(self) -> None:
+        for statement in self.function.body:
+            if isinstance(statement, Variable):
+                self.names[statement.name] = statement
+            elif isinstance(statement, Label | TargetList | CallPrototype):
+                if statement.name in self.labels:
+                    self._fault(
+                        OperandError,
+                        f"label {statement.name} is defined twice",
+                        statement.source,
+                        see="labels",
+                    )
+                self.labels[statement.name] = statement
+
+    def _target_list(self, statement: TargetList) -> None:
+        for name in statement.targets:
+            known = isinstance(self.labels.get(name), Label)
+            if statement.kind == "calltargets":
+                callee = self.module.by_name.get(name)
+                known = callee is not None and callee.kind == "func"
+            if not known:
+                what = "label of this function" if statement.kind == "branchtargets" else "device function"
+                self._fault(OperandError, f".{statement.kind} {name}: no {what}", statement.source)
+
+    # --- one instruction ----------------------------------------------------------------------
+
+    def _instruction(self, instruction: Instruction) -> None:
+        location = instruction.source
+        guard = instruction.guard
+        if guard is not None and guard.register.type.kind != "p":
+            self._fault(
+                OperandError,
+                f"the guard {guard} is .{guard.register.type}, not a predicate",
+                location,
+                see="predicated-execution",
+            )
+        symbols = [
+            leaf for operand in instruction.operands for leaf in leaves(operand) if isinstance(leaf, Symbol)
+        ]
+        unknown = {s.name for s in symbols} - self.names.keys() - self.module.by_name.keys()
+        if unknown:
+            self._fault(
+                OperandError,
+                f"{', '.join(sorted(unknown))}: no such variable, parameter, function or label here",
+                location,
+                see="identifiers",
+            )
+            return
+        try:
+            binding = bind_instruction(instruction)
+            check_target(binding, self.arch, location)
+        except (InstructionError, OperandError, TargetError) as error:
+            self.found.append(type(error)(error.message, hint=error.hint, see=error.see, location=location))
+            return
+        if binding.since > self.module.version:
+            self._fault(
+                TargetError,
+                f"{binding.match.name} needs PTX ISA {_text(binding.since)}, "
+                f"the module says .version {_text(self.module.version)}",
+                location,
+                hint=f"write .version {_text(binding.since)} or later",
+                see=binding.match.form.anchor,
+            )
+        for name, operand in binding.operands.items():
+            spec = binding.specs[name]
+            if isinstance(operand, BranchTarget):
+                self._label(operand, spec, location)
+            elif isinstance(operand, Address):
+                self._address(operand, spec, binding, location)
+            else:
+                for leaf in leaves(operand):
+                    if isinstance(leaf, Symbol):
+                        self._width(leaf, binding, spec, location)
+        if instruction.opcode == "call":
+            self._call(binding, location)
+
+    def _label(self, operand: BranchTarget, spec: OperandSpec, location: SourceLocation | None) -> None:
+        wanted = {
+            "": (Label, "label"),
+            "targets": (TargetList, ".branchtargets list"),
+        }.get(spec.space, (CallPrototype | TargetList, ".callprototype or .calltargets"))
+        if not isinstance(self.labels.get(operand.name), wanted[0]):
+            self._fault(OperandError, f"{operand.name} is no {wanted[1]} of this function", location)
+
+    def _width(
+        self, symbol: Symbol, binding: Binding, spec: OperandSpec, location: SourceLocation | None
+    ) -> None:
+        declared = self.names.get(symbol.name)
+        if declared is None or declared.space != "global" or not spec.types:
+            return
+        if all(kind.bits == 32 for kind in binding.types(spec.name)):
+            self._fault(
+                OperandError,
+                f"{symbol.name} is in .global space: its address has 64 bits, {binding.match.name} takes 32",
+                location,
+                see=binding.match.form.anchor,
+            )
+
+    def _address(
+        self, operand: Address, spec: OperandSpec, binding: Binding, location: SourceLocation | None
+    ) -> None:
+        if not isinstance(operand.base, Symbol):
+            return
+        space = address_space(spec, binding.chosen).partition("::")[0]
+        declared = self.names.get(operand.base.name)
+        if space not in _MEMORY:
+            return
+        given = declared.space if declared is not None else "a function"
+        if given != space and not (space == "generic" and given in _GENERIC):
+            self._fault(
+                OperandError,
+                f"{operand.base.name} is in .{given} space, "
+                f"{binding.match.name} takes an address of {space} space"
+                if declared is not None
+                else f"{operand.base.name} is a function; its address is taken with mov",
+                location,
+                see=binding.match.form.anchor,
+            )
+        elif binding.match.form.opcode == "st" and declared in self.function.params:
+            self._fault(
+                OperandError,
+                f"{operand.base.name} is a parameter of the function: it can only be read",
+                location,
+                see=binding.match.form.anchor,
+            )
+
+    def _call(self, binding: Binding, location: SourceLocation | None) -> None:
+        operands = binding.operands
+        callee: Function | CallPrototype | None = None
+        if "func" in operands:
+            name = str(operands["func"])
+            callee = self.module.by_name.get(name)
+            if callee is not None and callee.kind != "func":
+                self._fault(OperandError, f"{name} is an entry: only device functions are called", location)
+                return
+        elif isinstance(operands.get("fproto"), BranchTarget):
+            named = self.labels.get(str(operands["fproto"]))
+            if isinstance(named, TargetList) and named.targets:
+                callee = self.module.by_name.get(named.targets[0])
+            elif isinstance(named, CallPrototype):
+                callee = named
+        if callee is not None:
+            for fault in call_faults(operands.get("results"), operands.get("params"), callee, self.names):
+                self._fault(OperandError, fault, location, see="control-flow-instructions-call")
+
+    # --- the function as a whole --------------------------------------------------------------
+
+    def _parameters(self) -> None:
+        end = 0
+        for param in self.function.params:
+            align = param.align or max(param.type.nbytes * param.vector, 1)
+            end = -(-end // align) * align + param.nbytes
+        early = self.module.version < (8, 1)
+        limit = _PARAMETERS_BEFORE_8_1 if early else _PARAMETERS
+        if end > limit:
+            more = f"; from PTX ISA 8.1 on {_PARAMETERS} are allowed" if early and end <= _PARAMETERS else ""
+            self._fault(
+                OperandError,
+                f"{self.function.name} has {end} bytes of parameters, {limit} are allowed{more}",
+                see="kernel-function-parameters",
+            )
+
+    def _directives(self) -> None:
+        have = {directive.name for directive in self.function.directives}
+        for pair in _EXCLUSIVE:
+            if have.issuperset(pair):
+                self._fault(
+                    InstructionError,
+                    f".{pair[0]} and .{pair[1]} exclude each other",
+                    see=f"performance-tuning-directives-{pair[0]}",
+                )
+        for name, needed in _NEEDED.items():
+            if name in have and not have.issuperset(needed):
+                self._fault(
+                    InstructionError,
+                    f".{name} needs {' and '.join('.' + n for n in needed)}",
+                    see=f"cluster-dimension-directives-{name}",
+                )
+
+    def _reached(self) -> list[Function]:
+        """This function and those that it calls or whose address it takes, directly or not."""
+        found = {self.function.name: self.function}
+        pending = [self.function]
+        while pending:
+            for name in _named(pending.pop()):
+                callee = self.module.by_name.get(name)
+                if callee is not None and name not in found:
+                    found[name] = callee
+                    pending.append(callee)
+        return list(found.values())
+
+    def _shared_memory(self) -> None:
+        shared = [variable for variable in self.module.variables if variable.space == "shared"]
+        used: dict[str, Variable] = {}
+        for function in self._reached():
+            # A function's own variables count whether it uses them or not, the module's if it does.
+            named = set(_named(function))
+            used.update({v.name: v for v in function.variables if v.space == "shared"})
+            used.update({v.name: v for v in shared if v.name in named})
+        size = sum(variable.nbytes for variable in used.values() if not variable.external)
+        limit = self.arch.static_shared_limit
+        if size > limit:
+            self._fault(
+                OperandError,
+                f"{self.function.name} declares {size} bytes of shared memory, "
+                f"{limit} are allowed on {self.arch}",
+                hint="declare it .extern and unsized, and give its size at the launch",
+                see="state-spaces-shared-state-space",
+            )
+
+    def _one_cta_group(self) -> None:
+        seen: dict[str, Instruction] = {}
+        for function in self._reached():
+            for instruction in function.instructions():
+                if instruction.opcode == "tcgen05":
+                    for word in instruction.modifiers:
+                        if word.startswith("cta_group::"):
+                            seen.setdefault(word, instruction)
+        if len(seen) > 1:
+            first, second = list(seen.values())[:2]
+            self._fault(
+                InstructionError,
+                f"{self.function.name} uses {first.name} and {second.name}: "
+                "all tcgen05 instructions of a kernel have the same .cta_group",
+                second.source,
+                see="tcgen05-instructions",
+            )
+
+
+def _named(function: Function) -> Iterator[str]:
+    """Every name that the operands of ``function`` hold."""
+    for instruction in function.instructions():
+        for operand in instruction.operands:
+            for leaf in leaves(operand):
+                if isinstance(leaf, Symbol):
+                    yield leaf.name
