@@ -4,12 +4,15 @@
 the same.  In attribute spelling ``__`` stands for ``::``, a trailing ``_`` escapes a Python keyword
 (``global_``, ``and_``), and a leading ``_`` a digit (``_2d``, ``_32x32b``).  Calling records exactly one
 instruction.
+
+An editor completes it from the stubs in ``_instructions``, which ``python -m pyptx.tools.generate`` writes
+from the table.
 """
 
 from __future__ import annotations
 
 import keyword
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import InstructionError, OperandError
 from ..ir import Guard, Negated, Operand
@@ -22,7 +25,10 @@ from .registers import NotPred, Reg
 from .sites import here
 from .trace import Trace, current
 
-__all__ = ["Inst", "InstRoot", "inst"]
+if TYPE_CHECKING:
+    from ._instructions import Instructions
+
+__all__ = ["Inst", "InstRoot", "attribute_name", "inst", "modifier_word"]
 
 
 class Inst:
@@ -39,7 +45,7 @@ class Inst:
         _public(name)
         child = self._children.get(name)
         if child is None:
-            child = self._children[name] = Inst(self._opcode, (*self._modifiers, _modifier(name)))
+            child = self._children[name] = Inst(self._opcode, (*self._modifiers, modifier_word(name)))
         return child
 
     def __getitem__(self, text: str) -> Inst:
@@ -102,7 +108,7 @@ class Inst:
         )
 
     def __dir__(self) -> list[str]:
-        return sorted({_attribute(word) for word in _next_words(self._opcode, self._modifiers)})
+        return sorted({attribute_name(word) for word in _next_words(self._opcode, self._modifiers)})
 
     def __repr__(self) -> str:
         return f"<ptx.inst {'.'.join((self._opcode, *self._modifiers))}>"
@@ -120,7 +126,7 @@ class InstRoot:
         _public(name)
         child = self._children.get(name)
         if child is None:
-            child = self._children[name] = Inst(_modifier(name), ())
+            child = self._children[name] = Inst(modifier_word(name), ())
         return child
 
     def __getitem__(self, text: str) -> Inst:
@@ -131,7 +137,7 @@ class InstRoot:
         return child
 
     def __dir__(self) -> list[str]:
-        return sorted(_attribute(word) for word in opcodes())
+        return sorted(attribute_name(word) for word in opcodes())
 
     def __repr__(self) -> str:
         return "<ptx.inst: every instruction of the table>"
@@ -149,8 +155,8 @@ def _public(name: str) -> None:
         raise AttributeError(name)
 
 
-def _modifier(name: str) -> str:
-    """The PTX word of a Python attribute."""
+def modifier_word(name: str) -> str:
+    """The PTX word of a Python attribute: ``shared__cta`` is ``shared::cta``. A PTX word is its own."""
     if name[0] == "_" and name[1:2].isdigit():
         name = name[1:]
     if name.endswith("_"):
@@ -158,8 +164,8 @@ def _modifier(name: str) -> str:
     return name.replace("__", "::")
 
 
-def _attribute(word: str) -> str:
-    """The Python attribute of a PTX word."""
+def attribute_name(word: str) -> str:
+    """The Python attribute of a PTX word: ``shared::cta`` is ``shared__cta``."""
     name = word.replace("::", "__")
     if name[0].isdigit():
         return "_" + name
@@ -199,5 +205,9 @@ def _next_words(opcode: str, given: tuple[str, ...]) -> set[str]:
     return found
 
 
-#: ``ptx.inst``.
-inst = InstRoot()
+if TYPE_CHECKING:
+    #: ``ptx.inst``, as type checkers and editors see it: a generated class for each choice of modifiers.
+    inst: Instructions
+else:
+    #: ``ptx.inst``.
+    inst = InstRoot()

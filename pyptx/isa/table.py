@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from types import ModuleType
 
 from ..core.errors import InstructionError
+from ..ir import Operand
 from .notation import Alternative, Chosen, Form, ModifierGroup, NotationError, Slot, read_form, split_entries
 
-__all__ = ["Match", "all_forms", "chapter_of", "form", "forms_of", "match_modifiers", "opcodes", "spelled", "variants"]
+__all__ = [
+    "Match",
+    "all_forms",
+    "chapter_of",
+    "form",
+    "forms_of",
+    "match_modifiers",
+    "opcodes",
+    "operand_check_of",
+    "spelled",
+    "variants",
+]
 
 #: Chapters of the manual, one module each under isa/forms.
 CHAPTERS = (
@@ -37,12 +49,18 @@ CHAPTERS = (
     "warp",
     "mbarrier",
     "bulk_copy",
+    "wgmma",
     "tcgen05",
+    "tcgen05_mma",
     "atomics",
     "cache",
     "cluster",
     "async_copy",
     "tensormap",
+    "fabric",
+    "sparse",
+    "texture",
+    "surface",
     "misc",
 )
 
@@ -50,6 +68,7 @@ CHAPTERS = (
 _SUGGESTION_LIMIT = 5000
 
 Check = Callable[[Chosen], "str | None"]
+OperandCheck = Callable[[Mapping[str, Operand]], "str | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +131,16 @@ def check_of(identifier: str) -> Check | None:
     if not entry.check:
         return None
     function: Check = getattr(_chapter(_entries()[identifier][0]), entry.check)
+    return function
+
+
+@cache
+def operand_check_of(identifier: str) -> OperandCheck | None:
+    """The pure check of a form's operands, by their names, or None."""
+    entry = form(identifier)
+    if not entry.operand_check:
+        return None
+    function: OperandCheck = getattr(_chapter(_entries()[identifier][0]), entry.operand_check)
     return function
 
 
@@ -180,27 +209,33 @@ def _relation_error(entry: Form, chosen: Chosen, spelling: tuple[str, ...]) -> s
 
 
 def _case_error(entry: Form, chosen: Chosen) -> str | None:
-    """Why an operand has no case for ``chosen``."""
-    for spec in entry.specs():
-        for part in spec.parts():
-            if part.cases is not None and part.cases.find(chosen) is None:
-                return part.cases.reason(chosen)
+    """Why an operand that must be there has no case for ``chosen``."""
+    for group in entry.operands:
+        part = None if group.optional else group.without_case(chosen)
+        if part is not None and part.cases is not None:
+            return part.cases.reason(chosen)
     return None
+
+
+def _verdict(entry: Form, picks: list[tuple[Slot, Alternative]], words: tuple[str, ...]) -> Match | str:
+    """The match of these picks, or the text of the rule that they break."""
+    chosen = {slot.name: alternative.text for slot, alternative in picks}
+    error = _relation_error(entry, chosen, words) or _case_error(entry, chosen)
+    check = check_of(entry.id)
+    if error is None and check is not None:
+        error = check(chosen)
+    if error is not None:
+        return error
+    spelled_out = f".{'.'.join(words)}."
+    together = (limit for limit in entry.sequence_limits if f".{limit.text}." in spelled_out)
+    return Match(entry, chosen, words, (*(a for _, a in picks), *together))
 
 
 def _try(entry: Form, words: tuple[str, ...]) -> Match | str | None:
     """A match, the text of the rule that it breaks, or None if the words do not fit."""
     for picks, end in _walk(entry.modifiers, words):
-        if end != len(words):
-            continue
-        chosen = {slot.name: alternative.text for slot, alternative in picks}
-        error = _relation_error(entry, chosen, words) or _case_error(entry, chosen)
-        check = check_of(entry.id)
-        if error is None and check is not None:
-            error = check(chosen)
-        if error is not None:
-            return error
-        return Match(entry, chosen, words, tuple(a for _, a in picks))
+        if end == len(words):
+            return _verdict(entry, picks, words)
     return None
 
 
@@ -214,7 +249,8 @@ def variants(entry: Form) -> Iterator[Match]:
             yield list(zip(group.slots, picks, strict=True))
 
     for combination in itertools.product(*(list(choices(group)) for group in entry.modifiers)):
-        outcome = _try(entry, tuple(alternative.text for picks in combination for _, alternative in picks))
+        picks = [pick for group in combination for pick in group]
+        outcome = _verdict(entry, picks, tuple(alternative.text for _, alternative in picks))
         if isinstance(outcome, Match):
             yield outcome
 

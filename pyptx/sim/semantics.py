@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from ..core.source import SourceLocation
@@ -127,8 +128,10 @@ def executes(
 @cache
 def semantics() -> dict[str, Semantic]:
     """Every registered form; reads the chapters of sim/exec on first use."""
-    for chapter in CHAPTERS:
-        import_module(f"{__package__}.exec.{chapter}")
+    package = import_module(f"{__package__}.exec")
+    for chapter in iter_modules(package.__path__):
+        assert chapter.name in CHAPTERS, f"sim/exec/{chapter.name}.py is the twin of no chapter"
+        import_module(f"{package.__name__}.{chapter.name}")
     return _SEMANTICS
 
 

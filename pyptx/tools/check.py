@@ -1,4 +1,4 @@
-"""``pyptx check``: hold a PTX file, or what a kernel of a Python file records, against the instruction table."""
+"""``pyptx check``: hold a PTX file, or what a kernel of a Python file records, against the table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ __all__ = ["command"]
 @click.command()
 @click.argument("file", metavar="FILE.ptx|FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
-@click.option("--assemble", "assembles", is_flag=True, help="Ask ptxas as well, and print what the code needs.")
+@click.option(
+    "--assemble", "assembles", is_flag=True, help="Ask ptxas as well, and print what the code needs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON.")
 def command(file: str, words: tuple[str, ...], assembles: bool, as_json: bool) -> None:
     """Check every instruction and declaration of a module.
@@ -46,7 +48,7 @@ def command(file: str, words: tuple[str, ...], assembles: bool, as_json: bool) -
         click.echo(json.dumps([_row(fault) for fault in faults], indent=2))
     else:
         for fault in faults:
-            click.echo(_line(file, fault))
+            click.echo(_line(fault))
         click.echo(_summary(module, faults), err=True)
     if faults:
         raise SystemExit(1)
@@ -73,18 +75,17 @@ def _read(file: str, words: tuple[str, ...]) -> tuple[Module | None, str, list[P
         return None, "", [error]
 
 
-def _line(file: str, fault: PyptxError) -> str:
-    where = str(fault.location) if fault.location is not None else file
+def _line(fault: PyptxError) -> str:
     hint = f"\n    hint: {fault.hint}" if fault.hint else ""
     see = f"\n    see:  PTX ISA #{fault.see}" if fault.see else ""
-    return f"{where}: {fault.message}{hint}{see}"
+    return f"{fault.location}: {fault.message}{hint}{see}"
 
 
 def _row(fault: PyptxError) -> dict[str, Any]:
     where = fault.location
     return {
-        "file": where.file if where is not None else None,
-        "line": where.line if where is not None else None,
+        "file": where.file,
+        "line": where.line,
         "error": type(fault).__name__,
         "message": fault.message,
         "hint": fault.hint,

@@ -14,7 +14,7 @@ from ..core.errors import PyptxError
 
 __all__ = ["COMMANDS", "cli", "main"]
 
-COMMANDS = ("doctor", "emit")
+COMMANDS = ("check", "doctor", "emit", "isa")
 
 
 class _Commands(click.Group):

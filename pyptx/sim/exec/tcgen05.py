@@ -1,4 +1,4 @@
-"""tcgen05: tensor memory, MMAs and commits as events.
+"""tcgen05: tensor memory and commits as events.
 
 What is ordered without a wait is the ISA's list and nothing more: MMAs into the same accumulator follow
 each other; a commit follows the thread's earlier MMAs; a load is unordered until waited for, except that
@@ -15,13 +15,13 @@ import numpy as np
 from ...layout.tensor_memory import COLUMNS, fragment, unpack_address
 from ..events import Signal, Step
 from ..semantics import Op, executes
-from ..tensor_core import Mma
 from ..waits import Condition, StepsDone
 from ..warp import Split
 from .mbarrier import live_barrier
 
 
-def _one_cta(s: Split, op: Op) -> None:
+def one_cta(s: Split, op: Op) -> None:
+    """Refuse what spans a pair of CTAs."""
     if op.chosen.get("cta_group") == "cta_group::2":
         raise s.warp.cta.machine.fault("not-modelled", "cta_group::2 is not modelled yet", s)
 
@@ -35,7 +35,7 @@ def _uniform(s: Split, op: Op, value: Any) -> int:
 
 @executes("tcgen05.alloc", per="warp", yields=True, collective="warp")
 def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | None:
-    _one_cta(s, op)
+    one_cta(s, op)
     cta = s.warp.cta
     tensor = cta.tensor
     address, count = _uniform(s, op, dst), _uniform(s, op, columns)
@@ -66,59 +66,34 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
 
 @executes("tcgen05.dealloc", per="warp", collective="warp")
 def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> None:
-    _one_cta(s, op)
+    one_cta(s, op)
     s.warp.cta.tensor.free(_uniform(s, op, address), _uniform(s, op, columns), s)
 
 
 @executes("tcgen05.relinquish_alloc_permit", per="warp", collective="warp")
 def relinquish(s: Split, op: Op, lanes: Any) -> None:
-    _one_cta(s, op)
+    one_cta(s, op)
     s.warp.cta.tensor.relinquished = True
 
 
-def _uncommitted(s: Split, lane: int) -> list[Step]:
+def uncommitted(s: Split, lane: int) -> list[Step]:
+    """What the lane issued and did not commit yet, and is not done."""
     steps = s.warp.cta.uncommitted.setdefault((s.warp.index, lane), [])
     steps[:] = [step for step in steps if not step.done]
     return steps
 
 
-@executes("tcgen05.mma.ss", fidelity="bounded", per="lane")
-def mma(
-    s: Split,
-    op: Op,
-    lane: int,
-    d: int,
-    a: int,
-    b: int,
-    idesc: int,
-    disabled: tuple[int, ...] | None,
-    accumulate: bool,
-    scale: int | None,
-) -> None:
-    _one_cta(s, op)
-    cta = s.warp.cta
-    operation = cta.machine.operation(s, "mma")
-    kind = op.chosen["kind"].removeprefix("kind::")
-    work = Mma(cta, d, a, b, idesc, kind, bool(accumulate), disabled, scale or 0, operation)
-    before = cta.accumulators.get(work.accumulator)
-    read = Step(operation, "read", lambda: work.read(operation), [])
-    write = Step(
-        operation, "write", lambda: work.write(operation), [read] if before is None else [read, before]
-    )
-    cta.accumulators[work.accumulator] = write
-    _uncommitted(s, lane).append(write)
-    cta.machine.issue(cta, [read, write])
-
-
 @executes("tcgen05.commit", per="lane")
 def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> None:
-    _one_cta(s, op)
+    one_cta(s, op)
     cta = s.warp.cta
     if mask is not None:
         raise cta.machine.fault("not-modelled", "multicast commits are not modelled yet", s)
+    if "restrict" in op.chosen:
+        raise cta.machine.fault("not-modelled", f".{op.chosen['restrict']} is not modelled yet", s)
     barrier = live_barrier(s, op, mbar)
     operation = cta.machine.operation(s, "mma")
-    signal = Step(operation, "signal", lambda: None, _uncommitted(s, lane), Signal(barrier, arrivals=1))
+    signal = Step(operation, "signal", lambda: None, uncommitted(s, lane), Signal(barrier, arrivals=1))
     cta.machine.issue(cta, [signal])
 
 

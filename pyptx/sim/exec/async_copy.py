@@ -1,1 +1,0 @@
-"""cp.async, its groups and its arrival on an mbarrier: nothing of it is modelled yet."""

@@ -1,1 +1,0 @@
-"""atom, red, red.async, multimem: nothing of it is modelled yet."""

@@ -1,1 +1,0 @@
-"""prefetch, createpolicy, discard, applypriority: nothing of it is modelled yet."""

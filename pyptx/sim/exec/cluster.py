@@ -1,1 +1,0 @@
-"""Cluster barriers, mapa, getctarank, isspacep: nothing of it is modelled yet."""

@@ -1,1 +1,0 @@
-"""Extended-precision integer arithmetic: nothing here is modelled yet."""

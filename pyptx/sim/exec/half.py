@@ -1,1 +1,0 @@
-"""Half-precision and mixed-precision arithmetic: nothing here is modelled yet."""

@@ -1,1 +1,0 @@
-"""nanosleep, griddepcontrol, clusterlaunchcontrol, setmaxnreg, the stack: nothing of it is modelled yet."""

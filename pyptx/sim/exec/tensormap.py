@@ -1,1 +1,0 @@
-"""tensormap.replace and tensormap.cp_fenceproxy: nothing of it is modelled yet."""

@@ -1,1 +1,0 @@
-"""Roots, reciprocals and transcendental functions: nothing here is modelled yet."""

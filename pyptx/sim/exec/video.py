@@ -1,1 +1,0 @@
-"""Video instructions: nothing here is modelled yet."""

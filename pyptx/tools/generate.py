@@ -1,0 +1,60 @@
+"""Write everything in the repository that follows from the instruction table.
+
+``python -m pyptx.tools.generate`` writes docs/fidelity.md, docs/isa and the types of ``ptx.inst``; tests hold
+them up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .fidelity import fidelity_page
+from .reference import reference_pages
+from .stubs import stubs
+
+__all__ = ["COMMAND", "GENERATED", "ROOT", "stale", "write"]
+
+#: What to run when a generated file is stale.
+COMMAND = "python -m pyptx.tools.generate"
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Path below the root -> the text of a file, or the texts of all files of a folder by name.
+GENERATED: dict[str, Callable[[], str | dict[str, str]]] = {
+    "docs/fidelity.md": fidelity_page,
+    "docs/isa": reference_pages,
+    "pyptx/dsl/_instructions": stubs,
+}
+
+
+def _compare(path: str) -> dict[Path, str | None]:
+    """Files at ``path`` that are not as the table says -> what they should hold, None for nothing."""
+    made = GENERATED[path]()
+    texts = {ROOT / path: made} if isinstance(made, str) else {ROOT / path / n: t for n, t in made.items()}
+    there = {file for file in (ROOT / path).glob("*") if file.is_file()}
+    wrong: dict[Path, str | None] = dict.fromkeys(sorted(there - texts.keys()))
+    for file, text in texts.items():
+        if not file.is_file() or file.read_text() != text:
+            wrong[file] = text
+    return wrong
+
+
+def stale(path: str) -> list[str]:
+    """Files at ``path``, a key of :data:`GENERATED`, that are out of date, missing or superfluous."""
+    return [str(file.relative_to(ROOT)) for file in _compare(path)]
+
+
+def write() -> None:
+    """Bring every generated file up to date, and say which changed."""
+    for path in GENERATED:
+        for file, text in _compare(path).items():
+            if text is None:
+                file.unlink()
+            else:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            print(file.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    write()
