@@ -104,8 +104,10 @@ class ScalarType:
         return 0, (1 << self.bits) - 1
 
 
-#: Formats that take 8 bits each when packed; the last one has no packs of four.
+#: Formats that take 8 bits each when packed: two, or four, or both.
 _PACKED_8BIT = ("e4m3", "e5m2", "e2m3", "e3m2", "ue8m0")
+_PAIRS_8BIT = (*_PACKED_8BIT, "ue5m3", "s2f6")
+_FOURS_8BIT = (*_PACKED_8BIT, "e2m1p4")
 
 
 def _table() -> dict[str, ScalarType]:
@@ -126,11 +128,14 @@ def _table() -> dict[str, ScalarType]:
         ScalarType("f32x2", 64, "f", None, None, 2),
         ScalarType("u16x2", 32, "u", None, None, 2),
         ScalarType("s16x2", 32, "s", None, None, 2),
+        ScalarType("u8x4", 32, "u", None, None, 4),
+        ScalarType("s8x4", 32, "s", None, None, 4),
         # Packed narrow formats: what instructions name; registers for them are declared as bits.
-        *(ScalarType(f"{name}x2", 16, "f", None, None, 2) for name in _PACKED_8BIT),
-        *(ScalarType(f"{name}x4", 32, "f", None, None, 4) for name in _PACKED_8BIT[:-1]),
+        *(ScalarType(f"{name}x2", 16, "f", None, None, 2) for name in _PAIRS_8BIT),
+        *(ScalarType(f"{name}x4", 32, "f", None, None, 4) for name in _FOURS_8BIT),
         ScalarType("e2m1x2", 8, "f", None, None, 2),
         ScalarType("e2m1x4", 16, "f", None, None, 4),
+        ScalarType("e2m1x8", 32, "f", None, None, 8),
         ScalarType("e4m3", 8, "f", np.dtype(ml_dtypes.float8_e4m3fn), "float8_e4m3fn"),
         ScalarType("e5m2", 8, "f", np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
         ScalarType("ue8m0", 8, "f", np.dtype(ml_dtypes.float8_e8m0fnu), "float8_e8m0fnu"),

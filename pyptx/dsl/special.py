@@ -44,15 +44,16 @@ class Special1(SpecialName):
 
 
 class SpecialVector:
-    """A special register of three components, such as ``tid``."""
+    """A special register of components, such as ``tid``; the fourth is always 0."""
 
-    __slots__ = ("name", "x", "y", "z")
+    __slots__ = ("name", "w", "x", "y", "z")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.x = Special1(f"{name}.x")
         self.y = Special1(f"{name}.y")
         self.z = Special1(f"{name}.z")
+        self.w = Special1(f"{name}.w")
 
     def __repr__(self) -> str:
         return f"%{self.name}"

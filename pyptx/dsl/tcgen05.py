@@ -121,7 +121,7 @@ def mma(
         d_tmem: address of D in tensor memory.
         desc_a, desc_b: shared-memory descriptors, 64-bit registers.
         idesc: instruction descriptor, a b32 register or a number.
-        kind: ``"f16"`` (f16 and bf16 inputs), ``"tf32"`` or ``"f8f6f4"``.
+        kind: ``"f16"`` (f16 and bf16 inputs), ``"tf32"``, ``"f8f6f4"``, ``"i8"`` or ``"ti16"``.
         pred_operand: whether D is an input: a bool or a predicate. False ignores what D holds, so nothing
             need be zeroed.
         cta_group: 1, or 2 for a pair of CTAs.

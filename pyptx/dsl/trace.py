@@ -30,14 +30,7 @@ from .types import declared
 __all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "word"]
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
-_SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0])) | {
-    "aggr_smem_size",
-    "current_graph_exec",
-    *(f"envreg{n}" for n in range(32)),
-    *(f"pm{n}" for n in range(8)),
-    *(f"pm{n}_64" for n in range(8)),
-    *(f"reserved_smem_offset_{n}" for n in ("begin", "end", "cap", "0", "1")),
-}
+_SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
 #: Words that no label, parameter or variable may have.
 _SYMBOLS = frozenset({"_", "WARP_SZ"})
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_$]")
@@ -214,9 +207,7 @@ class Trace:
     def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
         """Record a checked instruction."""
         match = binding.match
-        instruction = Instruction(
-            match.form.opcode, match.spelling, binding.fitted, guard, source
-        )
+        instruction = Instruction(match.form.opcode, match.spelling, binding.fitted, guard, source)
         self.statements.append(instruction)
         return instruction
 

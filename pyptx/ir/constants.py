@@ -1,12 +1,13 @@
 """Numbers and constant expressions in PTX text.
 
-Integers are 64 bits wide, signed unless a literal is too large for that or ends in ``U``; ``~``, ``%``
-and the bitwise operators give unsigned ones.  An expression is folded to its value.
+Integers are 64 bits wide, signed unless a literal is too large for that or ends in ``U``; ``~`` and
+``%`` give unsigned ones.  An expression is folded to its value.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -40,8 +41,6 @@ _BY_OPERATOR = {operator: level for level, names in enumerate(_LEVELS) for opera
 _ADDITIVE = _BY_OPERATOR["+"]
 
 
-#: Operators whose operands and result are unsigned.
-_UNSIGNED = frozenset({"%", "&", "|", "^"})
 #: Constants that have a name.
 _NAMED = {"WARP_SZ": 32}
 
@@ -165,15 +164,17 @@ def _apply(cursor: Cursor, at: int, operator: str, left: _Value, right: _Value) 
     if isinstance(left, Immediate) or isinstance(right, Immediate):
         if operator not in _FLOATING:
             cursor.fail(f"integers around {operator!r}", at)
-        bits = min(v.bits for v in (left, right) if isinstance(v, Immediate))
+        if any(isinstance(v, Immediate) and v.bits == 32 for v in (left, right)):
+            cursor.fail("',' or ';': a constant such as 0f3F800000 stands alone", at)
         try:
-            return Immediate(float(_FLOATING[operator](_number(left), _number(right))), bits)
+            result = float(_FLOATING[operator](_number(left), _number(right)))
         except OverflowError:
             cursor.fail("a constant in range", at)
+        return Immediate.from_pattern(int.from_bytes(struct.pack(">d", result), "big"), 64)
     if operator in ("<<", ">>"):
         unsigned = left[1]
     else:
-        unsigned = left[1] or right[1] or operator in _UNSIGNED
+        unsigned = left[1] or right[1] or operator == "%"
     a = _wrap(left[0], unsigned)[0]
     b = right[0] if operator in ("<<", ">>") else _wrap(right[0], unsigned)[0]
     return _wrap(_ARITHMETIC[operator](a, b), unsigned)

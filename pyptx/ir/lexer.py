@@ -17,10 +17,10 @@ __all__ = ["Cursor"]
 
 _TOKEN = re.compile(
     r"""
-    (?:%[\w$]+ | [A-Za-z_$][\w$]*) (?:\.\w+(?:::\w+)*)*     # a name, with the words that hang on it
+    (?:%[\w$]+ | [A-Za-z_$][\w$]*) (?:\.\w+(?:::(?:\d+:\d+|\w+))*)*  # a name, with the words that hang on it
     | [,;{}\[\]():@+]                                       # what stands most often between names
     | \.\d+(?:[eE][+-]?\d+)?(?![\w])                        # .5
-    | \.\w+(?:::\w+)*                                       # .b32
+    | \.\w+(?:::(?:\d+:\d+|\w+))*                        # .b32
     | 0[fF][0-9A-Fa-f]{8}(?![\w$]) | 0[dD][0-9A-Fa-f]{16}(?![\w$])
     | 0[xX][0-9A-Fa-f]+U? | 0[bB][01]+U?
     | \d+\.\d*(?:[eE][+-]?\d+)? | \d+[eE][+-]?\d+ | \d+U?

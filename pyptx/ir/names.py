@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from ..core.types import ScalarType
-from .nodes import Register, Symbol
+from .nodes import Register, Special, Symbol
 
 __all__ = ["Names", "Scope"]
 
@@ -52,6 +52,8 @@ class Names:
         #: Variables and labels of this function.
         self._own: set[str] = set()
         self._registers: set[str] = set()
+        #: Special registers that were used, without what follows a dot.
+        self._specials: set[str] = set()
         self._declarations: list[Register | _Range] = []
         #: The next number to try for a name that is taken.
         self._counters: dict[str, int] = {}
@@ -125,6 +127,31 @@ class Names:
                 return found
             scope = scope.parent
         return None
+
+    def special(self, text: str) -> Special:
+        """A name behind ``%`` that is no register's here."""
+        self._specials.add(text[1:].partition(".")[0])
+        return Special(text[1:])
+
+    def apart(self) -> dict[Register, Register]:
+        """New names for registers that are called as a special register that was used elsewhere."""
+        changed: dict[Register, Register] = {}
+
+        def new(register: Register) -> Register:
+            if register.name not in self._specials:
+                return register
+            name = self._unique(register.name, self._registers, "%")
+            self._registers.add(name)
+            changed[register] = Register(name, register.type, register.vector)
+            return changed[register]
+
+        if self._specials & self._registers:
+            for index, declaration in enumerate(self._declarations):
+                if isinstance(declaration, Register):
+                    self._declarations[index] = new(declaration)
+                else:
+                    declaration.used = {n: new(register) for n, register in declaration.used.items()}
+        return changed
 
     @staticmethod
     def find_label(scope: Scope | None, text: str) -> str | None:

@@ -184,15 +184,16 @@ class Pair:
 class Address:
     """``[base+offset]``, or ``[base, {c0, c1}]`` with tensor or texture coordinates.
 
-    ``extra`` has what stands between: the sampler of ``[texture, sampler, {x, y}]``, or the one coordinate of
-    ``[texture, x]``.  ``suffix`` is the word behind the bracket (``unified``).  ``zero`` says that an offset
-    of 0 is written: ptxas really adds it when it does not optimise.
+    ``extra`` has what stands between: the sampler of ``[texture, sampler, {x, y}]``, the one coordinate of
+    ``[texture, x]``, or what replaces a tensor map's properties.  ``suffix`` is the word behind the bracket
+    (``unified``).  ``zero`` says that an offset of 0 is written: ptxas really adds it when it does not
+    optimise.
     """
 
     base: Register | Symbol | Immediate
     offset: int = 0
     coordinates: Vector | None = None
-    extra: tuple[Register | Symbol | Immediate | Special, ...] = ()
+    extra: tuple[Register | Symbol | Immediate | Special | Vector, ...] = ()
     suffix: str = ""
     zero: bool = False
 

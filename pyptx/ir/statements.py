@@ -52,6 +52,7 @@ from .nodes import (
     Variable,
     Vector,
 )
+from .walk import map_registers
 
 __all__ = ["Body"]
 
@@ -107,6 +108,8 @@ class Body:
                 cursor.fail("a statement or '}'")
         for index, scope in self._open:
             self.statements[index] = self._settled(self.statements[index], scope)
+        if changed := names.apart():
+            self.statements = [_renamed(statement, changed) for statement in self.statements]
 
     def _settled(self, statement: Statement, scope: Scope) -> Statement:
         if isinstance(statement, TargetList):
@@ -373,7 +376,7 @@ class Body:
             return _SINK
         if text[:1] == "%":
             cursor.at += 1
-            return Special(text[1:])
+            return self.names.special(text)
         return Symbol(cursor.name(_OPERAND))
 
     def _address(self) -> Address:
@@ -384,14 +387,14 @@ class Body:
         if not isinstance(base, Immediate) and cursor.text in ("+", "-"):
             offset = read_offset(cursor)
             zero = not offset
-        extra: list[Register | Symbol | Immediate | Special] = []
-        coordinates: Vector | None = None
+        extra: list[Register | Symbol | Immediate | Special | Vector] = []
         while cursor.accept(","):
-            if cursor.text == "{":
-                coordinates = self._vector(0)
-                break
-            extra.append(self._address_base())
-        cursor.expect("]", "',', an offset or ']'" if coordinates is None else "']'")
+            extra.append(self._vector(0) if cursor.text == "{" else self._address_base())
+        coordinates: Vector | None = None
+        if extra and isinstance(extra[-1], Vector):
+            coordinates = extra[-1]
+            del extra[-1]
+        cursor.expect("]", "',', an offset or ']'" if not extra and coordinates is None else "',' or ']'")
         suffix = ""
         if cursor.text[:1] == ".":
             suffix = cursor.take()[1:]
@@ -440,6 +443,18 @@ class Body:
             named = self._named()
             return Symbol(named.name, read_offset(cursor)) if isinstance(named, Symbol) else named
         return constant(cursor, _OPERAND)
+
+
+def _renamed(statement: Statement, changed: dict[Register, Register]) -> Statement:
+    def new(register: Register) -> Register:
+        return changed.get(register, register)
+
+    if not isinstance(statement, Instruction):
+        return statement
+    guard = statement.guard
+    if guard is not None:
+        guard = replace(guard, register=new(guard.register))
+    return replace(statement, operands=tuple(map_registers(o, new) for o in statement.operands), guard=guard)
 
 
 def _is_name(text: str) -> bool:

@@ -6,8 +6,9 @@ from, and the target and version checks of a whole module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ..core.errors import OperandError, TargetError
@@ -28,10 +29,13 @@ from ..ir import (
     Sink,
     Special,
     Vector,
+    leaves,
 )
+from .directives import DIRECTIVES
 from .notation import Alternative, OperandSpec
 from .operands import Mismatch, fit
-from .table import Match, match_modifiers
+from .special import SPECIAL_REGISTERS
+from .table import Match, match_modifiers, orders
 from .targets import Target, TargetSet, Version, target
 
 __all__ = ["Binding", "Shape", "bind", "bind_instruction", "check_target", "required_version"]
@@ -54,6 +58,7 @@ class Shape:
         self.alternatives = (
             *match.alternatives,
             *_operand_limits(match, {spec.name: operand for spec, operand in fitted}),
+            *_special_limits(operand for _, operand in fitted),
         )
 
     @cached_property
@@ -63,6 +68,15 @@ class Shape:
     @cached_property
     def on(self) -> tuple[TargetSet, ...]:
         return (self.match.form.on, *(a.on for a in self.alternatives if a.on is not None))
+
+
+def _special_limits(operands: Iterable[Operand]) -> Iterator[Alternative]:
+    """The limits of the special registers that are read."""
+    for operand in operands:
+        for leaf in leaves(operand):
+            if isinstance(leaf, Special) and leaf.name in SPECIAL_REGISTERS:
+                entry = SPECIAL_REGISTERS[leaf.name]
+                yield Alternative(f"%{leaf.name}", entry.since, entry.on)
 
 
 def _operand_limits(match: Match, operands: dict[str, Operand]) -> list[Alternative]:
@@ -75,6 +89,8 @@ def _operand_limits(match: Match, operands: dict[str, Operand]) -> list[Alternat
             holds = isinstance(operand, Sink) or (
                 isinstance(operand, Pair) and Sink() in (operand.first, operand.second)
             )
+        elif what == "pair":
+            holds = isinstance(operand, Pair)
         elif what:
             holds = isinstance(operand, Address) and operand.suffix == what
         else:
@@ -167,10 +183,11 @@ def _key_of_vector(operand: Vector) -> Hashable:
 def _key_of_address(operand: Address) -> Hashable:
     base, coordinates = operand.base, operand.coordinates
     key: Any = base.type if base.__class__ is Register else base.__class__
+    moved = operand.offset != 0 or operand.zero
     if coordinates is None and not operand.extra:
-        return (Address, key, operand.suffix)
+        return (Address, key, moved, operand.suffix)
     extra = _keys(operand.extra)
-    return (Address, key, operand.suffix, coordinates and _key_of_vector(coordinates), *extra)
+    return (Address, key, moved, operand.suffix, coordinates and _key_of_vector(coordinates), *extra)
 
 
 def _key_of_register(operand: Register) -> Hashable:
@@ -262,8 +279,26 @@ def _bind_new(
 
 
 def bind_instruction(instruction: Instruction) -> Binding:
-    """:func:`bind` for an IR instruction; errors carry its source location."""
-    return bind(instruction.opcode, instruction.modifiers, instruction.operands, instruction.source)
+    """:func:`bind` for an IR instruction, whose modifiers may stand in any order that makes it legal.
+
+    Errors carry its source location.
+    """
+    opcode, words, operands = instruction.opcode, instruction.modifiers, instruction.operands
+    others = _other_orders(opcode, words)
+    if not others:
+        return bind(opcode, words, operands, instruction.source)
+    for spelling in others:
+        with suppress(OperandError):
+            return bind(opcode, spelling, operands)
+    return bind(opcode, others[0], operands, instruction.source)
+
+
+@lru_cache(maxsize=65536)
+def _other_orders(opcode: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The spellings to try where there is another order; empty where ``words`` alone will do."""
+    found = orders(opcode, words)
+    own = tuple(spelling for spelling in found if spelling == words)
+    return () if found == own else (*own, *(s for s in found if s != words))
 
 
 def check_target(binding: Binding, arch: Target, location: SourceLocation | None = None) -> None:
@@ -280,12 +315,15 @@ def check_target(binding: Binding, arch: Target, location: SourceLocation | None
 
 
 def required_version(module: Module) -> Version:
-    """The smallest ``.version`` that the target, the parameters and every instruction need."""
+    """The smallest ``.version`` that the target, the parameters, directives and instructions need."""
     arch = target(module.target)
     version = arch.since
     for function in module.functions:
         if sum(p.nbytes for p in function.params) > 4352:
             version = max(version, (8, 1))
+        for directive in function.directives:
+            if directive.name in DIRECTIVES:
+                version = max(version, DIRECTIVES[directive.name].since)
         for instruction in function.instructions():
             version = max(version, bind_instruction(instruction).since)
     return version

@@ -114,7 +114,7 @@ class OperandSpec:
         values: what an immediate may be (a range, or a few numbers); None is whatever fits the type.
         space: state-space expression of an address, or empty.
         coordinates: the vector inside the brackets of a tensor or texture address.
-        extra: what stands between the base of an address and its coordinates: a sampler.
+        extra: what else stands in the brackets before the coordinates: a sampler, an offset, another vector.
         cases: types and length as a function of modifiers, instead of ``types`` and ``count``.
     """
 
@@ -208,6 +208,8 @@ class Form:
     #: Version and targets that the presence of an operand needs; ``name._`` is a sink in its place,
     #: ``name.pair`` a pair.
     operand_limits: tuple[Alternative, ...] = ()
+    #: The same for modifiers that stand side by side, ``s8.u8``.
+    sequence_limits: tuple[Alternative, ...] = ()
     syntax: str = ""
 
     def __repr__(self) -> str:
@@ -281,14 +283,16 @@ def _type_of(expression: str, chosen: Chosen) -> ScalarType:
 # --- reader -------------------------------------------------------------------------------------
 
 _HEADER = re.compile(r'^\[(?P<id>[\w.:\-]+)\]\s+"(?P<summary>[^"]+)"$')
-_MODIFIER = re.compile(r"\.[\w]+(?:::[\w]+)*")
+_MODIFIER = re.compile(r"\.\w+(?:::(?:\d+:\d+|\w+))*")
 _SET = re.compile(r"^(\.[\w]+(?:::[\w]+)*)\s*=\s*\{(.*)\}$", re.DOTALL)
 _CASES = re.compile(r"^([\w\-]+)\s+by\s+((?:\.\w+)+)\s*=\s*\{(.*)\}$", re.DOTALL)
 _CASE = re.compile(
     r"^(?P<key>\S+)\s+(?:(?P<lead>[.\w]+)\s+then\s+)?(?P<types>[.\w()]+(?:\|[.\w()]+)*)(?:\s+x\s+(?P<count>[.\w*/\-]+))?$"
 )
+#: Numbers inside a member of a set: ``.m64n[8..256/8]k16``.
+_NUMBERS = re.compile(r"\[(\d+)\.\.(\d+)(?:/(\d+))?\]")
 #: One slot of a case's key: ``.f16``, ``.f16|.bf16``, or ``-`` where the slot is absent.
-_KEY = re.compile(r"(?:\.\w+(?:::\w+)*|-)(?:\|(?:\.\w+(?:::\w+)*|-))*")
+_KEY = re.compile(r"(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-)(?:\|(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-))*")
 _RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+)$")
 _OPERAND = re.compile(
     r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
@@ -304,8 +308,10 @@ PARTS = {
     "mask4": re.compile(r"b(?!$)3?2?1?0?"),
 }
 _KIND_FLAGS = frozenset(
-    {"reg", "imm", "special", "symbol", "label", "sink", "minus", "arguments", "unified", *PARTS}
+    {"reg", "imm", "special", "symbol", "label", "sink", "minus", "arguments", "unified", "braces", *PARTS}
 )
+#: Kinds that leave it at a register (and an immediate, where an operand is read).
+_BESIDE = frozenset({"sink", "special", "symbol", "minus", "unified", "braces"})
 
 
 def split_entries(text: str) -> dict[str, str]:
@@ -357,6 +363,7 @@ class _Reader:
         self.cases: dict[str, Cases] = {}
         self.limits: dict[str, Alternative] = {}
         self.operand_limits: list[Alternative] = []
+        self.sequence_limits: list[Alternative] = []
         self.relations: list[Relation] = []
         self.notes: list[str] = []
         self.since: Version = (1, 0)
@@ -368,7 +375,10 @@ class _Reader:
     def _clause(self, clause: str) -> None:
         if match := _SET.match(clause):
             self.sets[match[1][1:]] = tuple(
-                self._alternative(item.strip()) for item in match[2].split(",") if item.strip()
+                self._alternative(text)
+                for item in match[2].split(",")
+                if item.strip()
+                for text in _each_number(item.strip())
             )
         elif match := _CASES.match(clause):
             self.cases[match[1]] = _read_cases(tuple(match[2][1:].split(".")), match[3])
@@ -376,7 +386,10 @@ class _Reader:
             self.relations.append(Relation(match[1], match[2], match[3]))
         elif clause.startswith("."):
             limit = self._alternative(clause)
-            self.limits[limit.text] = limit
+            if "." in limit.text:
+                self.sequence_limits.append(limit)
+            else:
+                self.limits[limit.text] = limit
         elif re.match(r"^[\w\-]+(\.(_|pair|unified))? (since|on) ", clause) and not clause.startswith(
             "since "
         ):
@@ -434,15 +447,20 @@ class _Reader:
             operand_check=self.operand_check,
             notes=tuple(self.notes),
             operand_limits=tuple(self.operand_limits),
+            sequence_limits=tuple(self.sequence_limits),
             syntax=self.syntax,
         )
         self._verify(form)
         return form
 
     def _slot(self, name: str) -> Slot:
-        if name in self.sets:
-            return Slot(name, self.sets[name])
-        return Slot(name, (self.limits.get(name, Alternative(name)),))
+        limit = self.limits.get(name, Alternative(name))
+        members = self.sets.get(name)
+        if members is None:
+            return Slot(name, (limit,))
+        return Slot(
+            name, tuple(Alternative(m.text, m.since or limit.since, m.on or limit.on) for m in members)
+        )
 
     def _modifiers(self, text: str) -> tuple[ModifierGroup, ...]:
         groups: list[ModifierGroup] = []
@@ -478,7 +496,8 @@ class _Reader:
     def _operand(self, text: str) -> OperandSpec:
         if text.startswith("["):
             base, *inner = map(self._plain, _split_commas(text[1:-1]))
-            coordinates = inner.pop() if inner else None
+            # A vector at the end is coordinates; a number there is a part of the address: an offset.
+            coordinates = inner.pop() if inner and (inner[-1].count or inner[-1].cases) else None
             return OperandSpec(
                 base.name,
                 "a",
@@ -507,7 +526,7 @@ class _Reader:
                 values = tuple(map(int, flag.split("|")))
             else:
                 space = flag
-        if not kinds or (match["types"] and not kinds - {"sink", "special", "symbol", "minus", "unified"}):
+        if not kinds or (match["types"] and not kinds - _BESIDE):
             kinds |= {"reg"} if access != "r" else {"reg", "imm"}
         if match["bang"]:
             kinds.add("neg")
@@ -553,6 +572,9 @@ class _Reader:
                 known = side[1:] in names or side[1:] in texts if side[0] == "." else side in operands
                 if not known:
                     raise NotationError(f"{side!r} in a relation is neither a modifier nor an operand")
+        for limit in form.sequence_limits:
+            if unknown := set(limit.text.split(".")) - texts:
+                raise NotationError(f".{limit.text} has a since clause, and .{min(unknown)} is no modifier")
         for limit in form.operand_limits:
             if limit.text.partition(".")[0] not in operands:
                 raise NotationError(f"{limit.text!r} has a since clause and is no operand")
@@ -567,6 +589,16 @@ class _Reader:
                     raise NotationError(f"unknown type {expression!r} of operand {spec.name}")
                 if slot_name is not None and slot_name[1] not in names:
                     raise NotationError(f"type {expression} of operand {spec.name} names no slot")
+
+
+def _each_number(item: str) -> Iterator[str]:
+    """The members that ``.m64n[8..24/8]k16`` stands for; any other item is itself."""
+    match = _NUMBERS.search(item)
+    if match is None:
+        yield item
+        return
+    for number in range(int(match[1]), int(match[2]) + 1, int(match[3] or 1)):
+        yield f"{item[: match.start()]}{number}{item[match.end() :]}"
 
 
 def _read_cases(slots: tuple[str, ...], text: str) -> Cases:

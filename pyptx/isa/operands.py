@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ..core.types import TYPES, ScalarType
 from ..ir import (
@@ -86,7 +87,7 @@ def fits(given: ScalarType, wanted: ScalarType, wider: bool = False) -> bool:
     if wanted.kind == "f" and wanted.name not in ("f16", "f32", "f64", "f16x2"):
         return given.kind == "b" or given.name == wanted.name
     if wanted.kind == "f" or given.kind == "f":
-        return given.kind == wanted.kind and given.bits == wanted.bits
+        return given.kind == wanted.kind and (given.bits, given.lanes) == (wanted.bits, wanted.lanes)
     return True
 
 
@@ -134,14 +135,16 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
                 continue
             return Immediate(float(value), wanted.bits)
         if isinstance(value, float):
-            continue
+            # A float where bits stand is the pattern of the float of that width.
+            if wanted.kind != "b" or wanted.bits not in (32, 64):
+                continue
+            return operand if operand.bits == wanted.bits else Immediate(value, wanted.bits)
         if wanted.kind == "p":
-            if value in (0, 1):
-                return Immediate(int(value))
-            continue
+            # Every number but 0 is true; compilers write -1.
+            return Immediate(int(value != 0))
         if -(1 << (wanted.bits - 1)) <= value < (1 << wanted.bits):
             return operand
-    if isinstance(value, float) and not any(t.kind == "f" for t in kinds):
+    if isinstance(value, float) and not any(t.kind in "fb" for t in kinds):
         return f"float immediate {value} where {' or '.join('.' + t.name for t in kinds)} is expected"
     return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
 
@@ -182,10 +185,13 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
     needed = kinds.get(type(operand))
     if needed is None or needed not in spec.kinds:
         return f"a {_WORDS[type(operand)]} is not allowed here"
+    known = SPECIAL_REGISTERS.get(operand.name) if isinstance(operand, Special) else None
+    if known is not None and known.type.kind == "p":
+        return operand if any(t.kind == "p" for t in types) else "it is a predicate"
     if isinstance(operand, Special | Symbol) and types and all(t.kind in "fp" for t in types):
         return f"a {_WORDS[type(operand)]} is an integer"
-    if isinstance(operand, Special) and operand.name in SPECIAL_REGISTERS:
-        bits = SPECIAL_REGISTERS[operand.name].type.bits
+    if known is not None:
+        bits = known.type.bits
         if not any(t.bits == bits or (t.bits, bits) == (16, 32) for t in types):
             return f"it has {bits} bits"
     if isinstance(operand, Pair):
@@ -215,19 +221,27 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     if not isinstance(operand, Address):
         return "an address is expected: ptx.addr(register, offset)"
     base = operand.base
+    if "symbol" in spec.kinds and "reg" not in spec.kinds and not isinstance(base, Symbol):
+        return f"a name is expected, not {describe(base)}"
     if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
         return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
     space = address_space(spec, chosen)
     if isinstance(base, Immediate) and space != "local":
         return f"a constant is an address of local space alone, not of {space} space"
-    narrow = space == "tensor" or space.startswith("shared")
+    if space == "fabric" and (not isinstance(base, Register) or base.type.bits != 32 or operand.offset):
+        return "a 32-bit register with the number of a logical endpoint is expected"
+    # Some generic addresses are of shared memory anyway, and may be as narrow.
+    narrow = space in ("tensor", "fabric") or space.startswith("shared") or "u32" in spec.types
     if isinstance(base, Register) and base.type.bits == 32 and not narrow:
         return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
-    if spec.space == "tensor" and isinstance(base, Register) and base.type.bits != 32:
-        return f"a tensor-memory address is 32 bits wide, {base} is .{base.type}"
+    if spec.space == "tensor" and isinstance(base, Register) and base.type.name not in spec.types:
+        wanted = " or ".join(f".{name}" for name in spec.types)
+        return f"a tensor-memory address is a register of type {wanted} here, {base} is .{base.type}"
     if operand.suffix and operand.suffix not in spec.kinds:
         return f".{operand.suffix} behind the address is not allowed here"
     extra, coordinates = operand.extra, operand.coordinates
+    if spec.space in _OPAQUE and isinstance(base, Symbol) and "symbol" not in spec.kinds:
+        return "a register is expected, not a name"
     whole = spec.coordinates is not None or spec.space in _OPAQUE
     if whole and (operand.offset or operand.zero or isinstance(base, Immediate)):
         return "a register or a name is expected, without an offset"
@@ -248,6 +262,8 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         fitted = _fit_one(coordinates, spec.coordinates, chosen)
         if isinstance(fitted, str):
             return f"coordinates: {fitted}"
+        if isinstance(fitted, Vector) and fitted != coordinates:
+            return replace(operand, coordinates=fitted)
     return operand
 
 
@@ -261,7 +277,11 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     length = spec.length(chosen)
     if length is None:
         if isinstance(operand, Vector):
-            return f"a {_wanted(spec, types, None)} is expected, not a vector"
+            if "braces" not in spec.kinds or len(operand.elements) != 1:
+                return f"a {_wanted(spec, types, None)} is expected, not a vector"
+            (element,) = operand.elements
+            fitted = _scalar(element, spec, types)
+            return fitted if isinstance(fitted, str) else operand
         return _scalar(operand, spec, types)
     if isinstance(operand, Pair) and isinstance(operand.first, Vector) and "pair" in spec.kinds:
         if not isinstance(operand.second, Register) or operand.second.type.kind != "p":

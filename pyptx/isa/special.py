@@ -15,32 +15,56 @@ __all__ = ["SPECIAL_REGISTERS", "SpecialRegister"]
 
 @dataclass(frozen=True, slots=True)
 class SpecialRegister:
-    """``%name``: readable with ``mov`` of its type's width."""
+    """``%name``: readable with ``mov`` of its type's width.
+
+    Attributes:
+        name: without the ``%``; of a vector, one component: ``tid.x``.
+        since: first PTX version.
+        on: targets that have it.
+        directive: what the entry must declare for it to be readable, or empty.
+    """
 
     name: str
     type: ScalarType
     since: Version
     on: TargetSet
+    directive: str = ""
 
 
 def _table() -> dict[str, SpecialRegister]:
     found: dict[str, SpecialRegister] = {}
 
-    def add(names: str, kind: str, since: Version = (1, 0), on: str = "sm_75+") -> None:
+    def add(names: str, kind: str, since: Version, on: str = "sm_75+", directive: str = "") -> None:
         for name in names.split():
-            found[name] = SpecialRegister(name, TYPES[kind], since, TargetSet.parse(on))
+            found[name] = SpecialRegister(name, TYPES[kind], since, TargetSet.parse(on), directive)
 
+    # The fourth component of the vectors is always 0.
     for vector in ("tid", "ntid", "ctaid", "nctaid"):
-        add(" ".join(f"{vector}.{axis}" for axis in "xyz"), "u32")
+        add(" ".join(f"{vector}.{axis}" for axis in "xyzw"), "u32", (1, 0))
     for vector in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"):
-        add(" ".join(f"{vector}.{axis}" for axis in "xyz"), "u32", (7, 8), "sm_90+")
-    add("laneid warpid nwarpid smid nsmid", "u32")
+        add(" ".join(f"{vector}.{axis}" for axis in "xyzw"), "u32", (7, 8), "sm_90+")
+    add("laneid warpid smid", "u32", (1, 3))
+    add("nwarpid nsmid", "u32", (2, 0))
+    add("gridid", "u64", (3, 0))
     add("cluster_ctarank cluster_nctarank", "u32", (7, 8), "sm_90+")
     add("is_explicit_cluster", "pred", (7, 8), "sm_90+")
     add("lanemask_eq lanemask_le lanemask_lt lanemask_ge lanemask_gt", "u32", (2, 0))
-    add("clock clock_hi globaltimer_lo globaltimer_hi", "u32", (1, 0))
-    add("clock64 globaltimer gridid", "u64", (3, 1))
+    add("clock", "u32", (1, 0))
+    add("clock64", "u64", (2, 0))
+    add("clock_hi", "u32", (5, 0))
+    add("pm0 pm1 pm2 pm3", "u32", (1, 3))
+    add("pm4 pm5 pm6 pm7", "u32", (3, 0))
+    add(" ".join(f"pm{n}_64" for n in range(8)), "u64", (4, 0))
+    add(" ".join(f"envreg{n}" for n in range(32)), "b32", (2, 1))
+    add("globaltimer", "u64", (3, 1))
+    add("globaltimer_lo globaltimer_hi", "u32", (3, 1))
     add("dynamic_smem_size total_smem_size", "u32", (4, 1))
+    add("aggr_smem_size", "u32", (8, 1), "sm_90+")
+    for part in ("begin", "end", "cap", "0", "1"):
+        add(f"reserved_smem_offset_{part}", "b32", (7, 6), "sm_80+")
+    add("current_graph_exec", "u64", (8, 0))
+    add("perctamemoryoffset", "u64", (9, 4), "sm_80+", "minperctamemory")
+    add("perctamemorysize", "u32", (9, 4), "sm_80+", "minperctamemory")
     return found
 
 

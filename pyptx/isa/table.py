@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -28,6 +29,7 @@ __all__ = [
     "match_modifiers",
     "opcodes",
     "operand_check_of",
+    "orders",
     "spelled",
     "variants",
 ]
@@ -49,6 +51,10 @@ CHAPTERS = (
     "warp",
     "mbarrier",
     "bulk_copy",
+    "tensor_copy",
+    "matrix",
+    "mma",
+    "wmma",
     "wgmma",
     "tcgen05",
     "tcgen05_mma",
@@ -259,6 +265,73 @@ def variants(entry: Form) -> Iterator[Match]:
 def spelled(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...]:
     """Forms that these words spell; empty if there are none."""
     return tuple(m for entry in forms_of(opcode) if isinstance(m := _try(entry, modifiers), Match))
+
+
+@lru_cache(maxsize=65536)
+def orders(opcode: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The legal spellings that have exactly these modifiers, in whatever order they are given.
+
+    Compilers write ``atom.global.sys.add``, and ptxas takes most orders.
+    """
+    found: dict[tuple[str, ...], None] = {}
+    fixed = _positional(words)
+    for entry in forms_of(opcode):
+        if _vocabulary(entry).issuperset(words):
+            for spelling in _arrangements(entry.modifiers, words):
+                if _positional(spelling) != fixed:
+                    continue
+                if spelling not in found and isinstance(_try(entry, spelling), Match):
+                    found[spelling] = None
+                    break
+    return tuple(found)
+
+
+#: Words that mean something by their turn among their kind: types, layouts, state spaces of several operands.
+_IN_TURN = tuple(
+    re.compile(pattern).fullmatch
+    for pattern in (
+        r"(?:[busf]|bf|tf|u?e\dm)\d+(?:x\d+)?",
+        "row|col",
+        r"(?:global|shared|local|const|param)(?:::\w+)?",
+    )
+)
+
+
+def _positional(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The modifiers, kind by kind, whose order among themselves is the operands'."""
+    return tuple(tuple(filter(kind, words)) for kind in _IN_TURN)
+
+
+@cache
+def _vocabulary(entry: Form) -> frozenset[str]:
+    return frozenset(a.text for slot in entry.slots() for a in slot.alternatives)
+
+
+def _arrangements(groups: tuple[ModifierGroup, ...], words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Ways to use each of ``words`` once; between equals, the first given comes first."""
+    if not groups:
+        if not words:
+            yield ()
+        return
+    head, rest = groups[0], groups[1:]
+    for picks, left in _picks(head, words):
+        for tail in _arrangements(rest, left):
+            yield picks + tail
+    if head.optional:
+        yield from _arrangements(rest, words)
+
+
+def _picks(group: ModifierGroup, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Ways to fill a group: the words taken, and those left."""
+    found: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), words)]
+    for slot in group.slots:
+        found = [
+            ((*taken, word), left[:i] + left[i + 1 :])
+            for taken, left in found
+            for i, word in enumerate(left)
+            if slot.find(word) is not None and word not in left[:i]
+        ]
+    return found
 
 
 @lru_cache(maxsize=65536)

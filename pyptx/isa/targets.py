@@ -13,7 +13,7 @@ from functools import cache
 
 from ..core.errors import TargetError
 
-__all__ = ["KNOWN_TARGETS", "Target", "TargetSet", "Version", "parse_version", "target"]
+__all__ = ["KNOWN_TARGETS", "VERSIONS", "Target", "TargetSet", "Version", "parse_version", "target"]
 
 Version = tuple[int, int]
 
@@ -23,6 +23,7 @@ KNOWN_TARGETS: dict[str, Version] = {
     "sm_80": (7, 0),
     "sm_86": (7, 1),
     "sm_87": (7, 4),
+    "sm_88": (9, 0),
     "sm_89": (7, 8),
     "sm_90": (7, 8),
     "sm_90a": (8, 0),
@@ -32,6 +33,9 @@ KNOWN_TARGETS: dict[str, Version] = {
     "sm_103": (8, 8),
     "sm_103a": (8, 8),
     "sm_103f": (8, 8),
+    "sm_107": (9, 4),
+    "sm_107a": (9, 4),
+    "sm_107f": (9, 4),
     "sm_110": (9, 0),
     "sm_110a": (9, 0),
     "sm_110f": (9, 0),
@@ -43,17 +47,29 @@ KNOWN_TARGETS: dict[str, Version] = {
     "sm_121f": (8, 8),
 }
 
+#: Every PTX version from the first that a known target has, in order.
+VERSIONS: tuple[Version, ...] = (
+    *((6, n) for n in range(3, 6)),
+    *((7, n) for n in range(9)),
+    *((8, n) for n in range(9)),
+    *((9, n) for n in range(6)),
+)
+
 _KIB = 1024
+# No limits are published for capability 8.8: it is given the least of its family, those of 8.6.
+# Capability 10.7 reaches 327 KiB per CTA only where the launch asks for oversized shared memory.
 #: Largest shared memory of one CTA in bytes, by compute capability.
 _SHARED_LIMIT = {
     75: 64 * _KIB,
     80: 163 * _KIB,
     86: 99 * _KIB,
     87: 163 * _KIB,
+    88: 99 * _KIB,
     89: 99 * _KIB,
     90: 227 * _KIB,
     100: 227 * _KIB,
     103: 227 * _KIB,
+    107: 227 * _KIB,
     110: 227 * _KIB,
     120: 99 * _KIB,
     121: 99 * _KIB,
@@ -64,17 +80,31 @@ _MULTIPROCESSORS = {
     80: 108,
     86: 84,
     87: 16,
+    88: 16,
     89: 142,
     90: 132,
     100: 148,
     103: 148,
+    107: 204,
     110: 20,
     120: 188,
     121: 48,
 }
 #: Threads and CTAs that one multiprocessor holds, where not 2,048 and 32.
-_THREADS_PER_SM = {75: 1024, 86: 1536, 87: 1536, 89: 1536, 110: 1536, 120: 1536, 121: 1536}
-_CTAS_PER_SM = {75: 16, 86: 16, 87: 16, 89: 24, 110: 24, 120: 24, 121: 24}
+_THREADS_PER_SM = {
+    75: 1024,
+    86: 1536,
+    87: 1536,
+    88: 1536,
+    89: 1536,
+    107: 1024,
+    110: 1536,
+    120: 1536,
+    121: 1536,
+}
+_CTAS_PER_SM = {75: 16, 86: 16, 87: 16, 88: 16, 89: 24, 107: 16, 110: 24, 120: 24, 121: 24}
+#: Static shared memory of a CTA where the target is not bound to one part.
+_STATIC_SHARED = 48 * _KIB
 
 _PATTERN = re.compile(r"^sm_(\d+)([af]?)(\+?)$")
 
@@ -101,6 +131,14 @@ class Target:
     def shared_limit(self) -> int:
         """Bytes of shared memory that one CTA may have (static plus dynamic)."""
         return _SHARED_LIMIT[self.number]
+
+    @property
+    def static_shared_limit(self) -> int:
+        """Bytes of shared memory that a function may declare with a size: ptxas refuses more.
+
+        Code for an ``a`` target runs on that part alone, and may declare all that the part has.
+        """
+        return self.shared_limit if self.suffix == "a" else _STATIC_SHARED
 
     @property
     def multiprocessors(self) -> int:

@@ -102,6 +102,8 @@ class CTA:
             values[f"nctaid.{axis}"] = values[f"nclusterid.{axis}"] = same(launch.grid[position])
             values[f"cluster_ctaid.{axis}"] = same(0)
             values[f"cluster_nctaid.{axis}"] = same(1)
+        for name in [name for name in values if name.endswith(".x")]:
+            values[name.replace(".x", ".w")] = same(0)
         return values
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.errors import SimulationError
 from ..core.findings import RULES, Finding
 from ..flow import accesses, control_flow, maybe_undefined
-from ..ir import Address, Function, Instruction, Module, Pair, Raw, Register, Vector
+from ..ir import Address, Function, Instruction, Module, Pair, Raw, Register, Special, Vector, leaves
 from ..isa import Binding, bind_instruction, target
 from .memory import Fault
 from .semantics import Op, Place, Semantic, semantic_of
@@ -25,6 +25,15 @@ SHARED_START = 0x400
 
 #: Forms that the machine itself executes.
 _CONTROL = frozenset({"bra", "ret", "exit"})
+#: Special registers that a driver, a debugger or a performance monitor would give their value.
+_WITHOUT_VALUE = (
+    "pm",
+    "envreg",
+    "reserved_smem_offset",
+    "aggr_smem_size",
+    "current_graph_exec",
+    "perctamemory",
+)
 _CLASSES = ("p", "16", "32", "64")
 _CLASS_OF_BITS = {1: "p", 8: "16", 16: "16", 32: "32", 64: "64"}
 
@@ -174,6 +183,12 @@ class Program:
                 raise Fault(
                     Finding(RULES["not-modelled"], f"{statement.name} is not modelled yet", statement.source)
                 )
+            for operand in binding.fitted:
+                for leaf in leaves(operand):
+                    if isinstance(leaf, Special) and leaf.name.startswith(_WITHOUT_VALUE):
+                        raise Fault(
+                            Finding(RULES["not-modelled"], f"{leaf} is not modelled yet", statement.source)
+                        )
             if binding.form_id.startswith("tcgen05.ld"):
                 self.loaded.update((r.name, self.places[r.name]) for r in accesses(statement, binding)[1])
         graph = control_flow(

@@ -367,7 +367,7 @@ def test_tcgen05_refuses() -> None:
             ptx.tcgen05.relinquish_alloc_permit(cta_group=3)  # rejected
         with rejected(OperandError, "pred_operand is 2"):
             ptx.tcgen05.mma(x, d, d, x, pred_operand=2)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "%x", "b64"):
+        with rejected(OperandError, "%x", "u64"):
             ptx.tcgen05.mma(x, x, d, x)  # rejected
         with rejected(InstructionError, "kind::f17", "kind::f16"):
             ptx.tcgen05.mma(x, d, d, x, kind="f17")  # rejected
@@ -381,7 +381,7 @@ def test_tcgen05_refuses() -> None:
             ptx.tcgen05.commit(x, space=None)  # rejected
         with rejected(OperandError, "'cta'"):
             ptx.tcgen05.commit(x, space="cta")  # rejected
-        with rejected(OperandError, "immediate 3", "register of type .b16"):
+        with rejected(OperandError, "immediate 3", "register of type .u16"):
             ptx.tcgen05.commit(x, multicast=3)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "vector of 128", "2 given"):
             ptx.tcgen05.ld([x, x], x, count=128)  # rejected
@@ -391,7 +391,7 @@ def test_tcgen05_refuses() -> None:
             ptx.tcgen05.ld([x, x, x], x)  # rejected
         with rejected(OperandError, "'f32'", "view(f32)"):
             ptx.tcgen05.ld([x], x, dtype="f32")  # rejected
-        with rejected(OperandError, "%d", "32 bits"):
+        with rejected(OperandError, "%d", "tensor-memory address", ".b32"):
             ptx.tcgen05.ld([x], d)  # rejected
         with rejected(OperandError, "%f"):
             ptx.tcgen05.st(f, [x])  # rejected

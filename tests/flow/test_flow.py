@@ -219,13 +219,13 @@ def statements(text: str) -> Iterator[Instruction]:
     ("mbarrier.arrive.shared::cta.b64 _, [c]", ["c"], []),
     ("mbarrier.try_wait.parity.shared::cta.b64 p, [c], a", ["c", "a"], ["p"]),
     ("cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [a], [x, {s, 0}], [b]", ["a", "x", "s", "b"], []),
-    ("tcgen05.mma.cta_group::1.kind::f16 [a], x, y, b, p", ["a", "x", "y", "b", "p"], []),
+    ("tcgen05.mma.cta_group::1.kind::f16 [t], x, y, b, p", ["t", "x", "y", "b", "p"], []),
     ("tcgen05.ld.sync.aligned.32x32b.x2.b32 {a, b}, [c]", ["c"], ["a", "b"]),
     ("selp.u32 a, b, c, p", ["b", "c", "p"], ["a"]),
     ("bra END", [], []),
     ("@p ret", ["p"], []),
 ])  # fmt: skip
 def test_what_an_instruction_reads_and_writes(text: str, reads: list[str], writes: list[str]) -> None:
-    (instruction,) = statements(f".reg u32 a b c\n.reg s32 s\n.reg u64 x y\n.reg pred p q\n{text}\nEND:")
+    (instruction,) = statements(f".reg u32 a b c\n.reg b32 t\n.reg s32 s\n.reg u64 x y\n.reg pred p q\n{text}\nEND:")
     found = accesses(instruction)
     assert ([r.name for r in found[0]], [r.name for r in found[1]]) == (reads, writes)

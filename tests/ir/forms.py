@@ -5,6 +5,10 @@ from __future__ import annotations
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
 
+#: Pieces of PTX before 3.1, which cannot be assembled for linking, with an architecture that takes them.
+OLD = {"old_debug_data": "sm_90", "constant_banks": "sm_90"}
+
+
 def kernel(body: str, before: str = "") -> str:
     return f"{HEADER}{before}\n.visible .entry k(.param .u64 out)\n{{\n{body}\nret;\n}}\n"
 
@@ -36,6 +40,12 @@ MODULES: dict[str, str] = {
     ),
     "masks": kernel("", ".global .u32 a; .global .u8 m[3] = {0xff(a), 0xff00(a), 7};"),
     "negative_offset": kernel("", ".global .u32 a[9]; .global .u64 b = a+-4;"),
+    "unsigned_operators": kernel(
+        "",
+        ".global .u64 a = ~0 > 0, b = -7 % 3, c = (-1 | 0) > 0, d = -1 > 0U, e = 1 << 63, f = -9223372036854775808;",
+    ),
+    "ranges_of_variables": kernel(_R + "ld.global.b32 %r, [a1];" + _STORE, ".global .u32 a<3>;"),
+    "attribute_first": kernel("", ".attribute(.managed) .global .u32 a;"),
     "managed": kernel("", ".global .attribute(.managed) .s32 g, h;"),
     "textures": kernel("", ".global .texref t; .global .surfref s;"),
     "sampler": HEADER.replace("sm_90a", "sm_90a, texmode_independent")
@@ -43,6 +53,13 @@ MODULES: dict[str, str] = {
     "functions_first": HEADER + ".func f() { ret; } .func g(); .global .u64 t[2] = {f, g}; .func g() { ret; }"
     ".entry k() { .reg .u64 %a; ld.global.u64 %a, [t]; P: .callprototype _ (); call %a, (), P; ret; }",
     "alias": HEADER + ".func g(); .func f() { ret; } .entry k() { call g; ret; } .alias g, f;",
+    "prototypes_without_end": HEADER + ".extern .func f(.param .b32 a)\n.extern .func (.param .b32 r) g\n"
+    ".global .u32 v; .extern .func h()\n.entry k() { ret; }",
+    "old_debug_data": ".version 1.4\n.target sm_13\n.entry k(.param .u32 x) { exit; }\n"
+    '@@DWARF .section .debug_pubnames, "", @progbits\n@@DWARF\t.byte 0x2b, 1 // a comment\n',
+    "constant_banks": ".version 2.1\n.target sm_20\n.extern .const[2] .b8 a[]; .const[0] .b32 b = 3;\n"
+    ".entry k(.param .u64 o) { .reg .u32 %r; .reg .u64 %o; ld.const[2].u32 %r, [a]; ld.param.u64 %o, [o];"
+    "st.global.u32 [%o], %r; ld.const[0].u32 %r, [b]; st.global.u32 [%o+4], %r; exit; }",
     "section": HEADER + '.file 1 "a.cu", 123, 456\n.entry k() { .loc 1 2 3 L: ret; }\n'
     ".section .debug_foo { .b8 1,2 .b32 3 l: .b32 l+4 .b64 L .b32 .debug_foo .b32 -1 }",
     # --- functions
@@ -76,6 +93,12 @@ MODULES: dict[str, str] = {
     "special_names": kernel(
         _R + ".reg .b32 laneid; mov.b32 laneid, %laneid; add.u32 %r, laneid, WARP_SZ;" + _STORE
     ),
+    "special_names_in_scopes": kernel(
+        _R
+        + ".reg .b32 %s; { .reg .b32 %laneid, %tid; mov.b32 %laneid, 3; setp.eq.b32 %p, %laneid, %r; @%p add.u32 %r, %laneid, 1; }"
+        "mov.u32 %s, %laneid; add.u32 %r, %r, %s; mov.u32 %s, %tid.x; add.u32 %r, %r, %s; { .reg .pred %laneid; setp.ne.b32 %laneid, %r, 1;"
+        "@%laneid mov.b32 %r, %tid .y; }" + _STORE
+    ),
     "forward_labels": kernel(_R + "{ bra.uni END; } mov.b32 %r, 1; END:" + _STORE),
     "branch_targets": kernel(_R + "T: .branchtargets A, B; brx.idx %r, T; A: mov.b32 %r, 1; B:" + _STORE),
     "call_targets": kernel(
@@ -85,6 +108,13 @@ MODULES: dict[str, str] = {
     ),
     "locations": kernel(".loc 1 2 3\n.loc 1 4 5, function_name N, inlined_at 1 2 3\n", '.file 1 "a.cu"')
     + ".section .debug_str { N: .b8 97, 0 }",
+    "location_in_section": kernel(
+        ".loc 1 2 3\n.loc 1 4 5, function_name .debug_str+2, inlined_at 1 2 3\n", '.file 1 "a.cu"'
+    )
+    + ".section .debug_str { .b8 97, 0, 98, 0 }",
+    "target_ranges": kernel(
+        _R + "T: .branchtargets A<2>, B; brx.idx %r, T; A0: mov.b32 %r, 1; A1: mov.b32 %r, 2; B:" + _STORE
+    ),
     "pragma": kernel(_R + '.pragma "nounroll"; L: setp.eq.b32 %p, %r, 5; @%p bra L;'),
     # --- operands
     "immediates": kernel(
@@ -125,6 +155,30 @@ MODULES: dict[str, str] = {
         _R + ".reg .b64 %t; .reg .f32 %f<5>; ld.param.u64 %t, [out]; mov.f32 %f0, 0f00000000;"
         "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%t, {%f0, %f0}]; tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%t, {%r}];"
         "mov.b32 %r, %f1; ld.param.u64 %out, [out];" + _STORE
+    ),
+    "register_sums": kernel(
+        _R
+        + ".reg .b64 %a; add.u32 %r, %r, %r+4; mov.u32 %r, %r+(2*3)-1; setp.lt.u32 %p, %r+-4, 5; @%p mov.u32 %r, %r+0;"
+        "ld.param.u64 %out, [out]; mov.u64 %a, %out+8; st.global.b32 [%a], %r+1;"
+    ),
+    "array_elements": kernel(
+        _R
+        + "ld.global.b32 %r, g[1+2]; st.global.b32 g[2], %r; ld.global.b32 %r, g[%r]; ld.global.b32 %r, g[%r+1];"
+        ".reg .b64 %a; mov.u64 %a, g[3]; st.global.b64 [h], %a; st.shared.b32 s[1], %r;" + _STORE,
+        ".global .b32 g[4]; .global .b64 h; .shared .b32 s[2];",
+    ),
+    "warp_size": kernel(
+        _R
+        + ".reg .b32 %s; add.u32 %r, %r, WARP_SZ*2; sub.u32 %r, %r, -WARP_SZ; ld.shared.b32 %s, [s+WARP_SZ];"
+        "add.u32 %r, %r, %s; @%p add.u32 %r, %r, ~(WARP_SZ - 1);" + _STORE,
+        ".shared .b32 s[WARP_SZ];",
+    ),
+    "texture_pairs": kernel(
+        _R
+        + ".reg .b64 %t; .reg .v4 .f32 %v; .reg .f32 %f<5>; ld.param.u64 %t, [out]; mov.f32 %f0, 0f00000000;"
+        "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p, [%t, {%f0, %f0}]; @%p mov.b32 %r, %f1;"
+        "tex.2d.v4.f32.f32 %v|%q, [%t, {%f0, %f0}], {1, 1}, %f1; @%q mov.b32 %r, %v.x; ld.param.u64 %out, [out];"
+        + _STORE
     ),
     "symbol_offsets": kernel(
         _R

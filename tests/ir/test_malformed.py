@@ -5,17 +5,21 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pyptx.core.errors import ParseError
-from pyptx.ir import parse_module
+from pyptx.ir import parse_module, print_module
 
 from .forms import HEADER, MODULES, kernel
 
 SEED = 20261121
-#: Mutated texts; every piece of `forms` has its share.
-MUTATIONS = 6_000
+#: Mutated texts, 10,000 together: of every piece of `forms`, of functions from a compiler, of its whole output.
+PIECES, FUNCTIONS, WHOLE = 7_400, 2_500, 100
+CORPUS = Path(__file__).parent / "corpus"
+_FUNCTION = re.compile(r"^(?:\.\w+ )*\.(?:func|entry)\b", re.MULTILINE)
 _WORD = re.compile(r"\s+|[\w$%.:]+|\S")
 
 
@@ -91,7 +95,7 @@ def _answer(text: str) -> bool:
     try:
         parse_module(text)
     except ParseError as error:
-        assert error.line >= 1 and error.column >= 1
+        assert error.line >= 1 and error.column >= 1 and error.read and error.expected
         return False
     return True
 
@@ -104,29 +108,68 @@ def test_truncated_anywhere() -> None:
         assert _answer(text[:complete])
 
 
-def test_mutated() -> None:
+def _mutated(text: str, words: list[str], chance: random.Random) -> str:
+    """``text`` with one to four faults: in its words, its lines, its bits, or at its end."""
+    for _ in range(chance.randint(1, 4)):
+        kind = chance.choice(("words", "words", "lines", "bits", "end"))
+        if kind == "words":
+            text = "".join(_faulty(_WORD.findall(text), words, chance))
+        elif kind == "lines":
+            lines = text.split("\n")
+            text = "\n".join(_faulty(lines, lines[:], chance))
+        elif kind == "bits" and text:
+            at = chance.randrange(len(text))
+            text = text[:at] + chr(ord(text[at]) ^ 1 << chance.randrange(7)) + text[at + 1 :]
+        elif kind == "end":
+            text = text[: chance.randrange(len(text) + 1)]
+    return text
+
+
+def _faulty(pieces: list[str], others: list[str], chance: random.Random) -> list[str]:
+    """``pieces`` with some lost, repeated, replaced, exchanged or turned into noise."""
+    if pieces:
+        at, other = chance.randrange(len(pieces)), chance.randrange(len(pieces))
+        kind = chance.randrange(5)
+        if kind == 0:
+            del pieces[at : at + chance.choice((1, 1, 2, 5))]
+        elif kind == 1:
+            pieces.insert(other, pieces[at])
+        elif kind == 2:
+            pieces[at] = chance.choice(others)
+        elif kind == 3:
+            pieces[at], pieces[other] = pieces[other], pieces[at]
+        else:
+            pieces[at] = "".join(chr(chance.randrange(1, 256)) for _ in range(chance.randint(1, 5)))
+    return pieces
+
+
+def _try_mutations(texts: list[str], number: int) -> None:
+    """Of every mutated text: a ParseError, or a module that its print gives back."""
     chance = random.Random(SEED)
-    texts = list(MODULES.values())
     words = sorted({w for t in texts for w in _WORD.findall(t)})
     refused = 0
-    for number in range(MUTATIONS):
-        pieces = _WORD.findall(texts[number % len(texts)])
-        for _ in range(chance.randint(1, 4)):
-            at = chance.randrange(len(pieces))
-            kind = chance.randrange(5)
-            if kind == 0:
-                del pieces[at]
-            elif kind == 1:
-                pieces.insert(at, pieces[at])
-            elif kind == 2:
-                pieces[at] = chance.choice(words)
-            elif kind == 3:
-                other = chance.randrange(len(pieces))
-                pieces[at], pieces[other] = pieces[other], pieces[at]
-            else:
-                pieces[at] = "".join(chr(chance.randrange(1, 256)) for _ in range(chance.randint(1, 5)))
-        refused += not _answer("".join(pieces))
-    assert refused > MUTATIONS / 2
+    for turn in range(number):
+        text = _mutated(texts[turn % len(texts)], words, chance)
+        if _answer(text):
+            module = parse_module(text)
+            assert parse_module(print_module(module).text) == module
+        else:
+            refused += 1
+    assert number / 2 < refused < number
+
+
+def test_mutated_pieces() -> None:
+    _try_mutations(list(MODULES.values()), PIECES)
+
+
+def test_mutated_compiler_output(compile_cuda: Callable[..., str]) -> None:
+    text = compile_cuda(CORPUS / "functions.cu", "sm_90a", "-lineinfo")
+    starts = [m.start() for m in _FUNCTION.finditer(text)]
+    head = text[: starts[0]]
+    functions = [head + text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    assert len(functions) > 40
+    _try_mutations(functions, FUNCTIONS)
+    _try_mutations([text], WHOLE)
 
 
 def test_random_bytes() -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 
 from pyptx.core.types import TYPES, ScalarType
 from pyptx.ir import (
     Address,
+    Arguments,
     BranchTarget,
     Element,
     Immediate,
@@ -27,9 +29,12 @@ from pyptx.ir import (
     Vector,
 )
 from pyptx.isa import Binding, Form, Match, bind, variants
-from pyptx.isa.notation import Chosen, OperandGroup, OperandSpec
+from pyptx.isa.notation import Chosen, OperandSpec
+from pyptx.isa.operands import operand_choices
 
-#: Registers that a file of samples may declare: 128 of each width for vectors, typed ones for scalars.
+#: Types that the longest vectors have: an instruction may take three of together 253 registers.
+_LONG = frozenset({"b32", "f32", "s32"})
+#: Registers that a file of samples may declare: 256 of those types, 8 of the others.
 _PREFIX = {"p": "p", "u": "u", "s": "s", "b": "b", "f": "f"}
 DECLARED = {
     f"{kind.name}_{i}": kind
@@ -52,9 +57,9 @@ DECLARED = {
         "f64",
         "b128",
     }
-    for i in range(128 if kind.name == "b32" else 8)
+    for i in range(256 if kind.name in _LONG else 8)
 }
-#: From this variant of a form on, each variant gets one choice of operands, in turn.
+#: After so many instructions of a form, each variant gets one choice of operands, in turn.
 _THOROUGH = 500
 #: How many instructions an entry of a file of samples has.
 _ENTRY = 128
@@ -62,6 +67,29 @@ _ENTRY = 128
 VARIABLES = {
     "shared": ".shared .align 1024 .b8 in_shared[4096];",
     "local": ".local .align 16 .b8 in_local[64];",
+    "param": ".param .align 16 .b8 in_param[64];",
+    "const": ".const .align 16 .b8 in_const[64];",
+    "global": ".global .align 16 .b8 in_global[64];",
+}
+
+#: Types of what is named or pointed to as a whole, by the spec's space word. A file declares a variable and a
+#: parameter of those that it uses.
+OPAQUE = {"texture": "texref", "sampler": "samplerref", "surface": "surfref"}
+#: A lookup with a sampler between the texture and its coordinates, or the name of a sampler.
+_SAMPLER = re.compile(r"\b(?:tex|tld4)\.[^\[]*\[[^,\]{]+,[^,\]{]+,|\b(?:in_sampler|sampler_parameter)\b")
+
+#: What a function or a label operand names, by the spec's space word: the name, and what declares it.
+FUNCTIONS = {
+    "function": ("callee", ".func (.reg .b32 r) callee() { mov.b32 r, 0; ret; }"),
+    "procedure": ("procedure", ".func procedure() { ret; }"),
+}
+#: A function that returns a parameter of the call, and the call before loads from it.
+RETURNING = ".func (.param .align 16 .b8 result[64]) returning() { ret; }", "call (in_param), returning;"
+
+LABELS = {
+    "targets": ("table", "table: .branchtargets there;"),
+    "prototype": ("proto", "proto: .callprototype (.reg .b32 _) _ ();"),
+    "void_prototype": ("proto_void", "proto_void: .callprototype _ ();"),
 }
 
 #: Selectors of each kind of part of a register.
@@ -77,14 +105,14 @@ PARTS = {
 def register(kind: ScalarType, number: int, exact: bool = False) -> Register:
     """A declared register that serves for ``kind``; ``exact``: one of 8 bits for 8 bits."""
     name = kind.name
-    if kind.name == "b8" and exact:
+    if exact and kind.bits == 8 and kind.kind in "bus":
         return Register(f"b8_{number % 8}", DECLARED["b8_0"])
     if f"{name}_0" not in DECLARED or name == "b8":
         # 8-bit values live in 16-bit registers; formats that cannot be declared live in bits.
         name = (
             f"{'s' if kind.kind == 's' else 'u'}16" if kind.bits == 8 and kind.lanes == 1 else f"b{kind.bits}"
         )
-    return Register(f"{name}_{number % (128 if name == 'b32' else 8)}", DECLARED[f"{name}_0"])
+    return Register(f"{name}_{number % (256 if name in _LONG else 8)}", DECLARED[f"{name}_0"])
 
 
 def _scalars(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
@@ -106,10 +134,18 @@ def _scalars(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
             found.append(Immediate(1))
     if "special" in spec.kinds and kinds[0].name in ("u32", "b32", "s32"):
         found.append(Special("tid.x"))
-    if "symbol" in spec.kinds and kinds[0].name in ("u32", "b32", "u64", "b64"):
+    if "symbol" in spec.kinds and spec.space in FUNCTIONS:
+        found.append(Symbol(FUNCTIONS[spec.space][0]))
+    elif "symbol" in spec.kinds and spec.space:
+        # A parameter has an address in a kernel alone.
+        space = _space(spec, chosen)
+        found.append(Symbol("x") if space == "param" else Symbol(f"in_{space}", 16))
+    elif "symbol" in spec.kinds and kinds and kinds[0].name in ("u32", "b32", "u64", "b64"):
         found.append(Symbol("in_shared", 16))
     if "label" in spec.kinds:
-        found.append(BranchTarget("there"))
+        found.append(BranchTarget(LABELS[spec.space][0] if spec.space else "there"))
+    if "arguments" in spec.kinds:
+        found.append(Arguments((register(TYPES["b32"], number),) if spec.access == "w" else ()))
     for kind, selectors in PARTS.items():
         if kind in spec.kinds:
             found += [Element(register(kinds[0], number), selector) for selector in selectors]
@@ -121,29 +157,68 @@ def _scalars(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
 
 
 def _operands(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
+    if spec.access == "a" and spec.space in OPAQUE:
+        return _lookups(spec, chosen, number)
+    if spec.access == "a" and "symbol" in spec.kinds:
+        return [Address(Symbol(f"in_{_space(spec, chosen)}"), offset) for offset in (0, 16)]
     if spec.access == "a":
         # A 32-bit register addresses shared memory alone.
-        kinds = [TYPES["u32"], TYPES["u64"]] if _space(spec, chosen) == "shared" else [TYPES["u64"]]
+        narrow = _space(spec, chosen) == "shared" or "u32" in spec.types
+        kinds = [TYPES["u32"], TYPES["u64"]] if narrow else [TYPES["u64"]]
         if spec.space == "tensor":
+            kinds = list(spec.scalar_types(chosen))
+        elif spec.space == "fabric":
             kinds = [TYPES["b32"]]
         coordinates = None
+        extra = [_operands(part, chosen, number + 1 + i)[0] for i, part in enumerate(spec.extra)]
         if spec.coordinates is not None:
             (coordinates,) = _operands(spec.coordinates, chosen, number)
             assert isinstance(coordinates, Vector)
-        offsets = (0,) if spec.space == "tensor" or coordinates is not None else (0, 16)
+        offsets = (0,) if extra or coordinates is not None else (0, 16)
         found: list[Operand] = [
-            Address(register(kind, number), offset, coordinates) for kind in kinds for offset in offsets
+            Address(register(kind, number), offset, coordinates, tuple(extra))  # type: ignore[arg-type]
+            for kind in kinds
+            for offset in offsets
         ]
         if "unified" in spec.kinds:
             found.append(Address(register(TYPES["u64"], number), suffix="unified"))
         return found
     length = spec.length(chosen)
     if length is None:
-        return _scalars(spec, chosen, number)
+        found = _scalars(spec, chosen, number)
+        if "braces" in spec.kinds and isinstance(found[0], Register):
+            found.append(Vector((found[0],)))
+        return found
     kind, lead = spec.scalar_types(chosen)[0], spec.lead_type(chosen)
     kinds = [lead if lead is not None and i == 0 else kind for i in range(length)]
     vector = Vector(tuple(register(k, number + i, not spec.wider) for i, k in enumerate(kinds)))
     return [vector, Pair(vector, Register("pred_1", TYPES["pred"]))] if "pair" in spec.kinds else [vector]
+
+
+def _lookups(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
+    """Addresses of a texture or a surface, by each way to name it; one coordinate without braces."""
+    # A sampler that is a parameter too makes ptxas 13.5 fail in large files, with an internal compiler error.
+    handles = [register(TYPES["u64"], number + i) for i in range(1 + len(spec.extra))]
+    names: list[list[Register | Symbol]] = [
+        [*handles],
+        [Symbol(f"in_{spec.space}"), *handles[1:]],
+        [Symbol(f"{spec.space}_parameter"), *handles[1:]],
+        *([handles[0], Symbol(f"in_{part.space}")] for part in spec.extra),
+    ]
+    if spec.coordinates is None:
+        return [Address(base) for (base,) in (names if "symbol" in spec.kinds else names[:1])]
+    (coordinates,) = _operands(spec.coordinates, chosen, number)
+    assert isinstance(coordinates, Vector)
+    found: list[Operand] = [Address(base, 0, coordinates, tuple(extra)) for base, *extra in names]
+    if len(coordinates.elements) == 1:
+        base, *extra = names[0]
+        found.append(Address(base, extra=(*extra, *coordinates.elements)))  # type: ignore[arg-type]
+    return found
+
+
+def texture_mode(line: str) -> str:
+    """What ``.target`` must say of textures for this instruction; instructions of one file share it."""
+    return "texmode_independent" if _SAMPLER.search(line) else ""
 
 
 def _space(spec: OperandSpec, chosen: Chosen) -> str:
@@ -151,45 +226,22 @@ def _space(spec: OperandSpec, chosen: Chosen) -> str:
     return named.partition("::")[0]
 
 
-def _groups(form: Form, match: Match) -> Iterator[tuple[OperandGroup, ...]]:
-    """The operand groups with every choice of the optional ones that the relations allow."""
-    choices: list[tuple[OperandGroup, ...]] = [()]
-    for group in form.operands:
-        grown = [(*c, group) for c in choices]
-        choices = grown + choices if group.optional else grown
-    for choice in choices:
-        names = {spec.name for group in choice for spec in group.specs}
-
-        def present(side: str, names: set[str] = names) -> bool:
-            if side[0] != ".":
-                return side in names
-            return side[1:] in match.chosen or side[1:] in match.spelling
-
-        allowed = all(
-            {
-                "requires": not present(r.left) or present(r.right),
-                "iff": present(r.left) == present(r.right),
-                "excludes": not (present(r.left) and present(r.right)),
-            }[r.kind]
-            for r in form.relations
-        )
-        if allowed:
-            yield choice
-
-
 def instructions(form: Form) -> Iterator[tuple[Binding, Instruction]]:
     """For every variant: each kind of operand in each place (in turn where there are many variants)."""
+    given = 0
     for number, match in enumerate(variants(form)):
         choices = list(choices_of(form, match))
-        for instruction in choices if number < _THOROUGH else [choices[number % len(choices)]]:
+        for instruction in choices if given < _THOROUGH else [choices[number % len(choices)]]:
+            given += 1
             yield bind(form.opcode, match.spelling, instruction.operands), instruction
 
 
 def choices_of(form: Form, match: Match) -> Iterator[Instruction]:
     """Instructions of one variant: each kind of operand in each place, one place at a time."""
-    for groups in _groups(form, match):
-        specs = [spec for group in groups for spec in group.specs]
-        options = [_operands(spec, match.chosen, 2 * i) for i, spec in enumerate(specs)]
+    for specs in operand_choices(match):
+        # No two vectors share a register.
+        numbers = accumulate((max(2, spec.length(match.chosen) or 0) for spec in specs), initial=0)
+        options = [_operands(spec, match.chosen, n) for spec, n in zip(specs, numbers, strict=False)]
         base = [choices[0] for choices in options]
         seen = set()
         for position, choices in enumerate(options or [[]]):
@@ -206,21 +258,32 @@ def choices_of(form: Form, match: Match) -> Iterator[Instruction]:
 def file_of(lines: list[str], version: tuple[int, int], target: str) -> tuple[str, int]:
     """A PTX file with one instruction per line, and the line number of the first."""
     used = set(re.findall(r"%(\w+)", " ".join(lines)))
+    words = set(re.findall(r"\w+", " ".join(lines)))
     registers: dict[str, list[str]] = {}
     for name, kind in DECLARED.items():
         if name in used:
             registers.setdefault(kind.name, []).append("%" + name)
+    opaque = {space: kind for space, kind in OPAQUE.items() if words & {f"in_{space}", f"{space}_parameter"}}
+    parameters = [".param .u64 x", *(f".param .{kind} {space}_parameter" for space, kind in opaque.items())]
+    mode = max(map(texture_mode, lines), default="")
+    declared, call = RETURNING if any(re.match(r"ld\b.*\[in_param\b", line) for line in lines) else ("", "")
     entry = [
-        ".visible .entry sample(.param .u64 x)",
+        f".entry sample({', '.join(parameters)})",
         "{",
         *(f".reg .{kind} {', '.join(names)};" for kind, names in registers.items()),
         VARIABLES["local"],
+        VARIABLES["param"],
+        call,
+        *(text for name, text in LABELS.values() if name in words),
     ]
     head = [
         f".version {version[0]}.{version[1]}",
-        f".target {target}",
+        f".target {target}, {mode}" if mode else f".target {target}",
         ".address_size 64",
-        *(text for space, text in VARIABLES.items() if space == "shared"),
+        *(text for space, text in VARIABLES.items() if space in ("shared", "const", "global")),
+        *(f".global .{kind} in_{space};" for space, kind in opaque.items()),
+        *(text for name, text in FUNCTIONS.values() if name in words),
+        declared,
         *entry,
     ]
     end = ["there:", "ret;", "}"]

@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
 from pyptx import isa
 from pyptx.isa import Form, Target, all_forms, target
-from pyptx.isa.targets import KNOWN_TARGETS, Version
+from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS, Version
 from pyptx.toolchain import Tool, check_text
-from tests.isa.samples import file_of, instructions
+from tests.isa.samples import file_of, instructions, texture_mode
 
 FORMS = [pytest.param(form, id=form.id) for form in all_forms()]
-#: Highest PTX version of the oldest ptxas that CI may have (13.0).
-NEWEST = (9, 0)
 
 
-def _targets(binding: isa.Binding) -> list[Target]:
-    """Lowest and highest target that the instruction claims."""
-    members = [t for t in map(target, KNOWN_TARGETS) if all(t in allowed for allowed in binding.on)]
-    return list(dict.fromkeys([members[0], members[-1]]))
+def _targets(binding: isa.Binding, newest: Version) -> list[Target]:
+    """Lowest and highest target that the instruction claims, among those of the newest version."""
+    members = [
+        t
+        for t in map(target, KNOWN_TARGETS)
+        if t.since <= newest and all(t in allowed for allowed in binding.on)
+    ]
+    return list(dict.fromkeys([members[0], members[-1]])) if members else []
 
 
 class _Batches:
-    """Instructions by what a file must have in common: version, target and tcgen05's one cta_group."""
+    """Instructions by what a file must have in common: version, target, tcgen05's one cta_group, texture mode."""
 
     def __init__(self) -> None:
-        self.lines: dict[tuple[Version, str, str], list[str]] = {}
+        self.lines: dict[tuple[Version, str, str, str], list[str]] = {}
 
     def add(self, binding: isa.Binding, instruction: object, version: Version, arch: Target) -> None:
-        key = (version, arch.name, binding.chosen.get("cta_group", ""))
-        self.lines.setdefault(key, []).append(str(instruction))
+        line = str(instruction)
+        key = (version, arch.name, binding.chosen.get("cta_group", ""), texture_mode(line))
+        self.lines.setdefault(key, []).append(line)
 
     def refused(self, ptxas: Tool) -> Iterator[tuple[str, list[str], dict[int, str]]]:
         """Per file: what it is, its lines, and what ptxas said of which of them."""
-        for (version, arch, _), lines in self.lines.items():
+        for (version, arch, *_), lines in self.lines.items():
             text, first = file_of(lines, version, arch)
             report = check_text(text, arch, ptxas=ptxas)
             errors = {m.line - first: m.text for m in report.errors if m.line is not None}
@@ -45,12 +49,18 @@ class _Batches:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_variant_assembles(form: Form, ptxas: Tool) -> None:
+def test_every_variant_assembles(form: Form, ptxas: Tool, newest: Version) -> None:
     batches = _Batches()
+    later = False
     for binding, instruction in instructions(form):
-        for arch in _targets(binding):
-            for version in {max(binding.since, arch.since), NEWEST}:
+        if binding.since > newest:
+            later = True
+            continue
+        for arch in _targets(binding, newest):
+            for version in {max(binding.since, arch.since), newest}:
                 batches.add(binding, instruction, version, arch)
+    if later and not batches.lines:
+        pytest.skip(f"ptxas {ptxas.version_text} takes PTX {newest[0]}.{newest[1]} at most")
     assert batches.lines, "a form without a single variant"
     for what, lines, errors in batches.refused(ptxas):
         shown = [f"{lines[i]} -> {message}" for i, message in list(errors.items())[:5]]
@@ -62,20 +72,47 @@ STRICTER = {"mbarrier.arrive": " _, ", "mbarrier.arrive_drop": " _, "}
 
 
 def _version_before(version: Version) -> Version | None:
-    known = [(6, n) for n in range(3, 6)] + [(7, n) for n in range(9)] + [(8, n) for n in range(9)]
-    before = [v for v in known if v < version]
+    before = [v for v in VERSIONS if v < version]
     return before[-1] if before else None
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_one_version_earlier_is_refused(form: Form, ptxas: Tool) -> None:
+def test_one_version_earlier_is_refused(form: Form, ptxas: Tool, newest: Version) -> None:
     batches = _Batches()
     for binding, instruction in instructions(form):
-        arch = _targets(binding)[0]
         earlier = _version_before(binding.since)
-        if earlier is not None and earlier >= arch.since:
+        if earlier is None or earlier > newest:
+            continue
+        # The lowest target may be younger than the instruction.
+        for arch in [t for t in _targets(binding, newest) if t.since <= earlier][:1]:
             batches.add(binding, instruction, earlier, arch)
     for what, lines, errors in batches.refused(ptxas):
         exempt = STRICTER.get(form.id, "\n")
         accepted = [line for i, line in enumerate(lines) if i not in errors and exempt not in line]
         assert not accepted, f"{what} already takes {accepted[:5]}"
+
+
+@pytest.fixture(scope="module")
+def by_targets() -> list[tuple[isa.Binding, object]]:
+    """Of each form's first variants, one for each set of targets."""
+    found = {}
+    for form in all_forms():
+        for binding, instruction in islice(instructions(form), 100):
+            found.setdefault((form.id, tuple(map(str, binding.on))), (binding, instruction))
+    return list(found.values())
+
+
+@pytest.mark.parametrize("name", KNOWN_TARGETS)
+def test_other_targets_are_refused(
+    name: str, by_targets: list[tuple[isa.Binding, object]], ptxas: Tool, newest: Version
+) -> None:
+    arch = target(name)
+    if arch.since > newest:
+        pytest.skip(f"ptxas {ptxas.version_text} does not know {name}")
+    batches = _Batches()
+    for binding, instruction in by_targets:
+        if binding.since <= newest and not all(arch in allowed for allowed in binding.on):
+            batches.add(binding, instruction, newest, arch)
+    for what, lines, errors in batches.refused(ptxas):
+        accepted = [line for i, line in enumerate(lines) if i not in errors]
+        assert not accepted, f"{what}: ptxas takes {accepted[:5]}"

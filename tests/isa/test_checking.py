@@ -11,7 +11,7 @@ import pytest
 
 from pyptx.core.errors import ParseError
 from pyptx.ir import parse_module
-from pyptx.isa import check_module
+from pyptx.isa import bind_instruction, check_module
 from pyptx.toolchain import Tool, check_text
 
 
@@ -242,3 +242,24 @@ def test_address_size() -> None:
     module = parse_module(".version 8.0\n.target sm_90\n.address_size 32\n.entry f() { ret; }\n")
     (fault,) = check_module(module)
     assert "64-bit addresses" in fault.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "atom.global.sys.add.u32 %r1, [g], 1;",
+        "atom.add.release.gpu.u32 %r1, [%rd1], 1;",
+        "ld.global.relaxed.cta.L1::no_allocate.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];",
+        "cvt.f32.rn.f64 %f1, %rd1;",
+    ],
+)
+def test_text_may_have_its_modifiers_in_any_order(text: str, ptxas: Tool) -> None:
+    module = Case("order", text)
+    assert check_text(module.text, module.target, ptxas=ptxas).ok
+    assert not check_module(parse_module(module.text))
+
+
+def test_the_order_never_changes_the_meaning() -> None:
+    (function,) = parse_module(Case("cvt", "cvt.u32.s16 %r1, %h1; cvt.s16.u32 %h1, %r1;").text).functions
+    types = [bind_instruction(i).chosen for i in function.instructions() if i.opcode == "cvt"]
+    assert [(c["dtype"], c["atype"]) for c in types] == [("u32", "s16"), ("s16", "u32")]

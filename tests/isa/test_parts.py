@@ -24,7 +24,8 @@ def test_parts_are_read_and_merged() -> None:
     halves = Element(WORD, "h10"), Element(WORD, "h32"), Element(WORD, "h10")
     assert bound("vadd2", SCALAR, *halves, WORD) == "vadd2"
     assert bound("vadd4", SCALAR, Element(WORD, "b310"), Element(WORD, "b7654"), WORD, WORD) == "vadd4"
-    assert bound("vmad", SCALAR, WORD, Minus(Element(WORD, "b1")), WORD, Minus(WORD)) == "vmad"
+    assert bound("vmad", SCALAR, WORD, Minus(Element(WORD, "b1")), WORD, WORD) == "vmad"
+    assert bound("vmad", SCALAR, WORD, WORD, WORD, Minus(WORD)) == "vmad"
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def text(columns: int, mma: str = "MMA", *, before: str = "", after: str = "") -
     return f"""
     .shared b8 mem[{SIZE}] 1024
     .shared b8 slot[16] 8
-    .reg b32 x0 x1 x2 x3 poison r0..r{width - 1}
-    .reg u32 t s warp bar n tm tl tc d
+    .reg b32 x0 x1 x2 x3 poison d r0..r{width - 1}
+    .reg u32 t s warp bar n tm tl tc
     .reg u64 i o
     .reg pred first q accumulate never always
     mov.u32 t, %tid.x

@@ -1,18 +1,25 @@
 """cp.async: copies of a thread from global to shared memory, its groups and its arrival on an mbarrier."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import Immediate, Operand
+
 TEXT = r"""
 [cp.async] "Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero."
-cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16 {, src-size: u32} {, cache-policy: b64 reg};
+cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16 {, src-size: u32} {, cache-policy: u64 reg};
   .ss = { .shared, .shared::cta }
   .cache = { .L2::cache_hint since 7.4 }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
   .cache iff cache-policy
   since 7.0 on sm_80+
   MEASURED .shared::cta is taken here from the first version on
+  check operands at_most_the_copy
   see data-movement-and-conversion-instructions-cp-async
 
 [cp.async.cg] "Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero."
-cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16 {, src-size: u32} {, cache-policy: b64 reg};
+cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16 {, src-size: u32 0..16} {, cache-policy: u64 reg};
   .ss = { .shared, .shared::cta }
   .cache = { .L2::cache_hint since 7.4 }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
@@ -22,7 +29,7 @@ cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], c
   see data-movement-and-conversion-instructions-cp-async
 
 [cp.async.ignore_src] "Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes."
-cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16, ignore-src: pred reg {, cache-policy: b64 reg};
+cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16, ignore-src: pred reg {, cache-policy: u64 reg};
   .ss = { .shared, .shared::cta }
   .cache = { .L2::cache_hint since 7.4 }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
@@ -32,7 +39,7 @@ cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], c
   see data-movement-and-conversion-instructions-cp-async
 
 [cp.async.cg.ignore_src] "Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes."
-cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16, ignore-src: pred reg {, cache-policy: b64 reg};
+cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16, ignore-src: pred reg {, cache-policy: u64 reg};
   .ss = { .shared, .shared::cta }
   .cache = { .L2::cache_hint since 7.4 }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
@@ -57,8 +64,22 @@ cp.async.wait_all;
   see data-movement-and-conversion-instructions-cp-async-wait-group
 
 [cp.async.mbarrier.arrive] "Arrive on an mbarrier when the thread's earlier cp.async operations have completed."
-cp.async.mbarrier.arrive{.noinc}{.space}.b64  [addr: addr .space];
+cp.async.mbarrier.arrive{.noinc}{.space}.b64  [addr: addr|u32 .space];
   .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive
+
+[cp.async.mbarrier.arrive.unnamed] "The same for an mbarrier whose address in shared memory stands without the name of the space."
+cp.async.mbarrier.arrive{.noinc}.b64  [addr: addr shared];
+  since 7.0 on sm_80+
+  MEASURED a register of 32 bits is an address in shared memory
+  see parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive
 """
+
+
+def at_most_the_copy(operands: Mapping[str, Operand]) -> str | None:
+    """No more can be read than is written."""
+    size, read = operands["cp-size"], operands.get("src-size")
+    if isinstance(size, Immediate) and isinstance(read, Immediate) and not 0 <= read.value <= size.value:
+        return f"src-size {read} is not in 0..{size}"
+    return None

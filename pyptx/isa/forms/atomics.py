@@ -2,7 +2,7 @@
 
 TEXT = r"""
 [atom] "Read, combine with b and write back in one step; d is the old value."
-atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b: .type {, cache-policy: b64 reg};
+atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b: .type {, cache-policy: u64 reg};
   .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -30,7 +30,7 @@ atom{.sem}{.scope}{.space}.cas.b128  =d: b128 sink, [a: addr .space], b: b128 re
   see parallel-synchronization-and-communication-instructions-atom
 
 [atom.exch.b128] "Exchange 16 bytes of memory in one step; d is the old value."
-atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b: b128 reg {, cache-policy: b64 reg};
+atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b: b128 reg {, cache-policy: u64 reg};
   .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
@@ -41,7 +41,7 @@ atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b
   see parallel-synchronization-and-communication-instructions-atom
 
 [atom.add.noftz] "Add 16-bit floats in memory in one step, each element for itself; d is the old value."
-atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .space], b: .type reg {, cache-policy: b64 reg};
+atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .space], b: .type reg {, cache-policy: u64 reg};
   .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -51,8 +51,19 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .spa
   check hint
   see parallel-synchronization-and-communication-instructions-atom
 
+[atom.add.noftz.f32] "Add an f32 to memory in one step, keeping subnormal numbers; d is the old value."
+atom{.sem}{.scope}{.space}.add.noftz{.cache}.f32  =d: f32 sink, [a: addr .space], b: f32 {, cache-policy: u64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta, .shared::cluster }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 9.4 on sm_90+
+  check hint
+  see parallel-synchronization-and-communication-instructions-atom
+
 [atom.add.vec] "Add a vector of f32 to memory, each element for itself; d is the old value."
-atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: b64 reg};
+atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global }
@@ -62,8 +73,19 @@ atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space]
   since 8.1 on sm_90+
   see parallel-synchronization-and-communication-instructions-atom
 
+[atom.add.vec.noftz] "Add a vector of f32 to memory, keeping subnormal numbers; d is the old value."
+atom{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
+  .sem = { .relaxed, .acquire, .release, .acq_rel }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .cache = { .L2::cache_hint }
+  .vec = { .v2, .v4 }
+  .cache iff cache-policy
+  since 9.4 on sm_90+
+  see parallel-synchronization-and-communication-instructions-atom
+
 [atom.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself; d is the old value."
-atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr .space], b: .type x .vec {, cache-policy: b64 reg};
+atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global }
@@ -77,7 +99,7 @@ atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr
   see parallel-synchronization-and-communication-instructions-atom
 
 [red] "Combine b with memory in one step."
-red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-policy: b64 reg};
+red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -89,7 +111,7 @@ red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-p
   see parallel-synchronization-and-communication-instructions-red
 
 [red.add.noftz] "Add 16-bit floats to memory in one step, each element for itself."
-red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg {, cache-policy: b64 reg};
+red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -99,8 +121,19 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg
   check hint
   see parallel-synchronization-and-communication-instructions-red
 
+[red.add.noftz.f32] "Add an f32 to memory in one step, keeping subnormal numbers."
+red{.sem}{.scope}{.space}.add.noftz{.cache}.f32  [a: addr .space], b: f32 {, cache-policy: u64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global, .shared, .shared::cta, .shared::cluster }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 9.4 on sm_90+
+  check hint
+  see parallel-synchronization-and-communication-instructions-red
+
 [red.add.vec] "Add a vector of f32 to memory, each element for itself."
-red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: b64 reg};
+red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global }
@@ -110,8 +143,19 @@ red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {
   since 8.1 on sm_90+
   see parallel-synchronization-and-communication-instructions-red
 
+[red.add.vec.noftz] "Add a vector of f32 to memory, keeping subnormal numbers."
+red{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .cache = { .L2::cache_hint }
+  .vec = { .v2, .v4 }
+  .cache iff cache-policy
+  since 9.4 on sm_90+
+  see parallel-synchronization-and-communication-instructions-red
+
 [red.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself."
-red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type x .vec {, cache-policy: b64 reg};
+red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global }
@@ -140,6 +184,13 @@ red.async{.mmio}.release.scope{.global}.add.type  [a: addr global], b: .type;
   .mmio excludes .gpu
   since 8.7 on sm_100+
   see parallel-synchronization-and-communication-instructions-red-async
+
+[multimem.red.async] "Add b to all replicas of a multicast address asynchronously, with release order."
+multimem.red.async.release.scope{.global}.add.type  [a: addr global], b: .type;
+  .scope = { .gpu, .sys }
+  .type = { .u32, .s32, .u64 }
+  since 9.3 on sm_100+
+  see parallel-synchronization-and-communication-instructions-multimem-red-async
 
 [multimem.ld_reduce] "Load from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op.type  =d: .type, [a: addr global];
@@ -231,6 +282,39 @@ multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: .type x 
   check multimem_float
   see data-movement-and-conversion-instructions-multimem
 
+[multimem.st.fp8] "Store 8-bit floats to all replicas of a multicast address."
+multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b8 x .vec reg;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .vec = { .v4, .v8 }
+  .type = { .e5m2, .e4m3 }
+  .weak excludes .sem
+  since 8.6 on sm_100f sm_110f sm_120a sm_121a
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.st.fp8x2] "Store packs of 8-bit floats to all replicas of a multicast address."
+multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b16 x .vec reg;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .vec = { .v2, .v4, .v8 }
+  .type = { .e5m2x2, .e4m3x2 }
+  .weak excludes .sem
+  since 8.6 on sm_100f sm_110f sm_120a sm_121a
+  see data-movement-and-conversion-instructions-multimem
+
+[multimem.st.fp8x4] "Store packs of 8-bit floats to all replicas of a multicast address."
+multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: b32 x .vec reg;
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .space = { .global }
+  .vec = { .v2, .v4 }
+  .type = { .e5m2x4, .e4m3x4 }
+  .weak excludes .sem
+  since 8.6 on sm_100f sm_110f sm_120a sm_121a
+  see data-movement-and-conversion-instructions-multimem
+
 [multimem.red] "Combine b with all replicas of a multicast address."
 multimem.red{.sem.scope}{.space}.op.type  [a: addr global], b: .type;
   .sem = { .relaxed, .release }
@@ -242,15 +326,16 @@ multimem.red{.sem.scope}{.space}.op.type  [a: addr global], b: .type;
   check multimem_operation
   see data-movement-and-conversion-instructions-multimem
 
-[multimem.red.float] "Add floats to all replicas of a multicast address."
-multimem.red{.sem.scope}{.space}.add{.vec}.type  [a: addr global], b: .type x .vec reg;
+[multimem.red.float] "Combine floats with all replicas of a multicast address."
+multimem.red{.sem.scope}{.space}.op{.vec}.type  [a: addr global], b: .type x .vec reg;
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global }
+  .op = { .add, .min, .max }
   .vec = { .v2, .v4, .v8 }
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
   since 8.1 on sm_90+
-  check multimem_float
+  check multimem_float_reduction
   see data-movement-and-conversion-instructions-multimem
 """
 
@@ -328,6 +413,12 @@ def multimem_float(chosen: dict[str, str]) -> str | None:
     if "acc" in chosen and kind in ("f32", "f64"):
         return f".{chosen['acc']} is for 16-bit elements"
     return None
+
+
+def multimem_float_reduction(chosen: dict[str, str]) -> str | None:
+    if chosen["op"] in ("min", "max") and chosen["type"] in ("f16x2", "bf16x2") and "vec" not in chosen:
+        return f".{chosen['op']} of .{chosen['type']} needs .v2 or .v4"
+    return multimem_float(chosen)
 
 
 def multimem_fp8(chosen: dict[str, str]) -> str | None:

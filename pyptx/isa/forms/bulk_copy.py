@@ -1,9 +1,15 @@
 """Bulk and tensor copies of the TMA engine."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import Immediate, Operand
+
 TEXT = r"""
 [cp.async.bulk.tensor.load] "Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: b16} {, cache-policy: b64};
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   .dst = { .shared::cta since 8.6, .shared::cluster }
   .load_mode = { .tile }
@@ -19,7 +25,7 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_grou
 
 [cp.async.bulk.tensor.load.im2col] "Copy a box in im2col order to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: b16} {, cache-policy: b64};
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dim = { .3d, .4d, .5d }
   .dst = { .shared::cta since 8.6, .shared::cluster }
   .load_mode = { .im2col }
@@ -35,7 +41,7 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}
 
 [cp.async.bulk.tensor.load.im2col_w] "Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: b16} {, cache-policy: b64};
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dim = { .3d, .4d, .5d }
   .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
   .load_mode = { .im2col::w, .im2col::w::128 on sm_100f sm_110f }
@@ -51,7 +57,7 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}
 
 [cp.async.bulk.tensor.load.gather4] "Copy four rows of a matrix to shared memory: a column and four row numbers."
 cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared] {, ctaMask: b16} {, cache-policy: b64};
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
   .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
@@ -65,7 +71,7 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_gro
 
 [cp.async.bulk.tensor.store] "Copy a box from shared memory to a tensor in global memory; completes through a bulk group."
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: b64};
+  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   .load_mode = { .tile }
   .cache = { .L2::cache_hint }
@@ -75,7 +81,7 @@ cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
 
 [cp.async.bulk.tensor.store.im2col] "Copy a box from shared memory to a tensor in im2col order without offsets."
 cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: b64};
+  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .3d, .4d, .5d }
   .cache = { .L2::cache_hint }
   .cache iff cache-policy
@@ -84,7 +90,7 @@ cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs.bulk_group{.cache}
 
 [cp.async.bulk.tensor.store.scatter4] "Copy four rows from shared memory to a matrix: a column and four row numbers."
 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: b64};
+  [tensorMap: addr global, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: u64};
   .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.6 on sm_100f sm_110f
@@ -92,7 +98,7 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
 
 [cp.reduce.async.bulk.tensor] "Combine a box in shared memory with a tensor in global memory."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: b64};
+  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
   .load_mode = { .tile, .im2col_no_offs }
@@ -103,7 +109,7 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.ca
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
 
 [cp.async.bulk.prefetch.tensor] "Bring a box of a tensor into L2."
-cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.cache}  [tensorMap: addr global, coords: s32 x .dim] {, cache-policy: b64};
+cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.cache}  [tensorMap: addr global, coords: s32 x .dim] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   .load_mode = { .tile }
   .cache = { .L2::cache_hint }
@@ -112,7 +118,7 @@ cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.cache}  [tensorMap: add
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col] "Bring a box of a tensor in im2col order into L2."
-cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: b64};
+cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: u64};
   .dim = { .3d, .4d, .5d }
   .cache = { .L2::cache_hint }
   .cache iff cache-policy
@@ -120,7 +126,7 @@ cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.cache}  [tensorMap: addr glo
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col_w] "Bring a box of a tensor in im2col order along W into L2."
-cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: b64};
+cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: u64};
   .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
   .cache = { .L2::cache_hint }
@@ -129,7 +135,7 @@ cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.cache}  [tensorMap: addr 
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.gather4] "Bring four rows of a matrix into L2."
-cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: addr global, coords: s32 x 5] {, cache-policy: b64};
+cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: addr global, coords: s32 x 5] {, cache-policy: u64};
   .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.6 on sm_100f sm_110f
@@ -137,7 +143,7 @@ cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: ad
 
 [cp.async.bulk.load] "Copy size bytes, a multiple of 16, from global to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.dst.global.completion{.multicast}{.cache}
-  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: b16} {, cache-policy: b64};
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dst = { .shared::cta since 8.6, .shared::cluster }
   .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
@@ -148,6 +154,81 @@ cp.async.bulk.dst.global.completion{.multicast}{.cache}
   check own_cta_takes_no_multicast
   see data-movement-and-conversion-instructions-cp-async-bulk
 
+[cp.async.bulk.load.weak] "Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier."
+cp.async.bulk.weak.dst.global.completion{.multicast}{.cache}
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
+  .dst = { .shared::cta, .shared::cluster }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster }
+  .cache = { .L2::cache_hint }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 9.3 on sm_90+
+  check own_cta_takes_no_multicast
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
+[cp.async.bulk.load.relaxed] "Copy size bytes from global to shared memory by strong accesses of 16 bytes; signals bytes on an mbarrier."
+cp.async.bulk.relaxed.scope.dst.global.completion{.multicast}{.cache}.b128
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .dst = { .shared::cta, .shared::cluster on sm_90a sm_100f sm_110f }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster, .multicast::cluster::16b since 9.4 }
+  .cache = { .L2::cache_hint }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 9.3 on sm_90+
+  check own_cta_takes_no_multicast
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
+[cp.async.bulk.load.ignore_oob] "Copy size bytes to this CTA's shared memory, of which some at either end may lie outside the allocation."
+cp.async.bulk{.weak}.shared::cta.global.completion{.cache}.ignore_oob
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, ignoreBytesLeft: u32 0..15, ignoreBytesRight: u32 0..15, [mbar: addr shared] {, cache-policy: u64};
+  .weak since 9.3
+  .completion = { .mbarrier::complete_tx::bytes }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 9.2 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
+[cp.async.bulk.load.relaxed.ignore_oob] "The same by strong accesses of 16 bytes."
+cp.async.bulk.relaxed.scope.shared::cta.global.completion{.cache}.ignore_oob.b128
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, ignoreBytesLeft: u32 0..15, ignoreBytesRight: u32 0..15, [mbar: addr shared] {, cache-policy: u64};
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 9.3 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
+[cp.async.bulk.load.wide_multicast] "Copy size bytes from global memory to the shared memory of the CTAs in a mask of 16 or 32 bits."
+cp.async.bulk{.weak}.shared::cluster.global.completion.multicast{.cache}
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared], ctaMask: by {, cache-policy: u64};
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
+  .cache = { .L2::cache_hint }
+  ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
+  .cache iff cache-policy
+  since 9.4 on sm_90+
+  check operands unsigned_mask
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
+[cp.async.bulk.load.report] "Copy size bytes from global to shared memory and report on the mbarrier whether the data are valid."
+cp.async.bulk{.weak}.dst.global.completion.report{.multicast}{.cache}
+  [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
+  .dst = { .shared::cta, .shared::cluster }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
+  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
+  .cache = { .L2::cache_hint }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 9.4 on sm_107f
+  check own_cta_takes_no_multicast
+  check operands unsigned_mask
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
 [cp.async.bulk.cluster] "Copy size bytes, a multiple of 16, to another CTA's shared memory; signals bytes on an mbarrier there."
 cp.async.bulk.shared::cluster.shared::cta.completion
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
@@ -155,9 +236,20 @@ cp.async.bulk.shared::cluster.shared::cta.completion
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
+[cp.async.bulk.cluster.sem] "Copy size bytes to another CTA's shared memory with a memory order spelled out; .b128 with .relaxed."
+cp.async.bulk.sem{.scope}.shared::cluster.shared::cta.completion{.b128}
+  [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
+  .sem = { .weak, .relaxed }
+  .scope = { .cta, .cluster }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .scope iff .relaxed
+  .b128 iff .relaxed
+  since 9.3 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
 [cp.async.bulk.store] "Copy size bytes, a multiple of 16, from shared to global memory; completes through a bulk group."
 cp.async.bulk.global.shared::cta.bulk_group{.cache}{.cp_mask}
-  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: b64} {, byteMask: b16};
+  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64} {, byteMask: u16};
   .cache = { .L2::cache_hint }
   .cp_mask since 8.6 on sm_100+
   .cache iff cache-policy
@@ -165,11 +257,46 @@ cp.async.bulk.global.shared::cta.bulk_group{.cache}{.cp_mask}
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
+[cp.async.bulk.store.sem] "Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed."
+cp.async.bulk.sem{.scope}.global.shared::cta.bulk_group{.cache}{.cp_mask}{.b128}
+  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64} {, byteMask: u16};
+  .sem = { .weak, .relaxed }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .cache = { .L2::cache_hint }
+  .cp_mask on sm_100+
+  .scope iff .relaxed
+  .b128 iff .relaxed
+  .cache iff cache-policy
+  .cp_mask iff byteMask
+  since 9.3 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk
+
+[multimem.cp.async.bulk] "Copy size bytes from shared memory to all replicas of a multicast address; completes through a bulk group."
+multimem.cp.async.bulk{.weak}.global.shared::cta.bulk_group{.cp_mask}  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, byteMask: u16};
+  .weak since 9.3
+  .cp_mask on sm_100+
+  .cp_mask iff byteMask
+  since 9.1 on sm_90+
+  see data-movement-and-conversion-instructions-multimem-cp-async-bulk
+
+[multimem.cp.async.bulk.relaxed] "The same by strong accesses of 16 bytes."
+multimem.cp.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cp_mask}.b128  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, byteMask: u16};
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .cp_mask on sm_100+
+  .cp_mask iff byteMask
+  since 9.3 on sm_90+
+  see data-movement-and-conversion-instructions-multimem-cp-async-bulk
+
 [cp.async.bulk.prefetch] "Bring size bytes, a multiple of 16, of global memory into L2."
-cp.async.bulk.prefetch.L2.global{.cache}  [srcMem: addr global], size: u32 reg imm 16..1048560/16 {, cache-policy: b64};
+cp.async.bulk.prefetch.L2.global{.cache}  [srcMem: addr global], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch
+
+[cp.async.bulk.prefetch.evict_last] "Bring size bytes of global memory into L2, to be evicted last."
+cp.async.bulk.prefetch.L2.global.L2::evict_last  [srcMem: addr global], size: u32 reg imm 16..1048560/16;
+  since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch
 
 [cp.reduce.async.bulk.cluster] "Combine size bytes with another CTA's shared memory; signals bytes on an mbarrier there."
@@ -182,9 +309,20 @@ cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.type
   check cluster_reduction
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
+[cp.reduce.async.bulk.cluster.relaxed] "Combine size bytes with another CTA's shared memory, its order and scope spelled out."
+cp.reduce.async.bulk.relaxed.scope.shared::cluster.shared::cta.completion.op.type
+  [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
+  .scope = { .cta, .cluster }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
+  .type = { .b32, .u32, .s32, .u64 }
+  since 9.3 on sm_90+
+  check cluster_reduction
+  see data-movement-and-conversion-instructions-cp-reduce-async-bulk
+
 [cp.reduce.async.bulk.global] "Combine size bytes with global memory; completes through a bulk group."
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.op.type
-  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: b64};
+  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .cache = { .L2::cache_hint }
   .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
@@ -195,12 +333,69 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.op.type
 
 [cp.reduce.async.bulk.global.noftz] "Add 16-bit floats to global memory, keeping subnormals."
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.type
-  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: b64};
+  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .cache = { .L2::cache_hint }
   .type = { .f16, .bf16 }
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
+
+[cp.reduce.async.bulk.global.noftz.f32] "Add f32 to global memory, keeping subnormal numbers."
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.f32  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 9.4 on sm_90+
+  see data-movement-and-conversion-instructions-cp-reduce-async-bulk
+
+[cp.reduce.async.bulk.global.relaxed] "Combine size bytes with global memory, its order and scope spelled out."
+cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .cache = { .L2::cache_hint }
+  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
+  .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  since 9.3 on sm_90+
+  check global_reduction
+  see data-movement-and-conversion-instructions-cp-reduce-async-bulk
+
+[cp.reduce.async.bulk.global.noftz.relaxed] "Add floats to global memory, keeping subnormal numbers, order and scope spelled out."
+cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .cache = { .L2::cache_hint }
+  .type = { .f16, .bf16, .f32 since 9.4 }
+  .cache iff cache-policy
+  since 9.3 on sm_90+
+  see data-movement-and-conversion-instructions-cp-reduce-async-bulk
+
+[multimem.cp.reduce.async.bulk] "Combine size bytes with all replicas of a multicast address; completes through a bulk group."
+multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
+  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
+  .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
+  since 9.1 on sm_90+
+  check global_reduction
+  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
+
+[multimem.cp.reduce.async.bulk.noftz] "Add floats to all replicas of a multicast address, keeping subnormal numbers."
+multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
+  .type = { .f16, .bf16, .f32 since 9.4 }
+  since 9.1 on sm_90+
+  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
+
+[multimem.cp.reduce.async.bulk.relaxed] "Combine size bytes with all replicas of a multicast address, its order and scope spelled out."
+multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
+  .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
+  since 9.3 on sm_90+
+  check global_reduction
+  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
+
+[multimem.cp.reduce.async.bulk.noftz.relaxed] "Add floats to all replicas of a multicast address, keeping subnormal numbers, order and scope spelled out."
+multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .type = { .f16, .bf16, .f32 since 9.4 }
+  since 9.3 on sm_90+
+  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
 
 [cp.async.bulk.commit_group] "Put the thread's uncommitted bulk operations into a group."
 cp.async.bulk.commit_group;
@@ -237,11 +432,8 @@ _GLOBAL = {
 
 def own_cta_takes_no_multicast(chosen: dict[str, str]) -> str | None:
     """.shared::cta names this CTA's memory alone."""
-    if chosen["dst"] == "shared::cta":
-        if "multicast" in chosen:
-            return ".multicast::cluster needs the destination .shared::cluster"
-        if "cta_group" in chosen and chosen["cta_group"] == "cta_group::2":
-            return ".cta_group::2 needs the destination .shared::cluster"
+    if chosen["dst"] == "shared::cta" and "multicast" in chosen:
+        return ".multicast::cluster needs the destination .shared::cluster"
     return None
 
 
@@ -264,3 +456,8 @@ def cluster_reduction(chosen: dict[str, str]) -> str | None:
 
 def global_reduction(chosen: dict[str, str]) -> str | None:
     return _one_of(chosen, _GLOBAL)
+
+
+def unsigned_mask(operands: Mapping[str, Operand]) -> str | None:
+    given = operands.get("ctaMask")
+    return f"ctaMask {given} is negative" if isinstance(given, Immediate) and given.value < 0 else None

@@ -1,5 +1,11 @@
 """Caches: prefetch, createpolicy, discard, applypriority."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import Immediate, Operand
+
 TEXT = r"""
 [prefetch] "Bring a line into a cache."
 prefetch{.space}.level  [a: addr .space];
@@ -11,6 +17,11 @@ prefetch{.space}.level  [a: addr .space];
 prefetch.global.priority  [a: addr global];
   .priority = { .L2::evict_last, .L2::evict_normal }
   since 7.4 on sm_80+
+  see data-movement-and-conversion-instructions-prefetch-prefetchu
+
+[prefetch.valid_addr] "Bring at least 32 bytes of a valid global address into L1."
+prefetch{.global}.L1::32B.valid_addr  [a: addr global];
+  since 9.4 on sm_90+
   see data-movement-and-conversion-instructions-prefetch-prefetchu
 
 [prefetchu] "Bring a line into the uniform cache."
@@ -28,28 +39,84 @@ applypriority{.global}.L2::evict_normal  [a: addr global], size imm 128..128;
   since 7.4 on sm_80+
   see data-movement-and-conversion-instructions-applypriority
 
+[applypriority.async.bulk] "Give size bytes of global memory an L2 eviction priority; completes through a bulk group."
+applypriority.async.bulk{.global}.bulk_group.L2::evict_normal  [srcMem: addr global], size: u32 reg imm 16..1048560/16;
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk
+
+[applypriority.async.bulk.tensor] "Give a box of a tensor an L2 eviction priority; completes through a bulk group."
+applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim];
+  .dim = { .1d, .2d, .3d, .4d, .5d }
+  .load_mode = { .tile }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
+[applypriority.async.bulk.tensor.im2col] "Give a box of a tensor in im2col order an L2 eviction priority."
+applypriority.async.bulk.tensor.dim{.global}.bulk_group.im2col.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
+  .dim = { .3d, .4d, .5d }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
+[applypriority.async.bulk.tensor.im2col_w] "Give a box of a tensor in im2col order along W an L2 eviction priority."
+applypriority.async.bulk.tensor.dim{.global}.bulk_group.load_mode.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2;
+  .dim = { .3d, .4d, .5d }
+  .load_mode = { .im2col::w, .im2col::w::128 }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
+[applypriority.async.bulk.tensor.gather4] "Give four rows of a matrix an L2 eviction priority."
+applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_normal  [tensorMap: addr global, coords: s32 x 5];
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
 [discard] "Drop the line at a from L2 without writing it back."
 discard{.global}.L2  [a: addr global], size imm 128..128;
   since 7.4 on sm_80+
   see data-movement-and-conversion-instructions-discard
 
 [createpolicy.fractional] "Make a cache policy: a fraction of the accesses gets the first priority, the rest the second."
-createpolicy.fractional.primary{.secondary}.b64  =cache-policy: b64 {, fraction: f32 imm};
+createpolicy.fractional.primary{.secondary}.b64  =cache-policy: u64 {, fraction: f32 imm};
   .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
   .secondary = { .L2::evict_first, .L2::evict_unchanged }
   since 7.4 on sm_80+
-  note the fraction lies in 0 < fraction <= 1
+  check operands fraction_of_one
   see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.range] "Make a cache policy for the range of memory at a."
-createpolicy.range{.global}.primary{.secondary}.b64  =cache-policy: b64, [a: addr global], primary-size: u32, total-size: u32;
+createpolicy.range{.global}.primary{.secondary}.b64  =cache-policy: u64, [a: addr global], primary-size: u32, total-size: u32;
   .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
   .secondary = { .L2::evict_first, .L2::evict_unchanged }
   since 7.4 on sm_80+
+  check operands primary_within_total
+  see data-movement-and-conversion-instructions-createpolicy
+
+[createpolicy.range.fabric] "Make a cache policy for a range of memory behind a fabric handle."
+createpolicy.range.fabric.primary{.secondary}.b64  =cache-policy: u64, [endpoint: u32 fabric, offset: u64 reg], primary-size: u32, total-size: u32;
+  .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
+  .secondary = { .L2::evict_first, .L2::evict_unchanged }
+  since 9.4 on sm_100+
+  check operands primary_within_total
   see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.cvt] "Make a cache policy from an access property of the CUDA API."
-createpolicy.cvt.L2.b64  =cache-policy: b64, access-property: b64 reg;
+createpolicy.cvt.L2.b64  =cache-policy: u64, access-property: u64 reg;
   since 7.4 on sm_80+
   see data-movement-and-conversion-instructions-createpolicy
 """
+
+
+def fraction_of_one(operands: Mapping[str, Operand]) -> str | None:
+    fraction = operands.get("fraction")
+    if isinstance(fraction, Immediate) and not 0 < fraction.value <= 1:
+        return f"a fraction lies in 0 < fraction <= 1, {fraction.value} is given"
+    return None
+
+
+def primary_within_total(operands: Mapping[str, Operand]) -> str | None:
+    """Sizes are unsigned; the range with the first priority is part of the whole."""
+    primary, total = operands["primary-size"], operands["total-size"]
+    if isinstance(primary, Immediate) and isinstance(total, Immediate):
+        first, whole = (int(size.value) % (1 << 32) for size in (primary, total))
+        if first > whole:
+            return f"primary-size {first} is more than total-size {whole}"
+    return None

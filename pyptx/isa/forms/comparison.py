@@ -11,6 +11,7 @@ setp.cmp.type  =p{|q}: pred, a: .type, b: .type;
 [selp] "Select one of two values by a predicate."
 selp.type  =d: .type, a: .type, b: .type, c: pred;
   .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
+  STRICTER !c, which ptxas takes
   see comparison-and-selection-instructions-selp
 
 [setp.ftz] "Compare f32, subnormal numbers being zero."
@@ -142,6 +143,14 @@ set.cmp{.bool}.dtype.bf16x2  =d: .dtype, a: bf16x2 reg, b: bf16x2 reg{, !c: pred
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
   see half-precision-comparison-instructions-set
+
+[set.packed] "Compare four 8-bit or two 16-bit integers in packs: true is all ones."
+set.cmp.type  =d: .type, a: .type reg, b: .type reg;
+  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs }
+  .type = { .u8x4, .s8x4, .u16x2, .s16x2 }
+  check comparison_fits
+  since 9.4 on sm_107f
+  see comparison-and-selection-instructions-set
 
 [slct.int] "a if c is not negative, otherwise b."
 slct.type.s32  =d: .type, a: .type, b: .type, c: s32;

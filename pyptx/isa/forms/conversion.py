@@ -1,5 +1,11 @@
 """Conversions between types."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import Operand, Register
+
 TEXT = r"""
 [cvt.int] "Integer to integer: truncates, zero- or sign-extends, saturates with .sat."
 cvt{.sat}.dtype.atype  =d: .dtype+, a: .atype+;
@@ -59,11 +65,18 @@ cvt.rnd{.sat}.f16.atype  =d: f16, a: .atype+;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_int] "Integer to bfloat, rounded."
-cvt.rnd.bf16.atype  =d: bf16, a: .atype+;
+cvt.rnd.bf16.atype  =d: bf16, a: .atype;
   .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
-  MEASURED ptxas refuses .u8 and .s8
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bfloat_from_byte] "A byte to bfloat: exact."
+cvt.rnd.bf16.atype  =d: bf16, a: .atype reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .u8, .s8 }
+  since 7.8 on sm_90+
+  MEASURED the register has 8 bits: ptxas refuses a wider one
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_float.sat] "Float to integer, rounded and clamped; .sat repeats what happens anyway."
@@ -81,11 +94,18 @@ cvt.irnd{.sat}.dtype.f16  =d: .dtype+, a: f16 reg;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_bfloat] "Bfloat to integer, rounded and clamped."
-cvt.irnd.dtype.bf16  =d: .dtype+, a: bf16 reg;
+cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
   .irnd = { .rni, .rzi, .rmi, .rpi }
   .dtype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
-  MEASURED ptxas refuses .u8 and .s8
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.byte_from_bfloat] "Bfloat to a byte, rounded and clamped."
+cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
+  .irnd = { .rni, .rzi, .rmi, .rpi }
+  .dtype = { .u8, .s8 }
+  since 7.8 on sm_90+
+  MEASURED the register has 8 bits: ptxas refuses a wider one
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32] "f32 to f32: to an integral value, .ftz or .sat."
@@ -211,7 +231,8 @@ cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32;
 [cvt.pack16.rs] "Two f32 to one pack, rounded stochastically with random bits."
 cvt.rs{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32, rbits: b32 reg;
   .dtype = { .f16x2, .bf16x2 }
-  since 8.7 on sm_100a sm_103a
+  since 8.7 on sm_100a sm_103a sm_107a
+  check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.tf32.rna] "f32 to tf32, nearest, ties away from zero."
@@ -237,20 +258,19 @@ cvt.rn.satfinite{.relu}.dtype.f32  =d: .dtype, a: f32, b: f32;
 cvt.rn.satfinite{.relu}.dtype.f16x2  =d: .dtype, a: f16x2 reg;
   .dtype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
-  NOT REGISTERED from .bf16x2, and fp6 and fp4 from packs: PTX 9.1
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_f8x2] "Two fp8 to two f16: exact."
 cvt.rn{.relu}.f16x2.atype  =d: f16x2, a: .atype reg;
   .atype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
-  NOT REGISTERED to .bf16x2: PTX 9.2
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x4.rs] "Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost."
 cvt.rs{.relu}.satfinite.dtype.f32  =d: .dtype, v: f32 x 4, rbits: b32 reg;
   .dtype = { .e4m3x4, .e5m2x4, .e2m3x4, .e3m2x4, .e2m1x4 }
-  since 8.7 on sm_100a sm_103a
+  since 8.7 on sm_100a sm_103a sm_107a
+  check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f6x2] "Two f32 to two fp6 or fp4; a becomes the upper one."
@@ -282,14 +302,120 @@ cvt.rn.bf16x2.ue8m0x2  =d: bf16x2, a: ue8m0x2 reg;
   since 8.6 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
+[cvt.f8x2_from_bf16x2] "Two bf16 to two fp8."
+cvt.rn.satfinite{.relu}.dtype.bf16x2  =d: .dtype, a: bf16x2 reg;
+  .dtype = { .e4m3x2, .e5m2x2 }
+  since 9.1 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f6x2_from_pack] "Two f16 or bf16 to two fp6 or fp4."
+cvt.rn.satfinite{.relu}.dtype.atype  =d: .dtype, a: .atype reg;
+  .dtype = { .e2m3x2, .e3m2x2, .e2m1x2 }
+  .atype = { .f16x2, .bf16x2 }
+  since 9.1 on sm_100f sm_110f sm_120f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16x2_from_f8x2] "Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two."
+cvt.rn{.relu}{.satfinite}{.scaled::n2::ue8m0}.bf16x2.atype  =d: bf16x2, a: .atype reg {, scale-factor: b16 reg};
+  .atype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
+  .scaled::n2::ue8m0 iff scale-factor
+  since 9.2 on sm_100f sm_110f sm_120f
+  check operands untyped_bits
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.s2f6x2] "Two f32 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two."
+cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.f32  =d: s2f6x2, a: f32, b: f32 {, scale-factor: b16 reg};
+  .rnd = { .rn, .rz since 9.4 on sm_107a }
+  .scaled::n2::ue8m0 iff scale-factor
+  since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
+  check operands untyped_bits
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.s2f6x2_from_bf16x2] "Two bf16 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two."
+cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.bf16x2  =d: s2f6x2, a: bf16x2 reg {, scale-factor: b16 reg};
+  .rnd = { .rn, .rz since 9.4 on sm_107a }
+  .scaled::n2::ue8m0 iff scale-factor
+  since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
+  check operands untyped_bits
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16x2_from_s2f6x2] "Two fixed-point numbers of 2 and 6 bits to two bf16, each perhaps times a power of two."
+cvt.rn{.satfinite}{.relu}{.scaled::n2::ue8m0}.bf16x2.s2f6x2  =d: bf16x2, a: s2f6x2 reg {, scale-factor: b16 reg};
+  .scaled::n2::ue8m0 iff scale-factor
+  since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
+  check operands untyped_bits
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.half.pzo] "f32 to f16, bf16 or tf32; a result of minus zero becomes zero."
+cvt.rnd{.relu}{.satfinite}.pzo.dtype.f32  =d: .dtype, a: f32;
+  .rnd = { .rn, .rz }
+  .dtype = { .f16, .bf16, .tf32 }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.pack16.pzo] "Two f32 to one pack; results of minus zero become zero."
+cvt.rnd{.relu}{.satfinite}.pzo.dtype.f32  =d: .dtype, a: f32, b: f32;
+  .rnd = { .rn, .rz }
+  .dtype = { .f16x2, .bf16x2 }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.narrow8] "Two f32 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two."
+cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.f32  =d: .dtype, a: f32, b: f32 {, scale-factor: b8 reg};
+  .rnd = { .rn, .rz }
+  .dtype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
+  .scaled::n1::ue8m0 iff scale-factor
+  since 9.4 on sm_107f
+  check beyond_nearest
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.narrow8_from_pack] "Two f16 or bf16 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two."
+cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.atype  =d: .dtype, a: .atype reg {, scale-factor: b8 reg};
+  .rnd = { .rn, .rz }
+  .dtype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
+  .atype = { .f16x2, .bf16x2 }
+  .scaled::n1::ue8m0 iff scale-factor
+  since 9.4 on sm_107f
+  check beyond_nearest
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.ue5m3x2] "Two f32 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two."
+cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.f32  =d: ue5m3x2, a: f32, b: f32 {, scale-factor: b8 reg};
+  .rnd = { .rn, .rz, .rp }
+  .scaled::n1::ue8m0 iff scale-factor
+  .scaled::n1::ue8m0 excludes .rp
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.ue5m3x2_from_pack] "Two f16 or bf16 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two."
+cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.atype  =d: ue5m3x2, a: .atype reg {, scale-factor: b8 reg};
+  .rnd = { .rn, .rz, .rp }
+  .atype = { .f16x2, .bf16x2 }
+  .scaled::n1::ue8m0 iff scale-factor
+  .scaled::n1::ue8m0 excludes .rp
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.f16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two f16."
+cvt.rn.f16x2.ue5m3x2  =d: f16x2, a: ue5m3x2 reg;
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-cvt
+
+[cvt.bf16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two bf16, each perhaps times a power of two."
+cvt.rn{.satfinite}{.scaled::n2::ue8m0}.bf16x2.ue5m3x2  =d: bf16x2, a: ue5m3x2 reg {, scale-factor: b16 reg};
+  .scaled::n2::ue8m0 iff scale-factor
+  since 9.4 on sm_107f
+  check operands untyped_bits
+  see data-movement-and-conversion-instructions-cvt
+
 [cvt.pack] "Two integers to 16 bits each, saturated; a becomes the upper half."
-cvt.pack.sat.dtype.s32  =d: u32, a: s32, b: s32;
+cvt.pack.sat.dtype.s32  =d: u32+, a: s32, b: s32;
   .dtype = { .u16, .s16 }
   since 6.5
   see data-movement-and-conversion-instructions-cvt-pack
 
 [cvt.pack.insert] "Two integers to 2, 4 or 8 bits each, saturated, below c shifted up."
-cvt.pack.sat.dtype.s32.b32  =d: u32, a: s32, b: s32, c: u32;
+cvt.pack.sat.dtype.s32.b32  =d: u32+, a: s32, b: s32, c: b32;
   .dtype = { .u2, .s2, .u4, .s4, .u8, .s8 }
   since 6.5
   see data-movement-and-conversion-instructions-cvt-pack
@@ -332,3 +458,19 @@ def ftz_or_sat_to_f32(chosen: dict[str, str]) -> str | None:
 def relu_or_satfinite(chosen: dict[str, str]) -> str | None:
     """Plain rounding is a form of its own."""
     return None if "relu" in chosen or "satfinite" in chosen else "neither .relu nor .satfinite"
+
+
+def beyond_nearest(chosen: dict[str, str]) -> str | None:
+    """Rounding to nearest without more is a form of its own, and older."""
+    if chosen["rnd"] == "rz" or "pzo" in chosen or "scaled::n1::ue8m0" in chosen:
+        return None
+    return "neither .rz nor .pzo nor .scaled::n1::ue8m0"
+
+
+def untyped_bits(operands: Mapping[str, Operand]) -> str | None:
+    """Random bits and scale factors come in registers of bits alone."""
+    for name in ("rbits", "scale-factor"):
+        given = operands.get(name)
+        if isinstance(given, Register) and given.type.kind != "b":
+            return f"{name} is a register of bits, {given} is .{given.type}"
+    return None

@@ -6,38 +6,43 @@ mov.type  =d: .type, a: .type reg imm special symbol;
   .type = { .pred, .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   see data-movement-and-conversion-instructions-mov
 
+[mov.pred] "Set a predicate: true for every number but zero."
+mov.pred  =d: pred, a: s32 imm;
+  MEASURED a constant stands here, though the manual names no constants of type .pred
+  see data-movement-and-conversion-instructions-mov
+
 [mov.b128] "Copy a 128-bit register."
 mov.b128  =d: b128, a: b128 reg;
   since 8.3
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b16] "Pack two 8-bit registers; the first is the low part."
-mov.b16  =d: b16, a: b8 x 2 reg;
+mov.b16  =d: b16, a: b8 x 2 reg imm;
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b32] "Pack two 16-bit registers; the first is the low part."
-mov.b32  =d: b32, a: b16 x 2 reg;
+mov.b32  =d: b32, a: b16 x 2 reg imm;
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b32.v4] "Pack four 8-bit registers; the first is the low part."
-mov.b32  =d: b32, a: b8 x 4 reg;
+mov.b32  =d: b32, a: b8 x 4 reg imm;
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b64] "Pack two 32-bit registers; the first is the low part."
-mov.b64  =d: b64, a: b32 x 2 reg;
+mov.b64  =d: b64, a: b32 x 2 reg imm;
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b64.v4] "Pack four 16-bit registers; the first is the low part."
-mov.b64  =d: b64, a: b16 x 4 reg;
+mov.b64  =d: b64, a: b16 x 4 reg imm;
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b128] "Pack two 64-bit registers; the first is the low part."
-mov.b128  =d: b128, a: b64 x 2 reg;
+mov.b128  =d: b128, a: b64 x 2 reg imm;
   since 8.3
   see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b128.v4] "Pack four 32-bit registers; the first is the low part."
-mov.b128  =d: b128, a: b32 x 4 reg;
+mov.b128  =d: b128, a: b32 x 4 reg imm;
   since 8.3
   see data-movement-and-conversion-instructions-mov
 
@@ -72,7 +77,7 @@ mov.b128  =d: b32 x 4 reg sink, a: b128 reg;
   see data-movement-and-conversion-instructions-mov
 
 [ld] "Load; weak order."
-ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr .ss] {, cache-policy: b64 reg};
+ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .ca, .cg, .cs, .lu, .cv }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
@@ -81,10 +86,11 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr 
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check load
+  STRICTER .v8 of 8- and 16-bit types and _ in vectors of less than 256 bits, which ptxas takes
   see data-movement-and-conversion-instructions-ld
 
 [ld.evict] "Load with an L1 eviction priority; weak order."
-ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr .ss] {, cache-policy: b64 reg};
+ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
   .ss = { .global }
   .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
   .cache = { .L2::cache_hint on sm_80+ }
@@ -97,7 +103,7 @@ ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr
   see data-movement-and-conversion-instructions-ld
 
 [ld.v256] "Load 32 bytes; weak order."
-ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec, [a: addr .ss] {, cache-policy: b64 reg};
+ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
   .ss = { .global }
   .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
   .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
@@ -111,7 +117,7 @@ ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec,
   see data-movement-and-conversion-instructions-ld
 
 [ld.b128] "Load a 128-bit register; weak order."
-ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: b64 reg};
+ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .ca, .cg, .cs, .lu, .cv }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
@@ -121,28 +127,115 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-p
   check load
   see data-movement-and-conversion-instructions-ld
 
+[ld.evict.b128] "Load a 128-bit register with an L1 eviction priority; weak order."
+ld{.weak}{.ss}.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
+  .ss = { .global }
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .cache = { .L2::cache_hint on sm_80+ }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
+  .cache iff cache-policy
+  since 8.3
+  see data-movement-and-conversion-instructions-ld
+
+[ld.cop.v256] "Load 32 bytes with a cache operator; weak order."
+ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
+  .ss = { .global }
+  .cop = { .ca, .cg, .cs, .lu, .cv }
+  .cache = { .L2::cache_hint }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+  see data-movement-and-conversion-instructions-ld
+
+[ld.unified] "Load from a variable that is declared unified; weak order."
+ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
+  .ss = { .global }
+  .cop = { .ca, .cg, .cs, .lu, .cv }
+  .cache = { .L2::cache_hint since 7.4 on sm_80+ }
+  .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
+  .vec = { .v2, .v4 }
+  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  check load
+  STRICTER .unified on strong, volatile and non-coherent loads, which ptxas takes
+  see data-movement-and-conversion-instructions-ld
+
+[ld.unified.b128] "Load a 128-bit register from a variable that is declared unified; weak order."
+ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
+  .ss = { .global }
+  .cop = { .ca, .cg, .cs, .lu, .cv }
+  .cache = { .L2::cache_hint on sm_80+ }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
+  .cache iff cache-policy
+  since 8.3
+  see data-movement-and-conversion-instructions-ld
+
 [ld.param.where] "Load from a parameter of the kernel."
-ld{.weak}.ss{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
+ld{.weak}.ss{.cop}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   .ss = { .param::entry }
+  .cop = { .ca, .cg, .cs, .lu, .cv }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.3
   check load
-  NOT REGISTERED .param::func: it takes the name of a parameter of a device function only
+  see data-movement-and-conversion-instructions-ld
+
+[ld.param.where.b128] "Load a 128-bit register from a parameter of the kernel."
+ld{.weak}.ss{.cop}.b128  =d: b128, [a: addr .ss];
+  .ss = { .param::entry }
+  .cop = { .ca, .cg, .cs, .lu, .cv }
+  since 8.3
+  see data-movement-and-conversion-instructions-ld
+
+[ld.param.func] "Load from a parameter of this function, or what a function that was called returned."
+ld{.weak}.param::func{.cop}{.vec}.type  =d: .type+ x .vec braces, [a symbol param];
+  .cop = { .ca, .cg, .cs, .lu, .cv }
+  .vec = { .v2, .v4 }
+  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
+  since 8.3
+  check load
+  see data-movement-and-conversion-instructions-ld
+
+[ld.param.func.b128] "Load 128 bits from a parameter of this function, or of what a function that was called returned."
+ld{.weak}.param::func{.cop}.b128  =d: b128, [a symbol param];
+  .cop = { .ca, .cg, .cs, .lu, .cv }
+  since 8.3
   see data-movement-and-conversion-instructions-ld
 
 [ld.volatile] "Load that the compiler may not remove, repeat or move."
-ld.volatile{.ss}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
-  .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+ld.volatile{.ss}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
+  .ss = { .global, .local since 9.1, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check load
-  MEASURED .local needs PTX 9.1, .const and .param are refused
+  MEASURED .const and .param are refused
+  see data-movement-and-conversion-instructions-ld
+
+[ld.volatile.b128] "Load a 128-bit register; the compiler may not remove, repeat or move it."
+ld.volatile{.ss}{.prefetch}.b128  =d: b128, [a: addr .ss];
+  .ss = { .global, .local since 9.1, .shared, .shared::cta, .shared::cluster on sm_90+ }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
+  since 8.3
+  check load
+  see data-movement-and-conversion-instructions-ld
+
+[ld.volatile.v256] "Load 32 bytes; the compiler may not remove, repeat or move it."
+ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss];
+  .ss = { .global }
+  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  since 8.8 on sm_100+
+  check vector_of_256_bits
   see data-movement-and-conversion-instructions-ld
 
 [ld.strong] "Load with acquire or relaxed order at a scope."
-ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr .ss] {, cache-policy: b64 reg};
+ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
   .sem = { .relaxed, .acquire }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -156,15 +249,52 @@ ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a:
   check load
   see data-movement-and-conversion-instructions-ld
 
+[ld.strong.b128] "Load a 128-bit register with acquire or relaxed order at a scope."
+ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster on sm_90+, .gpu, .sys since 8.4 }
+  .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .cache = { .L2::cache_hint on sm_80+ }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
+  .cache iff cache-policy
+  since 8.3
+  check load
+  see data-movement-and-conversion-instructions-ld
+
+[ld.strong.v256] "Load 32 bytes with acquire or relaxed order at a scope."
+ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss] {, cache-policy: u64 reg};
+  .sem = { .relaxed, .acquire }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .ss = { .global }
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
+  .cache = { .L2::cache_hint }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+  see data-movement-and-conversion-instructions-ld
+
 [ld.mmio] "Load of memory-mapped input and output: exactly one access."
-ld.mmio.relaxed.sys{.ss}.type  =d: .type+, [a: addr .ss];
+ld.mmio.sem.sys{.ss}.type  =d: .type+, [a: addr .ss];
+  .sem = { .relaxed, .acquire since 9.3 }
   .ss = { .global }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.2
   see data-movement-and-conversion-instructions-ld
 
+[ld.mmio.b128] "Load of 128 bits of memory-mapped input and output: exactly one access."
+ld.mmio.sem.sys{.ss}.b128  =d: b128, [a: addr .ss];
+  .sem = { .relaxed, .acquire since 9.3 }
+  .ss = { .global }
+  since 8.4
+  see data-movement-and-conversion-instructions-ld
+
 [ld.nc] "Load through the non-coherent cache, from memory that nobody writes during the kernel."
-ld.global{.cop}.nc{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr global] {, cache-policy: b64 reg};
+ld.global{.cop}.nc{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr global] {, cache-policy: u64 reg};
   .cop = { .ca, .cg, .cs }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
@@ -175,7 +305,7 @@ ld.global{.cop}.nc{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr gl
   see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.evict] "Load through the non-coherent cache with an L1 eviction priority."
-ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr global] {, cache-policy: b64 reg};
+ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr global] {, cache-policy: u64 reg};
   .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
   .cache = { .L2::cache_hint on sm_80+ }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
@@ -187,7 +317,7 @@ ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec, [a: addr g
   see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.v256] "Load 32 bytes through the non-coherent cache."
-ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec, [a: addr global] {, cache-policy: b64 reg};
+ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
   .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
   .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .cache = { .L2::cache_hint }
@@ -200,7 +330,7 @@ ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec, [
   see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.b128] "Load a 128-bit register through the non-coherent cache."
-ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: b64 reg};
+ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
   .cop = { .ca, .cg, .cs }
   .cache = { .L2::cache_hint on sm_80+ }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
@@ -208,8 +338,45 @@ ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-
   since 8.3
   see data-movement-and-conversion-instructions-ld-global-nc
 
+[ld.readonly] "Load through the read-only proxy, from memory that nobody writes during the kernel."
+ld{.global}{.vec}.type.proxy::readonly  =d: .type+ x .vec braces, [a: addr global];
+  .vec = { .v2, .v4 }
+  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
+  since 9.4 on sm_90+
+  check vector_at_most_128_bits
+  see data-movement-and-conversion-instructions-ld
+
+[ld.readonly.v256] "Load 32 bytes through the read-only proxy."
+ld{.global}.vec.type.proxy::readonly  =d: .type+ x .vec, [a: addr global];
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  since 9.4 on sm_100+
+  check vector_of_256_bits
+  see data-movement-and-conversion-instructions-ld
+
+[ld.nc.evict.b128] "Load a 128-bit register through the non-coherent cache with an L1 eviction priority."
+ld.global.nc.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .cache = { .L2::cache_hint on sm_80+ }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
+  .cache iff cache-policy
+  since 8.3
+  see data-movement-and-conversion-instructions-ld-global-nc
+
+[ld.nc.cop.v256] "Load 32 bytes through the non-coherent cache with a cache operator."
+ld.global.cop.nc{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
+  .cop = { .ca, .cg, .cs }
+  .cache = { .L2::cache_hint }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+  see data-movement-and-conversion-instructions-ld-global-nc
+
 [ldu] "Load read-only data whose address is the same in all lanes."
-ldu{.ss}{.vec}.type  =d: .type+ x .vec, [a: addr .ss];
+ldu{.ss}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   .ss = { .global }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
@@ -223,7 +390,7 @@ ldu{.ss}.b128  =d: b128, [a: addr .ss];
   see data-movement-and-conversion-instructions-ldu
 
 [st] "Store; weak order."
-st{.weak}{.ss}{.cop}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec {, cache-policy: b64 reg};
+st{.weak}{.ss}{.cop}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
   .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .wb, .cg, .cs, .wt }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
@@ -234,7 +401,7 @@ st{.weak}{.ss}{.cop}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec {, cach
   see data-movement-and-conversion-instructions-st
 
 [st.evict] "Store with an L1 eviction priority; weak order."
-st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec {, cache-policy: b64 reg};
+st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
   .ss = { .global }
   .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
   .cache = { .L2::cache_hint on sm_80+ }
@@ -246,7 +413,7 @@ st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec {, cac
   see data-movement-and-conversion-instructions-st
 
 [st.v256] "Store 32 bytes; weak order."
-st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec {, cache-policy: b64 reg};
+st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
   .ss = { .global }
   .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
   .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
@@ -259,7 +426,7 @@ st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .v
   see data-movement-and-conversion-instructions-st
 
 [st.b128] "Store a 128-bit register; weak order."
-st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: b64 reg};
+st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
   .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .wb, .cg, .cs, .wt }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
@@ -268,17 +435,70 @@ st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: b
   check store
   see data-movement-and-conversion-instructions-st
 
+[st.evict.b128] "Store a 128-bit register with an L1 eviction priority; weak order."
+st{.weak}{.ss}.level1{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
+  .ss = { .global }
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .cache = { .L2::cache_hint on sm_80+ }
+  .cache iff cache-policy
+  since 8.3
+  see data-movement-and-conversion-instructions-st
+
+[st.cop.v256] "Store 32 bytes with a cache operator; weak order."
+st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
+  .ss = { .global }
+  .cop = { .wb, .cg, .cs, .wt }
+  .cache = { .L2::cache_hint }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+  see data-movement-and-conversion-instructions-st
+
+[st.param] "Store an argument of a call, by its name."
+st{.weak}.ss{.cop}{.vec}.type  [a symbol .ss], b: .type+ x .vec braces;
+  .ss = { .param, .param::func since 8.3 }
+  .cop = { .wb, .cg, .cs, .wt }
+  .vec = { .v2, .v4 }
+  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
+  check vector_at_most_128_bits
+  STRICTER registers as addresses, which ptxas reads and then fails on
+  see data-movement-and-conversion-instructions-st
+
+[st.param.b128] "Store 128 bits of an argument of a call, by its name."
+st{.weak}.ss{.cop}.b128  [a symbol .ss], b: b128 reg;
+  .ss = { .param, .param::func }
+  .cop = { .wb, .cg, .cs, .wt }
+  since 8.3
+  see data-movement-and-conversion-instructions-st
+
 [st.volatile] "Store that the compiler may not remove, repeat or move."
-st.volatile{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec;
-  .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
+st.volatile{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces;
+  .ss = { .global, .local since 9.1, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .vec = { .v2, .v4 }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check store
-  MEASURED .local needs PTX 9.1
+  see data-movement-and-conversion-instructions-st
+
+[st.volatile.b128] "Store a 128-bit register; the compiler may not remove, repeat or move it."
+st.volatile{.ss}.b128  [a: addr .ss], b: b128 reg;
+  .ss = { .global, .local since 9.1, .shared, .shared::cta, .shared::cluster on sm_90+ }
+  since 8.3
+  see data-movement-and-conversion-instructions-st
+
+[st.volatile.v256] "Store 32 bytes; the compiler may not remove, repeat or move it."
+st.volatile{.ss}{.level2}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink;
+  .ss = { .global }
+  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  since 8.8 on sm_100+
+  check vector_of_256_bits
   see data-movement-and-conversion-instructions-st
 
 [st.strong] "Store with release or relaxed order at a scope."
-st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec {, cache-policy: b64 reg};
+st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -291,11 +511,46 @@ st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec {
   check store
   see data-movement-and-conversion-instructions-st
 
+[st.strong.b128] "Store a 128-bit register with release or relaxed order at a scope."
+st.sem.scope{.ss}{.level1}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster on sm_90+, .gpu, .sys since 8.4 }
+  .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .cache = { .L2::cache_hint on sm_80+ }
+  .cache iff cache-policy
+  since 8.3
+  check store
+  see data-movement-and-conversion-instructions-st
+
+[st.strong.v256] "Store 32 bytes with release or relaxed order at a scope."
+st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
+  .sem = { .relaxed, .release }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .ss = { .global }
+  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
+  .cache = { .L2::cache_hint }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache iff cache-policy
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+  see data-movement-and-conversion-instructions-st
+
 [st.mmio] "Store to memory-mapped input and output: exactly one access."
-st.mmio.relaxed.sys{.ss}.type  [a: addr .ss], b: .type+;
+st.mmio.sem.sys{.ss}.type  [a: addr .ss], b: .type+;
+  .sem = { .relaxed, .release since 9.3 }
   .ss = { .global }
   .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.2
+  see data-movement-and-conversion-instructions-st
+
+[st.mmio.b128] "Store of 128 bits to memory-mapped input and output: exactly one access."
+st.mmio.sem.sys{.ss}.b128  [a: addr .ss], b: b128 reg;
+  .sem = { .relaxed, .release since 9.3 }
+  .ss = { .global }
+  since 8.4
   see data-movement-and-conversion-instructions-st
 
 [st.async] "Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
@@ -308,14 +563,26 @@ st.async{.weak}{.shared::cluster}.completion{.vec}.type  [a: addr shared::cluste
   MEASURED .completion may not be absent, as the manual's braces say
   see data-movement-and-conversion-instructions-st-async
 
+[st.async.b128] "Store 16 bytes to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
+st.async{.weak}{.shared::cluster}.completion.b128  [a: addr shared::cluster], b: b128 reg, [mbar: addr shared::cluster];
+  .completion = { .mbarrier::complete_tx::bytes }
+  since 9.2 on sm_90+
+  see data-movement-and-conversion-instructions-st-async
+
 [st.async.release] "Store to global memory asynchronously, with release order."
 st.async{.mmio}.release.scope{.global}.type  [a: addr global], b: .type;
   .scope = { .gpu, .sys }
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
+  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .mmio excludes .gpu
   since 8.7 on sm_100+
-  NOT REGISTERED 8-bit types: ptxas wants registers of 8 bits
   see data-movement-and-conversion-instructions-st-async
+
+[multimem.st.async] "Store to all replicas of a multicast address asynchronously, with release order."
+multimem.st.async.release.scope{.global}.type  [a: addr global], b: .type;
+  .scope = { .gpu, .sys }
+  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
+  since 9.3 on sm_100+
+  see data-movement-and-conversion-instructions-multimem-st-async
 
 [st.bulk] "Fill size bytes of shared memory, a multiple of 8, with zeroes, asynchronously."
 st.bulk{.weak}{.space}  [a: addr .space], size: u64 reg imm 0..1048568/8, initval: u64 imm 0..0;
@@ -330,17 +597,15 @@ st.bulk{.weak}{.space}  [a: addr .space], size: u32 reg, initval: u64 imm 0..0;
   see data-movement-and-conversion-instructions-st-bulk
 
 [cvta] "Address of a state space to its generic address."
-cvta.space.size  =p: .size, a: .size;
-  .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .param since 7.7 }
-  .size = { .u32, .u64 }
-  check generic_is_64_bit
+cvta.space.size  =p: .size, a: .size reg imm symbol .space;
+  .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+, .param since 7.7, .param::entry since 8.3 }
+  .size = { .u64 }
   see data-movement-and-conversion-instructions-cvta
 
 [cvta.to] "Generic address to the address in a state space."
 cvta.to.space.size  =p: .size, a: .size;
-  .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .param since 7.7 }
-  .size = { .u32, .u64 }
-  check generic_is_64_bit
+  .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+, .param since 7.7, .param::entry since 8.3 }
+  .size = { .u64 }
   see data-movement-and-conversion-instructions-cvta
 """
 
@@ -376,10 +641,3 @@ def load(chosen: dict[str, str]) -> str | None:
 
 
 store = load
-
-
-def generic_is_64_bit(chosen: dict[str, str]) -> str | None:
-    """With .address_size 64 generic addresses are 64 bits wide."""
-    if chosen["size"] == "u32":
-        return ".u32 addresses need .address_size 32; pyptx modules are 64-bit"
-    return None

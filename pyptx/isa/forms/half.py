@@ -123,4 +123,76 @@ fma.rnd{.sat}.f32.abtype  =d: f32, a: .abtype reg, b: .abtype reg, c: f32;
   .abtype = { .f16, .bf16 }
   since 8.6 on sm_100+
   see mixed-precision-floating-point-instructions-fma
+
+[add.mixed.packed] "Add f32 values to two halves or bfloats, both in packs."
+add{.rnd}.f32x2.atype.f32x2  =d: f32x2, a: .atype reg, c: f32x2 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .f16x2, .bf16x2 }
+  since 9.4 on sm_107f
+  see mixed-precision-floating-point-instructions-add
+
+[sub.mixed.packed] "Subtract f32 values from two halves or bfloats, both in packs."
+sub{.rnd}.f32x2.atype.f32x2  =d: f32x2, a: .atype reg, c: f32x2 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .f16x2, .bf16x2 }
+  since 9.4 on sm_107f
+  see mixed-precision-floating-point-instructions-sub
+
+[add.narrow] "Add two packs of two f32 and round the results toward zero to halves or bfloats."
+add.rz{.ftz}.dtype.f32x2.f32x2  =d: .dtype, a: f32x2 reg, c: f32x2 reg;
+  .dtype = { .f16x2, .bf16x2 }
+  .ftz iff .f16x2
+  since 9.4 on sm_107f
+  see mixed-precision-floating-point-instructions-add
+
+[sub.narrow] "Subtract two packs of two f32 and round the results toward zero to halves or bfloats."
+sub.rz{.ftz}.dtype.f32x2.f32x2  =d: .dtype, a: f32x2 reg, c: f32x2 reg;
+  .dtype = { .f16x2, .bf16x2 }
+  .ftz iff .f16x2
+  since 9.4 on sm_107f
+  see mixed-precision-floating-point-instructions-sub
+
+[mul.narrow] "Multiply two packs of two f32 and round the results toward zero to halves or bfloats."
+mul.rz{.ftz}.dtype.f32x2.f32x2  =d: .dtype, a: f32x2 reg, c: f32x2 reg;
+  .dtype = { .f16x2, .bf16x2 }
+  .ftz iff .f16x2
+  since 9.4 on sm_107f
+  see mixed-precision-floating-point-instructions-mul
+
+[fma.mixed.packed] "Fused multiply-add of two halves or bfloats with two f32 each, all in packs."
+fma.rnd.f32x2.atype.f32x2.f32x2  =d: f32x2, a: .atype reg, b: f32x2 reg, c: f32x2 reg;
+  .rnd = { .rn, .rz, .rm, .rp }
+  .atype = { .f16x2, .bf16x2 }
+  since 9.4 on sm_107f
+  see mixed-precision-floating-point-instructions-fma
+
+[add.narrow8] "Add four narrow floats and four 8-bit floats, in packs."
+add{.rn}{.satfinite}.cdtype.atype  =d: .cdtype, a: .atype reg, c: .cdtype reg;
+  .cdtype = { .e5m2x4, .e4m3x4 }
+  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+  since 9.4 on sm_100a sm_103a
+  see alternate-floating-point-instructions-add
+
+[sub.narrow8] "Subtract four 8-bit floats from four narrow floats, in packs."
+sub{.rn}{.satfinite}.cdtype.atype  =d: .cdtype, a: .atype reg, c: .cdtype reg;
+  .cdtype = { .e5m2x4, .e4m3x4 }
+  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+  since 9.4 on sm_100a sm_103a
+  see alternate-floating-point-instructions-sub
+
+[mul.narrow8] "Multiply four narrow floats each into 8-bit floats, in packs."
+mul{.rn}{.satfinite}.dtype.atype.ctype  =d: .dtype, a: .atype reg, c: .ctype reg;
+  .dtype = { .e5m2x4, .e4m3x4 }
+  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+  .ctype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+  since 9.4 on sm_100a sm_103a
+  see alternate-floating-point-instructions-mul
+
+[fma.narrow8] "Fused multiply-add of four narrow floats each and four 8-bit floats, in packs."
+fma.rn{.satfinite}.cdtype.atype.btype  =d: .cdtype, a: .atype reg, b: .btype reg, c: .cdtype reg;
+  .cdtype = { .e5m2x4, .e4m3x4 }
+  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+  .btype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+  since 9.4 on sm_100a sm_103a
+  see alternate-floating-point-instructions-fma
 """

@@ -64,8 +64,41 @@ max.type  =d: .type, a: .type, b: .type;
 add.type  =d: .type, a: .type reg, b: .type reg;
   .type = { .u16x2, .s16x2 }
   since 8.0 on sm_90+
-  NOT REGISTERED add.sat of packs and sub of packs: PTX 9.2
   see integer-arithmetic-instructions-add
+
+[add.sat.u32] "Add two unsigned integers and saturate."
+add.sat.u32  =d: u32, a: u32, b: u32;
+  since 9.2 on sm_107f sm_120f
+  see integer-arithmetic-instructions-add
+
+[add.packed16.sat] "Add two packs of two 16-bit integers and saturate."
+add.sat.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u16x2, .s16x2 }
+  since 9.2 on sm_107f sm_120f
+  see integer-arithmetic-instructions-add
+
+[add.packed8] "Add two packs of four 8-bit integers; wraps unless .sat."
+add{.sat}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u8x4, .s8x4 }
+  since 9.2 on sm_107f sm_120f
+  see integer-arithmetic-instructions-add
+
+[sub.packed8] "Subtract two packs of four 8-bit integers; wraps unless .sat."
+sub{.sat}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u8x4, .s8x4 }
+  since 9.2 on sm_107f sm_120f
+  see integer-arithmetic-instructions-sub
+
+[neg.packed8] "Negate four 8-bit integers in a pack."
+neg.s8x4  =d: s8x4, a: s8x4 reg;
+  since 9.2 on sm_107f sm_120f
+  see integer-arithmetic-instructions-neg
+
+[clmad] "Multiply without carries, keep the low or the high 64 bits, and add c without carries."
+clmad.half.u64  =d: u64, a: u64, b: u64, c: u64;
+  .half = { .lo, .hi }
+  since 9.3 on sm_80+
+  see integer-arithmetic-instructions-clmad
 
 [mad.sat] "Multiply, keep the high half, add and saturate."
 mad.hi.sat.s32  =d: s32, a: s32, b: s32, c: s32;
@@ -109,6 +142,13 @@ min{.relu}.type  =d: .type, a: .type reg, b: .type reg;
   check relu_signed
   see integer-arithmetic-instructions-min
 
+[min.packed8] "The smaller of each of four 8-bit integers in a pack; .relu makes negative results zero."
+min{.relu}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u8x4, .s8x4 }
+  since 9.2 on sm_107f sm_120f
+  check relu_signed
+  see integer-arithmetic-instructions-min
+
 [max.relu_s32] "The larger of two integers, or zero where that is negative."
 max.relu.s32  =d: s32, a: s32, b: s32;
   since 8.0 on sm_90+
@@ -118,6 +158,13 @@ max.relu.s32  =d: s32, a: s32, b: s32;
 max{.relu}.type  =d: .type, a: .type reg, b: .type reg;
   .type = { .u16x2, .s16x2 }
   since 8.0 on sm_90+
+  check relu_signed
+  see integer-arithmetic-instructions-max
+
+[max.packed8] "The larger of each of four 8-bit integers in a pack; .relu makes negative results zero."
+max{.relu}.type  =d: .type, a: .type reg, b: .type reg;
+  .type = { .u8x4, .s8x4 }
+  since 9.2 on sm_107f sm_120f
   check relu_signed
   see integer-arithmetic-instructions-max
 
@@ -137,7 +184,7 @@ bfind{.shiftamt}.type  =d: u32, a: .type;
   see integer-arithmetic-instructions-bfind
 
 [fns] "Position of the n-th set bit of mask, counted from base in the direction of offset's sign."
-fns.b32  =d: b32, mask: b32, base: u32, offset: s32;
+fns.b32  =d: b32, mask: b32, base: b32, offset: b32;
   see integer-arithmetic-instructions-fns
 
 [brev] "Reverse the bits."
@@ -146,12 +193,12 @@ brev.type  =d: .type, a: .type;
   see integer-arithmetic-instructions-brev
 
 [bfe] "Extract c bits from position b, extended with zeros or with their sign."
-bfe.type  =d: .type, a: .type, b: u32, c: u32;
+bfe.type  =d: .type, a: .type, b: u32 0..255, c: u32 0..255;
   .type = { .u32, .u64, .s32, .s64 }
   see integer-arithmetic-instructions-bfe
 
 [bfi] "Insert the low d bits of a into b at position c."
-bfi.type  =f: .type, a: .type, b: .type, c: u32, d: u32;
+bfi.type  =f: .type, a: .type, b: .type, c: u32 0..255, d: u32 0..255;
   .type = { .b32, .b64 }
   see integer-arithmetic-instructions-bfi
 
@@ -163,7 +210,7 @@ szext.mode.type  =d: .type, a: .type, b: u32;
   see integer-arithmetic-instructions-szext
 
 [bmsk] "A mask of b ones from position a."
-bmsk.mode.b32  =d: b32, a: u32, b: u32;
+bmsk.mode.b32  =d: u32, a: u32, b: u32;
   .mode = { .clamp, .wrap }
   since 7.6
   see integer-arithmetic-instructions-bmsk

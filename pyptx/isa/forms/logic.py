@@ -1,5 +1,7 @@
 """Logic and shift instructions."""
 
+from .warp import predicate_is_written as predicate_is_written
+
 TEXT = r"""
 [and] "Bitwise and."
 and.type  =d: .type, a: .type, b: .type;
@@ -45,6 +47,7 @@ lop3.b32  =d: b32, a: b32, b: b32, c: b32, immLut: u32 imm 0..255;
 lop3.bool.b32  =d|p: b32, a: b32, b: b32, c: b32, immLut: u32 imm 0..255, !q: pred;
   .bool = { .or, .and }
   since 8.2
+  check operands predicate_is_written
   MEASURED d may be a sink, q may be negated or 0 or 1
   see logic-and-shift-instructions-lop3
 
@@ -55,7 +58,7 @@ shf.dir.mode.b32  =d: b32, a: b32, b: b32, c: u32;
   see logic-and-shift-instructions-shf
 
 [prmt] "Permute bytes: each result byte is one of the eight of [b, a], chosen by c."
-prmt.b32{.mode}  =d: b32, a: b32, b: b32, c: u32;
+prmt.b32{.mode}  =d: b32, a: b32, b: b32, c: b32;
   .mode = { .f4e, .b4e, .rc8, .ecl, .ecr, .rc16 }
   see data-movement-and-conversion-instructions-prmt
 """

@@ -2,10 +2,24 @@
 
 TEXT = r"""
 [mbarrier.init] "Make an mbarrier that expects count arrivals per phase."
-mbarrier.init{.space}.b64  [addr: addr .space], count: u32;
+mbarrier.init{.space}.b64  [addr: addr .space], count: u32 1..1048575;
   .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-init
+
+[mbarrier.init.layout] "Make an mbarrier of a layout; .layout::v1 takes reports of asynchronous operations."
+mbarrier.init.layout{.space}.b64  [addr: addr .space], count: u32 1..1048575;
+  .layout = { .layout::v0, .layout::v1 }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-init
+
+[mbarrier.check_layout] "Has the mbarrier this layout?"
+mbarrier.check_layout.layout{.space}.b64  =p: pred, [addr: addr .space];
+  .layout = { .layout::v0, .layout::v1 }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-check-layout
 
 [mbarrier.inval] "End an mbarrier's life; its memory may then be used for other things."
 mbarrier.inval{.space}.b64  [addr: addr .space];
@@ -14,7 +28,7 @@ mbarrier.inval{.space}.b64  [addr: addr .space];
   see parallel-synchronization-and-communication-instructions-mbarrier-inval
 
 [mbarrier.arrive] "Arrive count times (once if absent)."
-mbarrier.arrive{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space] {, count: u32};
+mbarrier.arrive{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space] {, count: u32 1..4294967295};
   .sem = { .release since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
   .space = { .shared, .shared::cta since 7.8 }
@@ -25,14 +39,14 @@ mbarrier.arrive{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space] {
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.remote] "Arrive on an mbarrier of a CTA of the cluster; there is no state to return."
-mbarrier.arrive{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32};
+mbarrier.arrive{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295};
   .sem = { .release, .relaxed since 8.6 }
   .scope = { .cta, .cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.expect_tx] "Expect txCount more bytes in this phase, then arrive once."
-mbarrier.arrive.expect_tx{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space], txCount: u32;
+mbarrier.arrive.expect_tx{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space], txCount: u32;
   .sem = { .release, .relaxed since 8.6 }
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta since 7.8 }
@@ -55,7 +69,7 @@ mbarrier.expect_tx{.sem.scope}{.space}.b64  [addr: addr .space], txCount: u32;
   see parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation
 
 [mbarrier.try_wait.parity] "Wait, for a while, until the phase with this parity has completed."
-mbarrier.try_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 {, suspendTimeHint: u32};
+mbarrier.try_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta since 7.8 }
@@ -63,7 +77,7 @@ mbarrier.try_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: ad
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait.parity] "Ask, without waiting, whether the phase with this parity has completed."
-mbarrier.test_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32;
+mbarrier.test_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1;
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
   .space = { .shared, .shared::cta since 7.8 }
@@ -71,14 +85,14 @@ mbarrier.test_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: a
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.arrive.noComplete] "Arrive count times; the phase must not complete by it."
-mbarrier.arrive.noComplete{.release.cta}{.space}.b64  =state: b64, [addr: addr .space], count: u32;
+mbarrier.arrive.noComplete{.release.cta}{.space}.b64  =state: u64, [addr: addr .space], count: u32 1..4294967295;
   .release since 8.0
   .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive_drop] "Arrive count times (once if absent) and expect as many arrivals fewer from the next phase on."
-mbarrier.arrive_drop{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space] {, count: u32};
+mbarrier.arrive_drop{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space] {, count: u32 1..4294967295};
   .sem = { .release since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
   .space = { .shared, .shared::cta since 7.8 }
@@ -89,14 +103,14 @@ mbarrier.arrive_drop{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .spa
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.remote] "Arrive and drop on an mbarrier of a CTA of the cluster."
-mbarrier.arrive_drop{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32};
+mbarrier.arrive_drop{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295};
   .sem = { .release, .relaxed since 8.6 }
   .scope = { .cta, .cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.expect_tx] "Expect txCount more bytes, then arrive once and drop."
-mbarrier.arrive_drop.expect_tx{.sem.scope}{.space}.b64  =state: b64 sink, [addr: addr .space], txCount: u32;
+mbarrier.arrive_drop.expect_tx{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space], txCount: u32;
   .sem = { .release, .relaxed since 8.6 }
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta since 7.8 }
@@ -111,7 +125,7 @@ mbarrier.arrive_drop.expect_tx{.sem.scope}.shared::cluster.b64  =_ sink, [addr: 
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.noComplete] "Arrive count times and drop; the phase must not complete by it."
-mbarrier.arrive_drop.noComplete{.release.cta}{.space}.b64  =state: b64, [addr: addr .space], count: u32;
+mbarrier.arrive_drop.noComplete{.release.cta}{.space}.b64  =state: u64, [addr: addr .space], count: u32 1..4294967295;
   .release since 8.0
   .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
@@ -126,7 +140,7 @@ mbarrier.complete_tx{.sem.scope}{.space}.b64  [addr: addr .space], txCount: u32;
   see parallel-synchronization-and-communication-instructions-mbarrier-complete-tx-operation
 
 [mbarrier.try_wait] "Wait, for a while, until the phase of this state has completed."
-mbarrier.try_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: b64 reg {, suspendTimeHint: u32};
+mbarrier.try_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg {, suspendTimeHint: u32};
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta since 7.8 }
@@ -134,7 +148,7 @@ mbarrier.try_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .spa
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait] "Ask, without waiting, whether the phase of this state has completed."
-mbarrier.test_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: b64 reg;
+mbarrier.test_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg;
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
   .space = { .shared, .shared::cta since 7.8 }
@@ -142,7 +156,134 @@ mbarrier.test_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .sp
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.pending_count] "How many arrivals a state still lacks."
-mbarrier.pending_count.b64  =count: u32, state: b64 reg;
+mbarrier.pending_count.b64  =count: u32, state: u64 reg;
   since 7.0 on sm_80+
+  see parallel-synchronization-and-communication-instructions-mbarrier-pending-count
+
+[mbarrier.arrive.multicast] "Arrive on an mbarrier of each CTA of the mask."
+mbarrier.arrive{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295}, ctaMask: u32 0..4294967295;
+  .sem = { .release, .relaxed }
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_107f
+  see parallel-synchronization-and-communication-instructions-mbarrier-arrive
+
+[mbarrier.arrive.expect_tx.multicast] "Expect txCount more bytes, then arrive on an mbarrier of each CTA of the mask."
+mbarrier.arrive.expect_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
+  .sem = { .release, .relaxed }
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_107f
+  see parallel-synchronization-and-communication-instructions-mbarrier-arrive
+
+[mbarrier.arrive_drop.multicast] "Arrive and drop on an mbarrier of each CTA of the mask."
+mbarrier.arrive_drop{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295}, ctaMask: u32 0..4294967295;
+  .sem = { .release, .relaxed }
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_107f
+  see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
+
+[mbarrier.arrive_drop.expect_tx.multicast] "Expect txCount more bytes, then arrive and drop on an mbarrier of each CTA of the mask."
+mbarrier.arrive_drop.expect_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
+  .sem = { .release, .relaxed }
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_107f
+  see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
+
+[mbarrier.expect_tx.multicast] "Expect txCount more bytes on an mbarrier of each CTA of the mask."
+mbarrier.expect_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
+  .sem = { .relaxed }
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_107f
+  see parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation
+
+[mbarrier.complete_tx.multicast] "Count txCount bytes as arrived on an mbarrier of each CTA of the mask."
+mbarrier.complete_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
+  .sem = { .relaxed }
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_107f
+  see parallel-synchronization-and-communication-instructions-mbarrier-complete-tx-operation
+
+[mbarrier.try_wait.primary] "Wait, for a while, until the primary phase of this state has completed."
+mbarrier.try_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg {, suspendTimeHint: u32};
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.try_wait.report] "Wait, for a while, until the primary phase of this state has completed, and what was reported."
+mbarrier.try_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], state: u64 reg {, suspendTimeHint: u32};
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.try_wait.parity.primary] "Wait, for a while, until the primary phase of this parity has completed."
+mbarrier.try_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.try_wait.parity.report] "Wait, for a while, until the primary phase of this parity has completed, and what was reported."
+mbarrier.try_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.try_wait.parity.conditional] "Wait, for a while, until the conditional phase of this parity has completed."
+mbarrier.try_wait.parity.phase_type::conditional{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.test_wait.primary] "Ask, without waiting, whether the primary phase of this state has completed."
+mbarrier.test_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg;
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.test_wait.report] "Ask, without waiting, whether the primary phase of this state has completed, and what was reported."
+mbarrier.test_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], state: u64 reg;
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.test_wait.parity.primary] "Ask, without waiting, whether the primary phase of this parity has completed."
+mbarrier.test_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1;
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.test_wait.parity.report] "Ask, without waiting, whether the primary phase of this parity has completed, and what was reported."
+mbarrier.test_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], phaseParity: u32 0|1;
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.test_wait.parity.conditional] "Ask, without waiting, whether the conditional phase of this parity has completed."
+mbarrier.test_wait.parity.phase_type::conditional{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1;
+  .sem = { .acquire, .relaxed }
+  .scope = { .cta, .cluster }
+  .space = { .shared, .shared::cta }
+  since 9.3 on sm_90+
+  see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+
+[mbarrier.pending_count.layout] "How many arrivals a state of an mbarrier of .layout::v0 still lacks."
+mbarrier.pending_count.layout::v0.b64  =count: u32, state: u64 reg;
+  since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-pending-count
 """

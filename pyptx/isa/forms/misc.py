@@ -57,19 +57,20 @@ setmaxnreg.action.sync.aligned.u32  imm-reg-count imm 24..256/8;
 
 [stacksave] "The stack pointer."
 stacksave.type  =d: .type;
-  .type = { .u64 }
+  .type = { .u32, .u64 }
   since 7.3
   see stack-manipulation-instructions-stacksave
 
 [stackrestore] "Set the stack pointer."
 stackrestore.type  a: .type reg;
-  .type = { .u64 }
+  .type = { .u32, .u64 }
   since 7.3
   see stack-manipulation-instructions-stackrestore
 
 [alloca] "Allocate size bytes on the stack."
-alloca.type  =ptr: .type, size: .type {, immAlign imm 8|16|32|64|128};
-  .type = { .u64 }
+alloca.type  =ptr: .type, size: .type {, immAlign imm 1|2|4|8|16|32|64|128|256|512|1024};
+  .type = { .u32, .u64 }
   since 7.3
+  STRICTER larger powers of two, which ptxas takes
   see stack-manipulation-instructions-alloca
 """

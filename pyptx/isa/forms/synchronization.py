@@ -48,7 +48,7 @@ barrier{.cta}.red.op{.aligned}.pred  =p: pred, a: u32 0..15 {, b: u32 32..1024/3
   see parallel-synchronization-and-communication-instructions-bar
 
 [bar.warp.sync] "Wait for the lanes of the mask, and order their memory accesses."
-bar.warp.sync  membermask: b32;
+bar.warp.sync  membermask: u32;
   since 6.0
   see parallel-synchronization-and-communication-instructions-bar-warp-sync
 
@@ -79,6 +79,19 @@ fence.proxy.alias;
   since 7.5
   see parallel-synchronization-and-communication-instructions-membar
 
+[fence.proxy.alias.sem] "One direction of a fence for accesses through different virtual addresses of the same memory."
+fence.proxy.alias.sem.sys;
+  .sem = { .acquire, .release }
+  since 9.4 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.fabric] "Order accesses of fabric operations and others, in one direction."
+fence.proxy.proxies.alias.sem.sys;
+  .proxies = { .fabric::generic, .generic::fabric, .fabric::fabric }
+  .sem = { .acquire, .release }
+  since 9.3 on sm_100+
+  see parallel-synchronization-and-communication-instructions-membar
+
 [fence.proxy.async] "Order generic-proxy accesses before later async-proxy accesses (TMA, tensor cores) and back."
 fence.proxy.async{.space};
   .space = { .global, .shared::cta, .shared::cluster }
@@ -105,6 +118,12 @@ fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
 [fence.proxy.async_generic.release] "Release between async and generic proxy for this CTA's shared memory alone."
 fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
   since 8.6 on sm_90+
+  see parallel-synchronization-and-communication-instructions-membar
+
+[fence.proxy.async_generic.release.read] "Release between async and generic proxy for reads of the shared memory of the cluster alone."
+fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope;
+  .scope = { .cta, .cluster }
+  since 9.4 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
 
 [membar] "Thread fence, old spelling: fence.sc at .cta, .gpu or .sys."

@@ -14,7 +14,7 @@ tensormap.replace.tile.rank{.ss}.b1024.b32  [addr: addr .ss], new_val: b32;
   see data-movement-and-conversion-instructions-tensormap-replace
 
 [tensormap.replace.dim] "Set one dimension's size, box or element stride in a tensor map."
-tensormap.replace.tile.field{.ss}.b1024.b32  [addr: addr .ss], ord imm 0..4, new_val: b32;
+tensormap.replace.tile.field{.ss}.b1024.b32  [addr: addr .ss], ord imm 0..4, new_val: u32;
   .field = { .box_dim, .global_dim, .element_stride }
   .ss = { .global, .shared::cta }
   since 8.3 on sm_90a sm_100f sm_110f sm_120f

@@ -1,5 +1,11 @@
 """Video instructions: on parts of a register, saturating, with a second operation."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import Minus, Operand
+
 TEXT = r"""
 [vadd] "Add two integers, perhaps saturate, then perhaps combine with c."
 vadd.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
@@ -119,6 +125,7 @@ vmad.dtype.atype.btype{.sat}{.scale}  =d: .dtype, a: .atype reg imm part minus, 
   .atype = { .u32, .s32 }
   .btype = { .u32, .s32 }
   .scale = { .shr7, .shr15 }
+  check operands one_negation
   see scalar-video-instructions-vmad
 
 [vmad.po] "Multiply, add c and one, shift right by .scale, perhaps saturate."
@@ -255,3 +262,11 @@ vset4.atype.btype.cmp{.add}  =d: u32 reg mask4, a: .atype reg bytes, b: .btype r
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
   see simd-video-instructions-vset4
 """
+
+
+def one_negation(operands: Mapping[str, Operand]) -> str | None:
+    """Either the product or c is subtracted."""
+    product = isinstance(operands["a"], Minus) != isinstance(operands["b"], Minus)
+    if isinstance(operands["c"], Minus) and product:
+        return "either a or b is negated, or c"
+    return None

@@ -1,38 +1,46 @@
 """Warp-level instructions."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir import Operand, Pair, Sink
+
 TEXT = r"""
 [elect.sync] "Elect one lane of the mask: p is true in it alone, d is its number."
-elect.sync  =d|p: b32, membermask: b32;
+elect.sync  =d|p: u32, membermask: u32;
   since 8.0 on sm_90+
+  check operands predicate_is_written
   see parallel-synchronization-and-communication-instructions-elect-sync
 
 [shfl.sync] "Exchange a register between the lanes of a warp; p tells whether the source lane was in range."
-shfl.sync.mode.b32  =d{|p}: b32, a: b32, b: u32, c: u32, membermask: b32;
+shfl.sync.mode.b32  =d{|p}: b32, a: b32, b: b32, c: b32, membermask: u32;
   .mode = { .up, .down, .bfly, .idx }
   since 6.0
+  check operands result_is_written
   NOT REGISTERED shfl without .sync: gone from sm_70 on
   see data-movement-and-conversion-instructions-shfl-sync
 
 [vote.sync] "Is the predicate true in all lanes of the mask, in any, or equal in all?"
-vote.sync.mode.pred  =d: pred, !a: pred, membermask: b32;
+vote.sync.mode.pred  =d: pred, !a: pred, membermask: u32;
   .mode = { .all, .any, .uni }
   since 6.0
   NOT REGISTERED vote without .sync: gone from sm_70 on
   see parallel-synchronization-and-communication-instructions-vote-sync
 
 [vote.sync.ballot] "The predicate of every lane of the mask, one bit each."
-vote.sync.ballot.b32  =d: b32, !a: pred, membermask: b32;
+vote.sync.ballot.b32  =d: b32, !a: pred, membermask: u32;
   since 6.0
   see parallel-synchronization-and-communication-instructions-vote-sync
 
 [match.any.sync] "Mask of the lanes that hold the same value as this one."
-match.any.sync.type  =d: b32, a: .type, membermask: b32;
+match.any.sync.type  =d: u32, a: .type, membermask: u32;
   .type = { .b32, .b64 }
   since 6.0
   see parallel-synchronization-and-communication-instructions-match-sync
 
 [match.all.sync] "The member mask if all lanes hold the same value, else 0; p tells which."
-match.all.sync.type  =d{|p}: b32, a: .type, membermask: b32;
+match.all.sync.type  =d{|p}: u32, a: .type, membermask: u32;
   .type = { .b32, .b64 }
   since 6.0
   see parallel-synchronization-and-communication-instructions-match-sync
@@ -43,21 +51,31 @@ activemask.b32  =d: b32;
   see parallel-synchronization-and-communication-instructions-activemask
 
 [redux.sync] "Combine an integer over the lanes of the mask."
-redux.sync.op.type  =d: .type, a: .type, membermask: b32;
+redux.sync.op.type  =d: .type, a: .type, membermask: u32;
   .op = { .add, .min, .max }
   .type = { .u32, .s32 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-redux-sync
 
 [redux.sync.bits] "Combine bits over the lanes of the mask."
-redux.sync.op.b32  =d: b32, a: b32, membermask: b32;
+redux.sync.op.b32  =d: u32, a: u32, membermask: u32;
   .op = { .and, .or, .xor }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-redux-sync
 
 [redux.sync.f32] "Smallest or largest f32 over the lanes of the mask."
-redux.sync.op{.abs}{.NaN}.f32  =d: f32, a: f32, membermask: b32;
+redux.sync.op{.abs}{.NaN}.f32  =d: f32, a: f32, membermask: u32;
   .op = { .min, .max }
   since 8.6 on sm_100f
   see parallel-synchronization-and-communication-instructions-redux-sync
 """
+
+
+def predicate_is_written(operands: Mapping[str, Operand]) -> str | None:
+    given = operands["d"]
+    return "the predicate cannot be _" if isinstance(given, Pair) and isinstance(given.second, Sink) else None
+
+
+def result_is_written(operands: Mapping[str, Operand]) -> str | None:
+    given = operands["d"]
+    return "d cannot be _" if isinstance(given, Pair) and isinstance(given.first, Sink) else None

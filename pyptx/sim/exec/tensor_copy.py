@@ -1,0 +1,1 @@
+"""Tensor copies of PTX 9.4: nothing of them is modelled yet."""

@@ -1,0 +1,304 @@
+"""Where the table refuses on purpose what ptxas takes: one rule for each reason, with an instruction that shows it.
+
+A difference between the two that no rule here explains is a fault, of an entry or of the checks.  The other
+direction has no rules: what the table takes, ptxas takes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyptx.ir import Instruction
+from pyptx.isa import Match
+from pyptx.isa.operands import Mismatch, fit
+from pyptx.isa.table import spelled
+from tests.isa.near_misses import orders, words_of
+
+__all__ = ["MODIFIERS", "RULES", "Refusal", "Rule", "explanation"]
+
+#: The reason where no entry has the modifiers.
+MODIFIERS = "modifiers"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An instruction that the table refuses and ptxas takes, with the table's reason."""
+
+    instruction: Instruction
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Why one kind of instruction is refused; ``anchor`` is the section of the PTX ISA, or MEASURED."""
+
+    name: str
+    reason: str
+    anchor: str
+    applies: Callable[[Refusal], bool]
+    example: str
+
+
+# --- modifiers ----------------------------------------------------------------------------------
+
+
+def _legal(instruction: Instruction, words: Iterable[str]) -> bool:
+    """Do these modifiers, in some order, make the instruction legal?"""
+    return any(
+        _fits(match, instruction)
+        for spelling in orders(instruction.opcode, tuple(words))
+        for match in spelled(instruction.opcode, spelling)
+    )
+
+
+def _fits(match: Match, instruction: Instruction) -> bool:
+    try:
+        fit(match, instruction.operands)
+    except Mismatch:
+        return False
+    return True
+
+
+def _reordered(refusal: Refusal) -> bool:
+    return refusal.reason == MODIFIERS and _legal(refusal.instruction, refusal.instruction.modifiers)
+
+
+def _repeated(refusal: Refusal) -> bool:
+    words = refusal.instruction.modifiers
+    again = (i for i, word in enumerate(words) if word in words[:i])
+    return any(_legal(refusal.instruction, words[:i] + words[i + 1 :]) for i in again)
+
+
+def _foreign(refusal: Refusal) -> bool:
+    own = words_of(refusal.instruction.opcode)
+    kept = [word for word in refusal.instruction.modifiers if word not in own]
+    rest = [word for word in refusal.instruction.modifiers if word in own]
+    return refusal.reason == MODIFIERS and bool(kept) and _legal(refusal.instruction, rest)
+
+
+#: Modifiers that the manual's syntax has and ptxas does without: first words of instructions, and the words.
+_LEFT_OUT = {
+    "testp": ("finite", "infinite", "number", "notanumber", "normal", "subnormal"),
+    "wgmma": ("sync", "aligned"),
+    "mbarrier": ("shared::cluster",),
+    "mapa": ("shared::cluster",),
+    "getctarank": ("shared::cluster",),
+    "fabric": ("relaxed",),
+    "st": ("release",),
+    "add": ("rn", "rz"),
+    "sub": ("rn", "rz"),
+    "fma": ("rn", "rz"),
+}
+
+
+def _left_out(refusal: Refusal) -> bool:
+    given = refusal.instruction
+    return refusal.reason == MODIFIERS and any(
+        _legal(given, (*given.modifiers, word)) for word in _LEFT_OUT.get(given.opcode, ())
+    )
+
+
+def _spare(refusal: Refusal) -> bool:
+    given, words = refusal.instruction, refusal.instruction.modifiers
+    return given.opcode in ("mma", "wmma") and any(
+        _legal(given, words[:i] + words[i + 1 :]) for i in range(len(words))
+    )
+
+
+# --- operands -----------------------------------------------------------------------------------
+
+
+def _because(pattern: str, *opcodes: str) -> Callable[[Refusal], bool]:
+    """The table's reason matches ``pattern``; of these first words alone, where some are named."""
+    search = re.compile(pattern).search
+
+    def applies(refusal: Refusal) -> bool:
+        return search(refusal.reason) is not None and (not opcodes or refusal.instruction.opcode in opcodes)
+
+    return applies
+
+
+RULES = (
+    Rule(
+        "order of modifiers",
+        "The table has the order of the manual's syntax, ptxas takes most orders.",
+        "MEASURED",
+        _reordered,
+        "add.f32.rn %f32_0, %f32_1, %f32_2;",
+    ),
+    Rule(
+        "modifier given twice",
+        "ptxas takes some modifiers again; no syntax of the manual repeats one.",
+        "MEASURED",
+        _repeated,
+        "bra.uni.uni there;",
+    ),
+    Rule(
+        "modifier of another opcode",
+        "ptxas skips some words that only other opcodes have; the manual gives them no meaning here.",
+        "MEASURED",
+        _foreign,
+        "setp.eq.fill_mode.s32 %pred_0, %s32_0, %s32_1;",
+    ),
+    Rule(
+        "modifier left out",
+        "ptxas does without some modifiers that the manual's syntax does not put in braces.",
+        "floating-point-instructions-testp",
+        _left_out,
+        "testp.f32 %pred_0, %f32_0;",
+    ),
+    Rule(
+        "modifier that says nothing",
+        "ptxas counts the types and kinds of a matrix product by what it looks for, and skips others.",
+        "warp-level-matrix-instructions-mma",
+        _spare,
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.bf16 {%f64_0, %f64_1}, {%f64_2}, {%f64_3}, {%f64_4, %f64_5};",
+    ),
+    Rule(
+        "braces around a scalar",
+        "The operand is a scalar in the manual; ptxas takes a vector of the same size, or of one element.",
+        "vectors-as-operands",
+        _because(r"expected, not a vector|coordinates: a vector of \d+ is expected, \d+ given"),
+        "st.global.u32 [%u64_0], {%u32_0};",
+    ),
+    Rule(
+        "scalar for a vector",
+        "The manual's operand is a vector; ptxas takes one register for st.async and for coordinates.",
+        "vectors-as-operands",
+        _because(r"a vector of \d+ x .* is expected"),
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%u32_0], %u32_2, [%u32_4];",
+    ),
+    Rule(
+        "register for an address",
+        "An address stands in brackets; ptxas takes the bare register in some places.",
+        "addresses-as-operands",
+        _because(r"is register \S+ \(\w+\): an address is expected"),
+        "cp.async.bulk.global.shared::cta.bulk_group [%u64_0], %u32_1, 16;",
+    ),
+    Rule(
+        "type of an address register",
+        "An address is an integer of 32 or 64 bits; ptxas takes registers of any type and width.",
+        "addresses-as-operands",
+        _because(r"the address register \S+ is .* not a 32- or 64-bit integer"),
+        "ld.global.u32 %u32_0, [%u16_0];",
+    ),
+    Rule(
+        "address of 32 bits",
+        "Modules have 64-bit addresses; only shared and tensor memory fit a 32-bit register.",
+        "addresses-as-operands",
+        _because(r"an address of \S+ space is 64 bits wide"),
+        "ld.global.u32 %u32_0, [%u32_1];",
+    ),
+    Rule(
+        "constant beyond its type",
+        "ptxas cuts a constant to the operand's width without a word; what was written is not what would run.",
+        "integer-constants",
+        _because(r"immediate -?\d+ does not fit"),
+        "add.u16 %u16_0, %u16_1, 70000;",
+    ),
+    Rule(
+        "constant beyond what the manual allows",
+        "The manual limits the value; ptxas cuts it or ignores the rest.",
+        "parallel-synchronization-and-communication-instructions-bar",
+        _because(r"immediate \S+ is not one of"),
+        "bar.sync 0, -2147483648;",
+    ),
+    Rule(
+        "count of threads beyond the manual's",
+        "A constant that is no count of threads is not read as one, and leaves an operand over; ptxas cuts it.",
+        "parallel-synchronization-and-communication-instructions-bar",
+        _because(r"4 operands given, 3 expected", "bar", "barrier"),
+        "bar.red.popc.u32 %u32_0, 1, -2147483648, %pred_0;",
+    ),
+    Rule(
+        "special register for a register",
+        "Only mov reads a special register; ptxas takes one as a vector element too.",
+        "special-registers",
+        _because(r"a special register is not allowed here"),
+        "st.global.v2.u32 [%u64_0], {%u32_0, %tid.x};",
+    ),
+    Rule(
+        "part of a register",
+        "Only video instructions select parts; elsewhere ptxas reads the whole register.",
+        "scalar-video-instructions",
+        _because(r"a part of a register is not allowed here"),
+        "st.global.v2.u32 [%u64_0], {%u32_0, %u32_1.b0};",
+    ),
+    Rule(
+        "constant for a register",
+        "The operand is a register in the manual: packed, opaque, or written by another instruction.",
+        "operand-types",
+        _because(r"an immediate is not allowed here|a vector of \d+ .*; expected"),
+        "mbarrier.pending_count.b64 %u32_0, 1;",
+    ),
+    Rule(
+        "discarded result",
+        "The manual's syntax has a register here; ptxas takes _ as well.",
+        "destination-operands",
+        _because(r"a sink is not allowed here|one of the two is a register"),
+        "lop3.b32 _, %b32_1, %b32_2, %b32_3, 0;",
+    ),
+    Rule(
+        "negated predicate",
+        "The manual does not negate this predicate; ptxas takes !p.",
+        "data-movement-and-conversion-instructions-cp-async",
+        _because(r"a negated predicate is not allowed here", "cp"),
+        "cp.async.cg.shared.global [%u32_0], [%u64_0], 16, !%pred_0;",
+    ),
+    Rule(
+        "predicate for bits",
+        "Metadata, scales and a matrix to transpose are 32-bit registers in the manual; ptxas takes predicates too.",
+        "warp-level-matrix-instructions-movmatrix",
+        _because(
+            r"register \S+ \(pred\): its type does not fit|a negated predicate is not allowed here",
+            "mma",
+            "movmatrix",
+        ),
+        "movmatrix.sync.aligned.m8n8.trans.b16 %b32_0, %pred_1;",
+    ),
+    Rule(
+        "wider bits for a float of cvt",
+        "A float operand of cvt has a register of its own width; ptxas takes wider ones without a type.",
+        "operand-size-exceeding-instruction-type-size",
+        _because(r"register %b(?:32|64)_\d+ \(b\d+\): its type does not fit", "cvt"),
+        "cvt.f64.f16 %f64_0, %b64_0;",
+    ),
+    Rule(
+        "128-bit register for less",
+        "A register wider than 64 bits holds 128-bit values alone; ptxas takes it for narrower ones.",
+        "operand-size-exceeding-instruction-type-size",
+        _because(r"register %b128_\d+ \(b128\): its type does not fit"),
+        "ld.global.u32 %b128_0, [%u64_0];",
+    ),
+    Rule(
+        "video instruction with c and nothing to do with it",
+        "c is combined by a second operation, or merged into where d is a part; ptxas takes it without either.",
+        "scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax",
+        _because(
+            r"4 operands given, 3 expected",
+            "vadd",
+            "vsub",
+            "vabsdiff",
+            "vmin",
+            "vmax",
+            "vshl",
+            "vshr",
+            "vset",
+        ),
+        "vadd.u32.u32.u32 %u32_0, %u32_1, %u32_2, %u32_3;",
+    ),
+    Rule(
+        "elements of a vector",
+        "Each element has the instruction's type; ptxas looks at the elements together.",
+        "operand-type-checking",
+        _because(r"element \d+, register .*: its type does not fit"),
+        "st.global.v2.f64 [%u64_0], {%u64_0, %b64_1};",
+    ),
+)
+
+
+def explanation(refusal: Refusal) -> Rule | None:
+    """The first rule that explains why the table refuses it."""
+    return next((rule for rule in RULES if rule.applies(refusal)), None)
