@@ -8,6 +8,7 @@ fault: all are returned.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from ..ir import (
     Address,
     BranchTarget,
     CallPrototype,
+    Directive,
     Function,
     Instruction,
     Label,
@@ -29,6 +31,7 @@ from ..ir import (
 )
 from .binding import Binding, bind_instruction, check_target
 from .declared import declaration_faults
+from .directives import DIRECTIVES
 from .notation import OperandSpec
 from .operands import address_space
 from .signatures import call_faults
@@ -43,6 +46,10 @@ _PARAMETERS = 32764
 _CONSTANTS = 65536
 #: Directives that an entry may not have together.
 _EXCLUSIVE = (("maxntid", "reqntid"), ("maxclusterrank", "reqnctapercluster"))
+#: Directives whose numbers count from one; a cluster's extents may be 0.
+_POSITIVE = frozenset({"maxntid", "reqntid", "minnctapersm", "maxnreg"})
+#: Extents of a block or a cluster.
+_EXTENTS = 3
 #: What a directive needs beside it.
 _NEEDED = {"blocksareclusters": ("reqntid", "reqnctapercluster")}
 #: State spaces whose variables a generic address may name.
@@ -123,9 +130,9 @@ class _FunctionCheck:
         return self.run_whole()
 
     def run_whole(self) -> list[PyptxError]:
+        self._directives()
         if self.function.kind == "entry":
             self._parameters()
-            self._directives()
             if not self.function.prototype:
                 self._shared_memory()
                 self._one_cta_group()
@@ -308,21 +315,46 @@ class _FunctionCheck:
             )
 
     def _directives(self) -> None:
-        have = {directive.name for directive in self.function.directives}
+        have = {directive.name: directive for directive in self.function.directives}
+        for directive in have.values():
+            reason = self._directive(directive)
+            if reason:
+                self._fault(InstructionError, reason, see="performance-tuning-directives")
         for pair in _EXCLUSIVE:
-            if have.issuperset(pair):
+            if have.keys() >= set(pair):
                 self._fault(
                     InstructionError,
                     f".{pair[0]} and .{pair[1]} exclude each other",
                     see=f"performance-tuning-directives-{pair[0]}",
                 )
         for name, needed in _NEEDED.items():
-            if name in have and not have.issuperset(needed):
+            if name in have and not have.keys() >= set(needed):
                 self._fault(
                     InstructionError,
                     f".{name} needs {' and '.join('.' + n for n in needed)}",
                     see=f"cluster-dimension-directives-{name}",
                 )
+
+    def _directive(self, directive: Directive) -> str:
+        """Why the function cannot have it, or nothing."""
+        rule, version, kind = DIRECTIVES.get(directive.name), self.module.version, self.function.kind
+        if rule is None or not rule.where & {"entry", "func"}:
+            near = difflib.get_close_matches(directive.name, DIRECTIVES, 1)
+            return f"no directive .{directive.name}" + (f" (did you mean .{near[0]}?)" if near else "")
+        if kind not in rule.where:
+            return f".{rule.name} is a directive of {'device functions' if kind == 'entry' else 'kernels'}"
+        if version < rule.since or (rule.until is not None and version >= rule.until):
+            change = f"begins with PTX ISA {_text(rule.since)}"
+            if rule.until is not None:
+                change = f"ended with PTX ISA {_text(rule.until)}"
+            return f".{rule.name} {change}, the module says .version {_text(version)}"
+        if self.arch not in rule.on:
+            return f".{rule.name} does not exist on {self.arch}; it exists on {rule.on}"
+        if len(directive.values) > _EXTENTS:
+            return f".{rule.name} has {len(directive.values)} values, at most {_EXTENTS} are expected"
+        if rule.name in _POSITIVE and any(value < 1 for value in directive.values):
+            return f".{directive}: positive numbers are expected"
+        return ""
 
     def _reached(self) -> list[Function]:
         """This function and those that it calls or whose address it takes, directly or not."""

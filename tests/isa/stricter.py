@@ -161,7 +161,7 @@ RULES = (
         "The operand is a scalar in the manual; ptxas takes a vector of the same size, or of one element.",
         "vectors-as-operands",
         _because(r"expected, not a vector|coordinates: a vector of \d+ is expected, \d+ given"),
-        "st.global.u32 [%u64_0], {%u32_0};",
+        "st.mmio.relaxed.sys.u32 [%u64_0], {%u32_0};",
     ),
     Rule(
         "scalar for a vector",
@@ -175,7 +175,7 @@ RULES = (
         "An address stands in brackets; ptxas takes the bare register in some places.",
         "addresses-as-operands",
         _because(r"is register \S+ \(\w+\): an address is expected"),
-        "cp.async.bulk.global.shared::cta.bulk_group [%u64_0], %u32_1, 16;",
+        "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%u64_0, {%s32_0}], %u64_2;",
     ),
     Rule(
         "type of an address register",

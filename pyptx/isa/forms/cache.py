@@ -75,7 +75,7 @@ discard{.global}.L2  [a: addr global], size imm 128..128;
   see data-movement-and-conversion-instructions-discard
 
 [createpolicy.fractional] "Make a cache policy: a fraction of the accesses gets the first priority, the rest the second."
-createpolicy.fractional.primary{.secondary}.b64  =cache-policy: u64 {, fraction: f32 imm};
+createpolicy.fractional.primary{.secondary}.b64  =cache-policy: u64 {, fraction: f32};
   .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
   .secondary = { .L2::evict_first, .L2::evict_unchanged }
   since 7.4 on sm_80+
