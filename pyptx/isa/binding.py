@@ -28,6 +28,7 @@ from ..ir import (
     Register,
     Sink,
     Special,
+    Sum,
     Vector,
     leaves,
 )
@@ -211,6 +212,7 @@ _KEYS: _Keys = _Keys(
         Negated: lambda operand: (Negated, operand.register.type),
         Pair: lambda pair: (Pair, *_keys((pair.first, pair.second))),
         Element: lambda part: (Element, _key_of_register(part.register), part.selector),
+        Sum: lambda added: (Sum, *_keys((added.register,))),
         Minus: lambda minus: (Minus, *_keys((minus.operand,))),
         Arguments: lambda operand: Arguments,
     }

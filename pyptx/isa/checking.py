@@ -35,7 +35,7 @@ from .directives import DIRECTIVES
 from .notation import OperandSpec
 from .operands import address_space
 from .signatures import call_faults
-from .targets import Target, Version, target
+from .targets import Target, Version, target, written_target
 
 __all__ = ["check_kernel", "check_module"]
 
@@ -62,9 +62,13 @@ def check_module(module: Module) -> list[PyptxError]:
     """Everything wrong with ``module`` that ptxas would refuse, in the order of the text.
 
     Errors carry the line that is at fault. An empty list promises that every instruction exists on the
-    module's target and in its version, with legal operands.
+    module's target and in its version, with legal operands. A target before sm_75, for which ptxas makes no
+    code any more, counts as sm_75.
     """
-    arch = target(module.target)
+    try:
+        arch = written_target(module.target)
+    except TargetError as error:
+        return [TargetError(error.message, hint=error.hint, see=error.see, location=_first_line(module))]
     found: list[PyptxError] = []
     if module.version < arch.since:
         found.append(
@@ -240,7 +244,7 @@ class _FunctionCheck:
         self, symbol: Symbol, binding: Binding, spec: OperandSpec, location: SourceLocation | None
     ) -> None:
         declared = self.names.get(symbol.name)
-        if declared is None or declared.space != "global" or not spec.types:
+        if declared is None or declared.space != "global" or not spec.types or spec.access == "a":
             return
         if all(kind.bits == 32 for kind in binding.types(spec.name)):
             self._fault(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from ..core.errors import OperandError, PyptxError
 from ..core.types import TYPES
 from ..ir import Function, InitialList, Module, Param, Variable
+from ..ir.nodes import OPAQUE_TYPES
 
 __all__ = ["declaration_faults"]
 
@@ -96,9 +97,11 @@ def _variable(variable: Variable) -> Iterator[PyptxError]:
         yield fault("an array without a size must be .extern")
     if variable.initial is None:
         return
-    if variable.external or variable.space not in _INITIALISED:
+    if variable.external or variable.space.partition("[")[0] not in _INITIALISED:
         where = "an .extern variable" if variable.external else f"a variable of .{variable.space} space"
         yield fault(f"{where} cannot have an initial value")
+        return
+    if variable.type.name in OPAQUE_TYPES:
         return
     shape = list(variable.shape or (() if variable.count is None else (variable.count,)))
     extents = [*shape, variable.vector] if variable.vector > 1 else shape

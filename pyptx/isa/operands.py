@@ -149,11 +149,26 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
     return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
 
 
-def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
+def _as_register(operand: Operand) -> Register | None:
+    """The register that an operand is as good as: itself, ``%v.x`` of a vector, ``%r`` of ``%r+4``."""
     if isinstance(operand, Register):
+        return operand if operand.vector == 1 else None
+    if isinstance(operand, Element) and operand.register.vector > 1:
+        found = (
+            "xyzw".find(operand.selector) % 4 if operand.selector in "xyzw" else "rgba".find(operand.selector)
+        )
+        return replace(operand.register, vector=1) if 0 <= found < operand.register.vector else None
+    return operand.register if isinstance(operand, Sum) else None
+
+
+def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
+    register = _as_register(operand)
+    if register is not None:
         if "reg" not in spec.kinds:
             return "a register is not allowed here"
-        if not types or any(fits(operand.type, t, spec.wider) for t in types):
+        if isinstance(operand, Sum) and (spec.access != "r" or register.type.kind in "fp"):
+            return f"a {_WORDS[Sum]} is an integer to read"
+        if not types or any(fits(register.type, t, spec.wider) for t in types):
             return operand
         return "its type does not fit"
     if isinstance(operand, Immediate):
@@ -177,6 +192,7 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
     kinds: dict[type, str] = {
         Special: "special",
         Symbol: "symbol",
+        Indexed: "symbol",
         BranchTarget: "label",
         Sink: "sink",
         Pair: "pair",
@@ -218,6 +234,8 @@ _OPAQUE = frozenset({"texture", "sampler", "surface"})
 
 
 def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
+    if isinstance(operand, Indexed):
+        return operand  # a[3]: the element's address, where the array is
     if not isinstance(operand, Address):
         return "an address is expected: ptx.addr(register, offset)"
     base = operand.base
@@ -231,7 +249,7 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     if space == "fabric" and (not isinstance(base, Register) or base.type.bits != 32 or operand.offset):
         return "a 32-bit register with the number of a logical endpoint is expected"
     # Some generic addresses are of shared memory anyway, and may be as narrow.
-    narrow = space in ("tensor", "fabric") or space.startswith("shared") or "u32" in spec.types
+    narrow = space not in ("generic", "global") or "u32" in spec.types
     if isinstance(base, Register) and base.type.bits == 32 and not narrow:
         return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
     if spec.space == "tensor" and isinstance(base, Register) and base.type.name not in spec.types:
@@ -279,11 +297,13 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         if isinstance(operand, Vector):
             if "braces" not in spec.kinds or len(operand.elements) != 1:
                 return f"a {_wanted(spec, types, None)} is expected, not a vector"
-            (element,) = operand.elements
-            fitted = _scalar(element, spec, types)
-            return fitted if isinstance(fitted, str) else operand
+            return _scalar(operand.elements[0], spec, types)
         return _scalar(operand, spec, types)
-    if isinstance(operand, Pair) and isinstance(operand.first, Vector) and "pair" in spec.kinds:
+    if isinstance(operand, Register) and operand.vector == length:
+        fitting = "reg" in spec.kinds and any(fits(operand.type, t, spec.wider) for t in types)
+        return operand if fitting else "its type does not fit"
+    whole = isinstance(operand, Pair) and isinstance(operand.first, Register) and operand.first.vector > 1
+    if isinstance(operand, Pair) and (whole or isinstance(operand.first, Vector)) and "pair" in spec.kinds:
         if not isinstance(operand.second, Register) or operand.second.type.kind != "p":
             return f"{describe(operand.second)} is not a predicate"
         first = _fit_one(operand.first, spec, chosen)

@@ -13,7 +13,16 @@ from functools import cache
 
 from ..core.errors import TargetError
 
-__all__ = ["KNOWN_TARGETS", "VERSIONS", "Target", "TargetSet", "Version", "parse_version", "target"]
+__all__ = [
+    "KNOWN_TARGETS",
+    "VERSIONS",
+    "Target",
+    "TargetSet",
+    "Version",
+    "parse_version",
+    "target",
+    "written_target",
+]
 
 Version = tuple[int, int]
 
@@ -45,6 +54,28 @@ KNOWN_TARGETS: dict[str, Version] = {
     "sm_121": (8, 8),
     "sm_121a": (8, 8),
     "sm_121f": (8, 8),
+}
+
+#: Targets before those, which ptxas knows in texts alone: it assembles them for later parts.
+_EARLIER_TARGETS: dict[str, Version] = {
+    "sm_10": (1, 0),
+    "sm_11": (1, 0),
+    "sm_12": (1, 2),
+    "sm_13": (1, 2),
+    "sm_20": (2, 0),
+    "sm_21": (2, 0),
+    "sm_30": (3, 0),
+    "sm_32": (4, 0),
+    "sm_35": (3, 1),
+    "sm_37": (4, 1),
+    "sm_50": (4, 0),
+    "sm_52": (4, 1),
+    "sm_53": (4, 2),
+    "sm_60": (5, 0),
+    "sm_61": (5, 0),
+    "sm_62": (5, 0),
+    "sm_70": (6, 0),
+    "sm_72": (6, 1),
 }
 
 #: Every PTX version from the first that a known target has, in order.
@@ -120,7 +151,7 @@ class Target:
     @property
     def since(self) -> Version:
         """The first PTX version with this target."""
-        return KNOWN_TARGETS[self.name]
+        return KNOWN_TARGETS.get(self.name) or _EARLIER_TARGETS[self.name]
 
     @property
     def family(self) -> int:
@@ -165,6 +196,13 @@ def target(name: str) -> Target:
     if match is None or match.group(3) or name not in KNOWN_TARGETS:
         raise TargetError(f"unknown target {name!r}", hint=f"known targets: {', '.join(KNOWN_TARGETS)}")
     return Target(name, int(match.group(1)), match.group(2))
+
+
+def written_target(name: str) -> Target:
+    """The target that a text names. One before those that :func:`target` knows counts as the first of them."""
+    if name in _EARLIER_TARGETS:
+        return Target(name, target(next(iter(KNOWN_TARGETS))).number, "")
+    return target(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,22 @@ from typing import Any
 from ..core.errors import SimulationError
 from ..core.findings import RULES, Finding
 from ..flow import accesses, control_flow, maybe_undefined
-from ..ir import Address, Function, Instruction, Module, Pair, Raw, Register, Special, Vector, leaves
+from ..ir import (
+    Address,
+    Element,
+    Function,
+    Indexed,
+    Instruction,
+    Module,
+    Operand,
+    Pair,
+    Raw,
+    Register,
+    Special,
+    Sum,
+    Vector,
+    leaves,
+)
 from ..isa import Binding, bind_instruction, target
 from .memory import Fault
 from .semantics import Op, Place, Semantic, semantic_of
@@ -176,6 +191,11 @@ class Program:
             if not isinstance(statement, Instruction):
                 continue
             binding = bindings[index] = bind_instruction(statement)
+            if any(map(_is_unusual, binding.fitted)):
+                reason = (
+                    f"{statement} has a vector register, a sum or an array's element as operand: not modelled"
+                )
+                raise Fault(Finding(RULES["not-modelled"], reason, statement.source))
             meaning = semantic_of(binding.form_id)
             if meaning is not None:
                 meanings[index] = meaning
@@ -252,3 +272,16 @@ class Program:
                     self.places[e.name] for e in operand.elements if isinstance(e, Register)
                 )
         return op
+
+
+def _is_unusual(operand: Operand) -> bool:
+    """Is it, or does it hold, an operand that the code generator does not read?"""
+    if isinstance(operand, Vector):
+        return any(map(_is_unusual, operand.elements))
+    if isinstance(operand, Pair):
+        return _is_unusual(operand.first)
+    if isinstance(operand, Register):
+        return operand.vector > 1
+    return isinstance(operand, Sum | Indexed) or (
+        isinstance(operand, Element) and operand.register.vector > 1
+    )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pyptx.ir import parse_module, print_module
+from pyptx.ir import Module, parse_module, print_module
+from pyptx.isa import check_module
 from pyptx.toolchain import Tool, assemble
 
 from .corpus.cases import CASES
@@ -37,6 +38,11 @@ KERNELS = {
 OPTIMISED_ONLY = {"groups"}
 
 
+def faults(module: Module) -> list[str]:
+    """What the check of modules says, each thing once: a compiler's output has no faults."""
+    return sorted({fault.message for fault in check_module(module)})
+
+
 # --- CUDA -------------------------------------------------------------------------------------
 
 
@@ -52,6 +58,7 @@ def test_cuda(
     compiler, assembler = BUILDS[build]
     text = compile_cuda(source, arch, compiler)
     module = check(text, ptxas, nvdisasm, arch, (assembler,))
+    assert faults(module) == []
     assert len(module.entries) >= KERNELS[source.stem]
 
 
@@ -69,6 +76,7 @@ def test_triton(
     text = compile_triton(name, capability)
     module = check(text, ptxas, nvdisasm, ARCHITECTURES[capability], ("-lineinfo",))
     assert list(module.entries) == [CASES[name].function]
+    assert faults(module) == []
 
 
 # --- the corpus itself ------------------------------------------------------------------------

@@ -162,8 +162,8 @@ def _operands(spec: OperandSpec, chosen: Chosen, number: int) -> list[Operand]:
     if spec.access == "a" and "symbol" in spec.kinds:
         return [Address(Symbol(f"in_{_space(spec, chosen)}"), offset) for offset in (0, 16)]
     if spec.access == "a":
-        # A 32-bit register addresses shared memory alone.
-        narrow = _space(spec, chosen) == "shared" or "u32" in spec.types
+        # A 32-bit register addresses every space that has no more.
+        narrow = _space(spec, chosen) not in ("generic", "global") or "u32" in spec.types
         kinds = [TYPES["u32"], TYPES["u64"]] if narrow else [TYPES["u64"]]
         if spec.space == "tensor":
             kinds = list(spec.scalar_types(chosen))

@@ -8,7 +8,7 @@ from ...ir import Operand, Register
 
 TEXT = r"""
 [cvt.int] "Integer to integer: truncates, zero- or sign-extends, saturates with .sat."
-cvt{.sat}.dtype.atype  =d: .dtype+, a: .atype+;
+cvt{.sat}.dtype.atype  =d: .dtype+, a: .atype+ reg imm special;
   .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   check sat_has_something_to_do

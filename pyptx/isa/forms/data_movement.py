@@ -47,23 +47,23 @@ mov.b128  =d: b128, a: b32 x 4 reg imm;
   see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b16] "Unpack into two 8-bit registers, low part first; a part may be _."
-mov.b16  =d: b8 x 2 reg sink, a: b16 reg;
+mov.b16  =d: b8 x 2 reg sink, a: b16 reg imm special;
   see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b32] "Unpack into two 16-bit registers, low part first; a part may be _."
-mov.b32  =d: b16 x 2 reg sink, a: b32 reg;
+mov.b32  =d: b16 x 2 reg sink, a: b32 reg imm special;
   see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b32.v4] "Unpack into four 8-bit registers, low part first; a part may be _."
-mov.b32  =d: b8 x 4 reg sink, a: b32 reg;
+mov.b32  =d: b8 x 4 reg sink, a: b32 reg imm special;
   see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b64] "Unpack into two 32-bit registers, low part first; a part may be _."
-mov.b64  =d: b32 x 2 reg sink, a: b64 reg;
+mov.b64  =d: b32 x 2 reg sink, a: b64 reg imm special;
   see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b64.v4] "Unpack into four 16-bit registers, low part first; a part may be _."
-mov.b64  =d: b16 x 4 reg sink, a: b64 reg;
+mov.b64  =d: b16 x 4 reg sink, a: b64 reg imm special;
   see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b128] "Unpack into two 64-bit registers, low part first; a part may be _."
