@@ -299,7 +299,7 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
                 return f"a {_wanted(spec, types, None)} is expected, not a vector"
             return _scalar(operand.elements[0], spec, types)
         return _scalar(operand, spec, types)
-    if isinstance(operand, Register) and operand.vector == length:
+    if isinstance(operand, Register) and operand.vector == length > 1:
         fitting = "reg" in spec.kinds and any(fits(operand.type, t, spec.wider) for t in types)
         return operand if fitting else "its type does not fit"
     whole = isinstance(operand, Pair) and isinstance(operand.first, Register) and operand.first.vector > 1

@@ -30,7 +30,7 @@ from pyptx.ir import (
 )
 from pyptx.isa import Binding, Form, Match, bind, variants
 from pyptx.isa.notation import Chosen, OperandSpec
-from pyptx.isa.operands import operand_choices
+from pyptx.isa.operands import address_space, operand_choices
 
 #: Types that the longest vectors have: an instruction may take three of together 253 registers.
 _LONG = frozenset({"b32", "f32", "s32"})
@@ -222,8 +222,7 @@ def texture_mode(line: str) -> str:
 
 
 def _space(spec: OperandSpec, chosen: Chosen) -> str:
-    named = chosen.get(spec.space[1:], "generic") if spec.space.startswith(".") else spec.space
-    return named.partition("::")[0]
+    return address_space(spec, chosen).partition("::")[0]
 
 
 def instructions(form: Form) -> Iterator[tuple[Binding, Instruction]]:

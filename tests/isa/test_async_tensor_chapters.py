@@ -8,36 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pyptx.core.errors import PyptxError
-from pyptx.ir import Instruction, parse_module
-from pyptx.isa import Binding, bind_instruction, check_target, target
-
-_HEAD = """.version 9.4
-.target sm_107a
-.address_size 64
-.visible .entry kernel()
-{
-.reg .pred %p<2>;
-.reg .b16 %h<2>;
-.reg .b32 %r<160>;
-.reg .b64 %rd<8>;
-.reg .f32 %f<160>;
-.reg .u32 %u<4>;
-.reg .f64 %fd<4>;
-"""
-
-
-def _registers(prefix: str, count: int, first: int = 0) -> str:
-    return "{" + ", ".join(f"%{prefix}{first + i}" for i in range(count)) + "}"
-
-
-def _instruction(line: str) -> Instruction:
-    (function,) = parse_module(f"{_HEAD}{line}\n}}\n").functions
-    (instruction,) = function.instructions()
-    return instruction
-
-
-def _exists(binding: Binding, name: str) -> bool:
-    return all(target(name) in allowed for allowed in binding.on)
+from pyptx.isa import bind_instruction
+from tests.isa.spellings import check_spelling, instruction, registers
 
 
 @pytest.mark.parametrize(
@@ -46,7 +18,7 @@ def _exists(binding: Binding, name: str) -> bool:
         # CUTLASS, DeepGEMM and ThunderKittens on Hopper.
         (
             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-            f"{_registers('f', 64)}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
+            f"{registers('f', 64)}, %rd0, %rd1, %p0, 1, 1, 0, 0;",
             "wgmma.mma_async.f16.ss",
             (8, 0),
             "sm_90a",
@@ -54,21 +26,21 @@ def _exists(binding: Binding, name: str) -> bool:
         ),
         (
             "wgmma.mma_async.sync.aligned.m64n256k16.f16.f16.f16 "
-            f"{_registers('r', 64)}, {_registers('r', 4, 100)}, %rd1, %p0, 1, 1, 1;",
+            f"{registers('r', 64)}, {registers('r', 4, 100)}, %rd1, %p0, 1, 1, 1;",
             "wgmma.mma_async.f16.rs",
             (8, 0),
             "sm_90a",
             "sm_120a",
         ),
         (
-            f"wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {_registers('f', 32)}, %rd0, %rd1, 1, 1, 1;",
+            f"wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 {registers('f', 32)}, %rd0, %rd1, 1, 1, 1;",
             "wgmma.mma_async.fp8.ss",
             (8, 0),
             "sm_90a",
             "sm_90",
         ),
         (
-            f"wgmma.mma_async.sync.aligned.m64n96k32.satfinite.s32.s8.u8 {_registers('r', 48)}, %rd0, %rd1, %p0;",
+            f"wgmma.mma_async.sync.aligned.m64n96k32.satfinite.s32.s8.u8 {registers('r', 48)}, %rd0, %rd1, %p0;",
             "wgmma.mma_async.int.ss",
             (8, 4),
             "sm_90a",
@@ -76,7 +48,7 @@ def _exists(binding: Binding, name: str) -> bool:
         ),
         (
             "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 "
-            f"{_registers('f', 4)}, %rd0, %rd1, %r0, 0, %p0, 1, 1, 0, 1;",
+            f"{registers('f', 4)}, %rd0, %rd1, %r0, 0, %p0, 1, 1, 0, 1;",
             "wgmma.mma_async.sp.f16.ss",
             (8, 2),
             "sm_90a",
@@ -91,7 +63,7 @@ def _exists(binding: Binding, name: str) -> bool:
             "sm_100 sm_120a",
         ),
         (
-            f"tcgen05.mma.cta_group::2.kind::tf32 [%r0], %rd0, %rd1, %r1, {_registers('r', 8, 2)}, %p0, 4;",
+            f"tcgen05.mma.cta_group::2.kind::tf32 [%r0], %rd0, %rd1, %r1, {registers('r', 8, 2)}, %p0, 4;",
             "tcgen05.mma.ss",
             (8, 6),
             "sm_100a sm_103a",
@@ -164,14 +136,14 @@ def _exists(binding: Binding, name: str) -> bool:
             "sm_100f sm_107f",
         ),
         (
-            f"tcgen05.ld.sync.aligned.16x32bx2.x8.b32 {_registers('r', 8)}, [%r9], 64;",
+            f"tcgen05.ld.sync.aligned.16x32bx2.x8.b32 {registers('r', 8)}, [%r9], 64;",
             "tcgen05.ld.16x32bx2",
             (8, 6),
             "sm_100f sm_110f",
             "sm_90a",
         ),
         (
-            f"tcgen05.ld.red.sync.aligned.32x32b.x4.max.abs.NaN.f32 {_registers('r', 4)}, %r5, [%r9];",
+            f"tcgen05.ld.red.sync.aligned.32x32b.x4.max.abs.NaN.f32 {registers('r', 4)}, %r5, [%r9];",
             "tcgen05.ld.red.32x32b",
             (8, 8),
             "sm_103f sm_107f sm_110f",
@@ -179,14 +151,14 @@ def _exists(binding: Binding, name: str) -> bool:
         ),
         (
             f"tcgen05.ld.red.spcompress.sync.aligned.32x32b.x64.max.sp::2:4.abs.f32.b2 "
-            f"{_registers('r', 2, 100)}, {_registers('r', 32)}, %r90, [%r91];",
+            f"{registers('r', 2, 100)}, {registers('r', 32)}, %r90, [%r91];",
             "tcgen05.ld.red.spcompress",
             (9, 4),
             "sm_107a",
             "sm_107f sm_110a",
         ),
         (
-            f"tcgen05.st.sync.aligned.16x256b.x2.unpack::16b.b32 [%r9], {_registers('r', 8)};",
+            f"tcgen05.st.sync.aligned.16x256b.x2.unpack::16b.b32 [%r9], {registers('r', 8)};",
             "tcgen05.st.16x256b",
             (8, 6),
             "sm_100f",
@@ -216,23 +188,18 @@ def _exists(binding: Binding, name: str) -> bool:
     ],
 )
 def test_spellings_of_kernels(line: str, form: str, since: tuple[int, int], on: str, not_on: str) -> None:
-    binding = bind_instruction(_instruction(line))
-    assert binding.form_id == form
-    assert binding.since == since
-    for name in on.split():
-        check_target(binding, target(name))
-    assert not [name for name in not_on.split() if _exists(binding, name)]
+    check_spelling(line, form, since, on, not_on)
 
 
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        (f"wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {_registers('f', 6)}, %rd0, %rd1, 1, 1, 1, 0, 0;", "m64n12k16"),
-        (f"wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {_registers('r', 20)}, %rd0, %rd1, 1;", "m64n40k32"),
-        (f"wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16 {_registers('r', 2)}, %rd0, %rd1, 1, 1, 1, 0, 0;", ".f16.bf16.bf16 is not among"),
-        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_registers('f', 4)}, %rd0, %rd1, 1, 0, 1, 0, 0;", "immediate 0 is not one of -1, 1"),
-        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_registers('f', 8)}, %rd0, %rd1, 1, 1, 1, 0, 0;", "a vector of 4 is expected, 8 given"),
-        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {_registers('f', 4)}, {_registers('r', 4)}, %rd1, 1, 1, 1, 0, 0;", "8 operands given, 7 expected"),
+        (f"wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16 {registers('f', 6)}, %rd0, %rd1, 1, 1, 1, 0, 0;", "m64n12k16"),
+        (f"wgmma.mma_async.sync.aligned.m64n40k32.s32.s8.s8 {registers('r', 20)}, %rd0, %rd1, 1;", "m64n40k32"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f16.bf16.bf16 {registers('r', 2)}, %rd0, %rd1, 1, 1, 1, 0, 0;", ".f16.bf16.bf16 is not among"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers('f', 4)}, %rd0, %rd1, 1, 0, 1, 0, 0;", "immediate 0 is not one of -1, 1"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers('f', 8)}, %rd0, %rd1, 1, 1, 1, 0, 0;", "a vector of 4 is expected, 8 given"),
+        (f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {registers('f', 4)}, {registers('r', 4)}, %rd1, 1, 1, 1, 0, 0;", "8 operands given, 7 expected"),
         ("tcgen05.mma.cta_group::1.kind::f16.ashift [%r0], %rd0, %rd1, %r1, %p0;", "a-tmem"),
         ("tcgen05.mma.cta_group::1.kind::f16.ashift.collector::a::fill [%r0], [%r1], %rd1, %r2, %p0;", ".ashift excludes .collector::a::fill"),
         ("tcgen05.mma.cta_group::1.kind::f8f6f4 [%r0], %rd0, %rd1, %r1, %p0, 2;", "kind::f8f6f4 and scale-input-d exclude each other"),
@@ -247,7 +214,7 @@ def test_spellings_of_kernels(line: str, form: str, since: tuple[int, int], on: 
         ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r0], %rd0, %rd1, %r1, %p0;", "cta_group::2"),
         ("tcgen05.cp.cta_group::1.64x128b [%r0], %rd0;", ".64x128b needs .warpx2::02_13 or .warpx2::01_23"),
         ("tcgen05.cp.cta_group::1.128x256b.warpx4 [%r0], %rd0;", ".128x256b takes no multicast"),
-        (f"tcgen05.ld.sync.aligned.16x128b.x128.b32 {_registers('r', 128)}, [%r130];", ".x128"),
+        (f"tcgen05.ld.sync.aligned.16x128b.x128.b32 {registers('r', 128)}, [%r130];", ".x128"),
         ("tcgen05.ld.red.sync.aligned.32x32b.x2.max.abs.u32 {%r0, %r1}, %r2, [%r3];", ".abs requires .f32"),
         ("tcgen05.commit.cta_group::1.mbarrier::arrive::one.multicast::cluster::32b.b64 [%rd0], %h0;", "expected register of type .u32"),
         ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 96;", "immediate 96 is not one of 32, 64, 128, 256, 512"),
@@ -255,5 +222,5 @@ def test_spellings_of_kernels(line: str, form: str, since: tuple[int, int], on: 
 )  # fmt: skip
 def test_mistakes_are_named(line: str, named: str) -> None:
     with pytest.raises(PyptxError) as raised:
-        bind_instruction(_instruction(line))
+        bind_instruction(instruction(line))
     assert named in raised.value.message

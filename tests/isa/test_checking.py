@@ -251,6 +251,22 @@ def test_agrees_with_ptxas(case: Case, ptxas: Tool) -> None:
     assert any(case.says in fault for fault in faults) or not case.says, faults
 
 
+@pytest.mark.parametrize("older", ["sm_20", "sm_52", "sm_70"])
+def test_target_before_those_that_ptxas_makes_code_for(older: str, ptxas: Tool) -> None:
+    for instruction, right in (("ld.global.u32 %r1, [g];", True), ("cp.async.commit_group;", False)):
+        text = Case("", instruction, target=older).text
+        assert check_text(text, "sm_80", ptxas=ptxas).ok == right
+        assert (check_module(parse_module(text)) == []) == right
+    text = Case("", target=older, version="1.5").text
+    assert not check_text(text, "sm_80", ptxas=ptxas).ok
+    assert any("needs PTX ISA" in fault.message for fault in check_module(parse_module(text)))
+
+
+def test_target_that_never_was() -> None:
+    (fault,) = check_module(parse_module(Case("", target="sm_77").text))
+    assert "unknown target 'sm_77'" in fault.message
+
+
 def test_every_fault_is_told_with_its_line() -> None:
     text = Case("three", "\n".join(["bra nope;", "ld.shared.u32 %r1, [g];", "add.q32 %r1, %r1, 1;"])).text
     faults = check_module(parse_module(text, "three.ptx"))

@@ -8,32 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pyptx.core.errors import PyptxError
-from pyptx.ir import Instruction, parse_module
-from pyptx.isa import Binding, bind_instruction, check_target, target
-
-_HEAD = """.version 9.4
-.target sm_120a
-.address_size 64
-.visible .entry kernel()
-{
-.reg .pred %p<2>;
-.reg .b16 %h<8>;
-.reg .b32 %r<32>;
-.reg .b64 %rd<4>;
-.reg .f32 %f<32>;
-.reg .f64 %fd<16>;
-.reg .u32 %u<4>;
-"""
-
-
-def _instruction(line: str) -> Instruction:
-    (function,) = parse_module(f"{_HEAD}{line}\n}}\n").functions
-    (instruction,) = function.instructions()
-    return instruction
-
-
-def _exists(binding: Binding, name: str) -> bool:
-    return all(target(name) in allowed for allowed in binding.on)
+from pyptx.isa import bind_instruction, check_target, target
+from tests.isa.spellings import check_spelling, instruction
 
 
 @pytest.mark.parametrize(
@@ -243,11 +219,7 @@ def _exists(binding: Binding, name: str) -> bool:
     ],
 )
 def test_spellings_of_kernels(line: str, form: str, since: tuple[int, int], on: str, not_on: str) -> None:
-    binding = bind_instruction(_instruction(line))
-    assert (binding.form_id, binding.since) == (form, since)
-    for name in on.split():
-        check_target(binding, target(name))
-    assert not [name for name in not_on.split() if _exists(binding, name)]
+    check_spelling(line, form, since, on, not_on)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +249,7 @@ def test_spellings_of_kernels(line: str, form: str, since: tuple[int, int], on: 
     ],
 )
 def test_other_orders(line: str, name: str) -> None:
-    assert bind_instruction(_instruction(line)).match.name == name
+    assert bind_instruction(instruction(line)).match.name == name
 
 
 _D, _A, _B, _C = "{%f0, %f1, %f2, %f3}", "{%r0, %r1, %r2, %r3}", "{%r4, %r5}", "{%f4, %f5, %f6, %f7}"
@@ -372,7 +344,7 @@ _D, _A, _B, _C = "{%f0, %f1, %f2, %f3}", "{%r0, %r1, %r2, %r3}", "{%r4, %r5}", "
 )
 def test_mistakes(line: str, reason: str) -> None:
     with pytest.raises(PyptxError, match=reason):
-        bind_instruction(_instruction(line))
+        bind_instruction(instruction(line))
 
 
 @pytest.mark.parametrize(
@@ -386,6 +358,6 @@ def test_mistakes(line: str, reason: str) -> None:
     ],
 )
 def test_targets_that_lack_one(line: str, name: str) -> None:
-    binding = bind_instruction(_instruction(line))
+    binding = bind_instruction(instruction(line))
     with pytest.raises(PyptxError, match=f"does not exist on {name}"):
         check_target(binding, target(name))

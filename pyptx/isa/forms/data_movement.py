@@ -11,6 +11,16 @@ mov.pred  =d: pred, a: s32 imm;
   MEASURED a constant stands here, though the manual names no constants of type .pred
   see data-movement-and-conversion-instructions-mov
 
+[mov.vec] "Copy a vector register, or the elements of a vector."
+mov.vec.type  =d: by reg sink, a: by reg imm;
+  .vec = { .v2, .v4 }
+  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
+  d by .vec.type = { .v2.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64 .type x 2, .v4.b16|.b32|.u16|.u32|.s16|.s32|.f32 .type x 4 }
+  a by .vec.type = { .v2.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64 .type x 2, .v4.b16|.b32|.u16|.u32|.s16|.s32|.f32 .type x 4 }
+  see data-movement-and-conversion-instructions-mov
+  MEASURED a vector register has at most 128 bits
+  NOT REGISTERED a special register as a whole, %tid, which ptxas takes for .v4
+
 [mov.b128] "Copy a 128-bit register."
 mov.b128  =d: b128, a: b128 reg;
   since 8.3
