@@ -123,7 +123,8 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
     if "imm" not in spec.kinds:
         return "an immediate is not allowed here"
     if spec.values is not None:
-        if value not in spec.values:
+        # A float is never one of them; to look for one in a range of integers is to go through it.
+        if isinstance(value, float) or value not in spec.values:
             return f"immediate {value} is not one of {_values(spec.values)}"
         return operand
     kinds = types or (TYPES["s64"],)
@@ -249,7 +250,7 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     if space == "fabric" and (not isinstance(base, Register) or base.type.bits != 32 or operand.offset):
         return "a 32-bit register with the number of a logical endpoint is expected"
     # Some generic addresses are of shared memory anyway, and may be as narrow.
-    narrow = space not in ("generic", "global") or "u32" in spec.types
+    narrow = space not in {"generic", "global", *_OPAQUE} or "u32" in spec.types
     if isinstance(base, Register) and base.type.bits == 32 and not narrow:
         return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
     if spec.space == "tensor" and isinstance(base, Register) and base.type.name not in spec.types:

@@ -199,7 +199,7 @@ def target(name: str) -> Target:
 
 
 def written_target(name: str) -> Target:
-    """The target that a text names; one before those that :func:`target` knows counts as the first of them."""
+    """The target that a text names; one before those of :func:`target` counts as the first of them."""
     if name in _EARLIER_TARGETS:
         return Target(name, target(next(iter(KNOWN_TARGETS))).number, "")
     return target(name)

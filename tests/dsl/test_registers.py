@@ -138,7 +138,7 @@ def test_a_view_as_another_kind_declares_bits(ptxas: Tool) -> None:
         wide = reg.scalar(f64, init=1.0)
         bits = wide.view(u64) + 1  # noqa: F841
         with ptx.if_(back.view(u32) < 5):
-            ptx.inst.st.shared.v2.b32(ptx.addr(word), [value, word])
+            ptx.inst.st.shared.v2.b32(ptx.addr(word), [value.view(u32), word])
 
     text = text_of(body)
     assert ".reg .b32 %word, %value, %back;" in text and ".reg .b64 %wide;" in text

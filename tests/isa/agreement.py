@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -155,7 +155,16 @@ def compare(misses: Iterable[NearMiss], ptxas: Tool) -> list[Outcome]:
     ours = [table_says(miss) for miss in listed]
     lines = [(text, miss.version, miss.target.name) for miss, (text, _) in zip(listed, ours, strict=True)]
     theirs = ptxas_says(lines, ptxas)
-    return [Outcome(m, text, why, said) for m, (text, why), said in zip(listed, ours, theirs, strict=True)]
+    outcomes = [
+        Outcome(m, text, why, said) for m, (text, why), said in zip(listed, ours, theirs, strict=True)
+    ]
+    # What a file of the same run left behind is no difference: those that nothing explains are asked alone.
+    return [
+        outcome
+        if outcome.agrees or outcome.rule is not None
+        else replace(outcome, ptxas=ptxas_says([line], ptxas)[0])
+        for outcome, line in zip(outcomes, lines, strict=True)
+    ]
 
 
 def newest_version(ptxas: Tool) -> Version:

@@ -48,6 +48,7 @@ from tests.isa.samples import DECLARED, choices_of, register
 
 __all__ = [
     "KINDS",
+    "LEAST",
     "VERSIONS",
     "Legal",
     "NearMiss",
@@ -82,6 +83,8 @@ KINDS = (
 )
 #: Kinds of change after which the modifiers are put into legal order.
 _UNORDERED = ("modifier replaced", "modifier added", "type replaced")
+#: Near misses that a form has, whatever is asked for of each kind.
+LEAST = 20
 #: Words from anywhere in the table that an opcode's own pool is joined by.
 _STRANGERS = 6
 #: Tries at random before every variant of a form is looked at.
@@ -363,6 +366,7 @@ def _places(base: Legal, newest: Version) -> Iterator[tuple[str, Version, Target
 def near_misses(form: Form, newest: Version, per_kind: int) -> list[NearMiss]:
     """At most ``per_kind`` near misses of each kind, spread over the form's legal instructions.
 
+    More where that makes fewer than :data:`LEAST`: a bare instruction has few kinds.
     The choice depends on the table alone.  Each has the newest version, or the first that the legal
     instruction claims, and a target that it claims.
     """
@@ -386,7 +390,12 @@ def near_misses(form: Form, newest: Version, per_kind: int) -> list[NearMiss]:
             for kind, operands in _operands(base):
                 changed = Instruction(given.opcode, given.modifiers, operands)
                 found[kind].append(NearMiss(form.id, kind, changed, version, arch, given))
-    return [miss for kind, misses in found.items() for miss in _choice(kind, misses, per_kind, rng)]
+    most = per_kind
+    while True:
+        chosen = [miss for kind, misses in found.items() for miss in _choice(kind, misses, most, rng)]
+        if len(chosen) >= LEAST or most >= max(map(len, found.values())):
+            return chosen
+        most *= 2
 
 
 def _choice(kind: str, misses: list[NearMiss], most: int, rng: random.Random) -> Iterable[NearMiss]:

@@ -7,8 +7,9 @@ direction has no rules: what the table takes, ptxas takes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
 from pyptx.ir import Instruction
 from pyptx.isa import Match
@@ -90,13 +91,49 @@ _LEFT_OUT = {
     "add": ("rn", "rz"),
     "sub": ("rn", "rz"),
     "fma": ("rn", "rz"),
+    "prefetch": ("global",),
+    "applypriority": ("2d",),
 }
+#: Modifiers of some instructions with this first word that ptxas skips on others.
+_SKIPPED = {
+    opcode: re.compile(pattern).fullmatch
+    for opcode, pattern in {
+        "rcp": "ftz",
+        "cvt": "ftz",
+        "ld": r"L2::evict_\w+",
+        "cp": r"cta|cluster|gpu|sys|b128|mbarrier::report::.*",
+        "multimem": r"b128|acc::f\d+",
+        "fabric": r"acc::f\d+",
+        "fence": r"async|alias|mbarrier_init|shared::\w+|sync_restrict::.*",
+        "tcgen05": "b2|b8x16|b6x16_p32|b4x16_p64",
+        "tensormap": "element_stride",
+        "prefetch": "tensormap|L2",
+        "applypriority": "global",
+    }.items()
+}
+#: Types that ptxas takes for another one of the same instruction.
+_TAKEN_FOR = {
+    "clmad": {"s64": "u64"},
+    "ld": dict.fromkeys(("b8", "u8", "s8", "b16", "u16", "s16"), "u32"),
+}
+
+
+def _without_skipped(instruction: Instruction) -> Iterator[tuple[str, ...]]:
+    """The modifiers without some of those that ptxas skips."""
+    words = instruction.modifiers
+    skipped = _SKIPPED.get(instruction.opcode)
+    places = [i for i, word in enumerate(words) if skipped is not None and skipped(word)]
+    for count in range(1, len(places) + 1):
+        for gone in combinations(places, count):
+            yield tuple(word for i, word in enumerate(words) if i not in gone)
 
 
 def _left_out(refusal: Refusal) -> bool:
     given = refusal.instruction
     return refusal.reason == MODIFIERS and any(
-        _legal(given, (*given.modifiers, word)) for word in _LEFT_OUT.get(given.opcode, ())
+        _legal(given, (*kept, word))
+        for word in _LEFT_OUT.get(given.opcode, ())
+        for kept in (given.modifiers, *_without_skipped(given))
     )
 
 
@@ -104,6 +141,27 @@ def _spare(refusal: Refusal) -> bool:
     given, words = refusal.instruction, refusal.instruction.modifiers
     return given.opcode in ("mma", "wmma") and any(
         _legal(given, words[:i] + words[i + 1 :]) for i in range(len(words))
+    )
+
+
+def _skips(refusal: Refusal) -> bool:
+    given = refusal.instruction
+    return refusal.reason == MODIFIERS and any(_legal(given, kept) for kept in _without_skipped(given))
+
+
+def _other_type(refusal: Refusal) -> bool:
+    given = refusal.instruction
+    types = _TAKEN_FOR.get(given.opcode, {})
+    return refusal.reason == MODIFIERS and _legal(given, (types.get(word, word) for word in given.modifiers))
+
+
+def _swapped(refusal: Refusal) -> bool:
+    given, words = refusal.instruction, refusal.instruction.modifiers
+    return (
+        refusal.reason == MODIFIERS
+        and given.opcode == "tensormap"
+        and words[-1:] == ("b1024",)
+        and _legal(given, (*words[:-2], "b1024", words[-2]))
     )
 
 
@@ -157,6 +215,27 @@ RULES = (
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64.bf16 {%f64_0, %f64_1}, {%f64_2}, {%f64_3}, {%f64_4, %f64_5};",
     ),
     Rule(
+        "modifier of another instruction",
+        "ptxas skips some words that only other instructions with the same first word have.",
+        "MEASURED",
+        _skips,
+        "fence.proxy.shared::cta.tensormap::generic.release.cta;",
+    ),
+    Rule(
+        "size of a tensor map's field before .b1024",
+        "The manual's syntax has .b1024 first; ptxas takes the two types either way.",
+        "data-movement-and-conversion-instructions-tensormap-replace",
+        _swapped,
+        "tensormap.replace.tile.swizzle_mode.global.b32.b1024 [%u64_0], 3;",
+    ),
+    Rule(
+        "type that another stands for",
+        "The manual's syntax has other types; ptxas takes these too, where the bits are the same or fill a register.",
+        "MEASURED",
+        _other_type,
+        "clmad.hi.s64 %u64_0, %u64_2, 1, %u64_6;",
+    ),
+    Rule(
         "braces around a scalar",
         "The operand is a scalar in the manual; ptxas takes a vector of the same size, or of one element.",
         "vectors-as-operands",
@@ -169,6 +248,13 @@ RULES = (
         "vectors-as-operands",
         _because(r"a vector of \d+ x .* is expected"),
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%u32_0], %u32_2, [%u32_4];",
+    ),
+    Rule(
+        "scalar for an offset",
+        "The offset of a texture lookup is a vector; ptxas takes one register or constant.",
+        "texture-instructions-tex",
+        _because(r"4 operands given, 3 expected", "tex", "tld4"),
+        "tld4.b.a2d.v4.s32.f32 {%s32_0, %s32_1, %s32_2, %s32_3}, [%u64_4, %u64_5, {%u32_4, %f32_5, %f32_6, %f32_7}], 1, %f32_8;",
     ),
     Rule(
         "register for an address",
@@ -188,8 +274,22 @@ RULES = (
         "address of 32 bits",
         "Modules have 64-bit addresses; only shared and tensor memory fit a 32-bit register.",
         "addresses-as-operands",
-        _because(r"an address of \S+ space is 64 bits wide"),
+        _because(r"an address of \S+ space is 64 bits wide|\(results\) is register %[bus]32_\d+ "),
         "ld.global.u32 %u32_0, [%u32_1];",
+    ),
+    Rule(
+        "register for a parameter",
+        "The parameter of a call is named; ptxas takes a register of any type.",
+        "parameter-state-space",
+        _because(r"a name is expected, not register", "st"),
+        "st.param.b128 [%b8_3], %b128_2;",
+    ),
+    Rule(
+        "unified address of non-coherent memory",
+        "The manual's syntax of ld.global.nc has no .unified.",
+        "data-movement-and-conversion-instructions-ld-global-nc",
+        _because(r"\.unified behind the address is not allowed here", "ld"),
+        "ld.global.nc.b128 %b128_0, [%u64_2].unified;",
     ),
     Rule(
         "constant beyond its type",
@@ -244,7 +344,7 @@ RULES = (
         "negated predicate",
         "The manual does not negate this predicate; ptxas takes !p.",
         "data-movement-and-conversion-instructions-cp-async",
-        _because(r"a negated predicate is not allowed here", "cp"),
+        _because(r"a negated predicate is not allowed here", "cp", "and", "or", "xor"),
         "cp.async.cg.shared.global [%u32_0], [%u64_0], 16, !%pred_0;",
     ),
     Rule(
@@ -255,6 +355,7 @@ RULES = (
             r"register \S+ \(pred\): its type does not fit|a negated predicate is not allowed here",
             "mma",
             "movmatrix",
+            "wgmma",
         ),
         "movmatrix.sync.aligned.m8n8.trans.b16 %b32_0, %pred_1;",
     ),
@@ -288,6 +389,20 @@ RULES = (
             "vset",
         ),
         "vadd.u32.u32.u32 %u32_0, %u32_1, %u32_2, %u32_3;",
+    ),
+    Rule(
+        "operand that is not looked at",
+        "The manual's syntax ends before it; ptxas takes one operand more and leaves it alone.",
+        "MEASURED",
+        _because(r"(?:3 operands given, 2|1 operands given, 0) expected", "cvt", "fabric"),
+        "fabric.wait.sync_restrict::reads 1;",
+    ),
+    Rule(
+        "name to unpack",
+        "What is taken apart is a value in the manual; ptxas takes the address of a variable too.",
+        "data-movement-and-conversion-instructions-mov",
+        _because(r"a symbol is not allowed here", "mov"),
+        "mov.b64 {%b16_0, %b16_1, %b16_2, %b16_3}, in_shared;",
     ),
     Rule(
         "elements of a vector",

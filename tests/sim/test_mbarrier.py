@@ -475,7 +475,7 @@ def test_eight_bytes_of_a_barrier_are_initialised_by_init() -> None:
 MISUSE = {
     "count 0": ("mov.u32 x, 0\nmbarrier.init.shared::cta.b64 [b], x // bad", "count 0; expected 1..1048575"),
     "count 2**20": (
-        f"mbarrier.init.shared::cta.b64 [b], {LIMIT + 1} // bad",
+        f"mov.u32 x, {LIMIT + 1}\nmbarrier.init.shared::cta.b64 [b], x // bad",
         "count 1048576; expected 1..1048575",
     ),
     "never initialised": ("mbarrier.arrive.shared::cta.b64 _, [b] // bad", "no mbarrier was initialised"),
@@ -502,11 +502,13 @@ MISUSE = {
         "3 arrival(s) on mbarrier",
     ),
     "parity 2": (
-        "mbarrier.init.shared::cta.b64 [b], 2\nmbarrier.test_wait.parity.shared::cta.b64 q, [b], 2 // bad",
+        "mbarrier.init.shared::cta.b64 [b], 2\nmov.u32 x, 2\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 q, [b], x // bad",
         "phase parity 2; it is 0 or 1",
     ),
     "try_wait parity 2": (
-        "mbarrier.init.shared::cta.b64 [b], 2\nmbarrier.try_wait.parity.shared::cta.b64 q, [b], 2 // bad",
+        "mbarrier.init.shared::cta.b64 [b], 2\nmov.u32 x, 2\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 q, [b], x // bad",
         "phase parity 2; it is 0 or 1",
     ),
     "tx-count": (

@@ -193,7 +193,7 @@ def test_search() -> None:
 def test_json() -> None:
     found = load("ld.global.v4.f32")
     assert found["verdict"]["legal"] is True
-    (shown,) = found["forms"]
+    shown = found["forms"][0]
     assert shown["id"] == "ld" and shown["chapter"] == "data_movement"
     assert shown["python"] == "ptx.inst.ld.global_.v4.f32([d0, d1, d2, d3], ptx.addr(a))"
     assert shown["variants"] == survey(form("ld")).count

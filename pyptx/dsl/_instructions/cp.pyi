@@ -963,14 +963,14 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
     cta_group__2: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
@@ -1020,7 +1020,7 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__byte
     cta_group__2: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
@@ -1365,14 +1365,14 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
     cta_group__2: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1384,29 +1384,29 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
         """Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b16)"""
+        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16, cache-policy: u64)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
         """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar])"""
@@ -1443,20 +1443,20 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__byte
     cta_group__2: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim_stride(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
         """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar])"""
@@ -1492,14 +1492,14 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
     cta_group__2: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
         """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
@@ -1553,14 +1553,14 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1)"""
@@ -1596,14 +1596,14 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2)"""
@@ -1653,14 +1653,14 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
     cta_group__2: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2)"""
@@ -1703,14 +1703,14 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
     cta_group__2: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3)"""
@@ -1827,31 +1827,31 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16, cache-policy: u64)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b16, cache-policy: u64)"""
+        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar], ctaMask: b32)"""
+        """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box from shared memory to a tensor whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem], cache-policy: u64)"""
@@ -1864,19 +1864,19 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim_stride(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar], ctaMask: b32)"""
+        """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
@@ -1895,14 +1895,14 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
     cta_group__2: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1914,28 +1914,28 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
         """Copy four rows of a matrix to shared memory: a column and four row numbers. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b16)"""
+        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16, cache-policy: u64)"""
+        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b32)"""
+        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_global_shared__cta_im2col_no_offs_bulk_group_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
@@ -1957,14 +1957,14 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1976,28 +1976,28 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, cache-policy: u64)"""
@@ -2016,14 +2016,14 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2035,28 +2035,28 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
         """Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, cache-policy: u64)"""
@@ -2075,14 +2075,14 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
     cta_group__2: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2094,28 +2094,28 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, cache-policy: u64)"""
@@ -2134,14 +2134,14 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
     cta_group__2: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     cta_group__2: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2153,28 +2153,28 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32)"""
+        """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Add 16-bit floats to global memory, keeping subnormals. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
@@ -2238,130 +2238,130 @@ class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs__w_bu
         """Combine a box in shared memory with a tensor in im2col order along W. ([tensorMap, coords], [srcMem])"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address_override__global_dim(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address_override__global_dim_stride(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16, cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b16)"""
+        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: b32)"""
+        """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b16, cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: b32, cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_cta_group__1(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster__32b_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32)"""
+        """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: b32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32, cache-policy: u64)"""
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_f32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Combine size bytes with global memory, its order and scope spelled out. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""

@@ -49,7 +49,7 @@ class Createpolicy_cvt_L2_b64(Node):
 class Createpolicy_fractional_L2__evict_first_L2__evict_first(Node):
     b64: Createpolicy_fractional_L2__evict_first_b64
 class Createpolicy_fractional_L2__evict_first_b64(Node):
-    def __call__(self, cache_policy: Reg, fraction: Float = ..., /, *, pred: Guard = None) -> None:
+    def __call__(self, cache_policy: Reg, fraction: Reg | Float = ..., /, *, pred: Guard = None) -> None:
         """Make a cache policy: a fraction of the accesses gets the first priority, the rest the second. (cache-policy: u64, fraction: f32)"""
 class Createpolicy_range_L2__evict_first_L2__evict_first(Node):
     b64: Createpolicy_range_L2__evict_first_b64

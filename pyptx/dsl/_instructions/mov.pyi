@@ -19,6 +19,8 @@ class Mov(Node):
     u16: Mov_u16
     u32: Mov_u32
     u64: Mov_u64
+    v2: Mov_v2
+    v4: Mov_v4
 class Mov_b128(Node):
     @overload
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
@@ -41,7 +43,7 @@ class Mov_b16(Node):
     def __call__(self, d: Reg, a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Pack two 8-bit registers; the first is the low part. (d: b16, a: b8 x 2)"""
     @overload
-    def __call__(self, d: RegArray | Sequence[Out], a: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Out], a: Reg | Int | SpecialName, /, *, pred: Guard = None) -> None:
         """Unpack into two 8-bit registers, low part first; a part may be _. (d: b8 x 2, a: b16)"""
 class Mov_b32(Node):
     @overload
@@ -53,7 +55,7 @@ class Mov_b32(Node):
         Pack four 8-bit registers; the first is the low part. (d: b32, a: b8 x 4)
         """
     @overload
-    def __call__(self, d: RegArray | Sequence[Out], a: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Out], a: Reg | Int | SpecialName, /, *, pred: Guard = None) -> None:
         """Unpack into two 16-bit registers, low part first; a part may be _. (d: b16 x 2, a: b32)
         Unpack into four 8-bit registers, low part first; a part may be _. (d: b8 x 4, a: b32)
         """
@@ -67,7 +69,7 @@ class Mov_b64(Node):
         Pack four 16-bit registers; the first is the low part. (d: b64, a: b16 x 4)
         """
     @overload
-    def __call__(self, d: RegArray | Sequence[Out], a: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Out], a: Reg | Int | SpecialName, /, *, pred: Guard = None) -> None:
         """Unpack into two 32-bit registers, low part first; a part may be _. (d: b32 x 2, a: b64)
         Unpack into four 16-bit registers, low part first; a part may be _. (d: b16 x 4, a: b64)
         """
@@ -79,9 +81,7 @@ class Mov_f64(Node):
         """Copy a register, an immediate, a special register, or the address of a variable. (d: f64, a: f64)"""
 class Mov_pred(Node):
     def __call__(self, d: Reg, a: Reg | Int | NotPred | SpecialName, /, *, pred: Guard = None) -> None:
-        """Copy a register, an immediate, a special register, or the address of a variable. (d: pred, a: pred)
-        Set a predicate: true for every number but zero. (d: pred, a: s32)
-        """
+        """Copy a register, an immediate, a special register, or the address of a variable. (d: pred, a: pred)"""
 class Mov_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int | SpecialName, /, *, pred: Guard = None) -> None:
         """Copy a register, an immediate, a special register, or the address of a variable. (d: s16, a: s16)"""
@@ -100,3 +100,77 @@ class Mov_u32(Node):
 class Mov_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int | SpecialName, /, *, pred: Guard = None) -> None:
         """Copy a register, an immediate, a special register, or the address of a variable. (d: u64, a: u64)"""
+class Mov_v2(Node):
+    b16: Mov_v2_b16
+    b32: Mov_v2_b32
+    b64: Mov_v2_b64
+    f32: Mov_v2_f32
+    f64: Mov_v2_f64
+    s16: Mov_v2_s16
+    s32: Mov_v2_s32
+    s64: Mov_v2_s64
+    u16: Mov_v2_u16
+    u32: Mov_v2_u32
+    u64: Mov_v2_u64
+class Mov_v4(Node):
+    b16: Mov_v4_b16
+    b32: Mov_v4_b32
+    f32: Mov_v4_f32
+    s16: Mov_v4_s16
+    s32: Mov_v4_s32
+    u16: Mov_v4_u16
+    u32: Mov_v4_u32
+class Mov_v2_b16(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: b16 x 2, a: b16 x 2)"""
+class Mov_v2_b32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: b32 x 2, a: b32 x 2)"""
+class Mov_v2_b64(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: b64 x 2, a: b64 x 2)"""
+class Mov_v2_f32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: f32 x 2, a: f32 x 2)"""
+class Mov_v2_f64(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: f64 x 2, a: f64 x 2)"""
+class Mov_v2_s16(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: s16 x 2, a: s16 x 2)"""
+class Mov_v2_s32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: s32 x 2, a: s32 x 2)"""
+class Mov_v2_s64(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: s64 x 2, a: s64 x 2)"""
+class Mov_v2_u16(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: u16 x 2, a: u16 x 2)"""
+class Mov_v2_u32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: u32 x 2, a: u32 x 2)"""
+class Mov_v2_u64(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: u64 x 2, a: u64 x 2)"""
+class Mov_v4_b16(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: b16 x 4, a: b16 x 4)"""
+class Mov_v4_b32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: b32 x 4, a: b32 x 4)"""
+class Mov_v4_f32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: f32 x 4, a: f32 x 4)"""
+class Mov_v4_s16(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: s16 x 4, a: s16 x 4)"""
+class Mov_v4_s32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: s32 x 4, a: s32 x 4)"""
+class Mov_v4_u16(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: u16 x 4, a: u16 x 4)"""
+class Mov_v4_u32(Node):
+    def __call__(self, d: RegArray | Sequence[Out], a: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+        """Copy a vector register, or the elements of a vector. (d: u32 x 4, a: u32 x 4)"""

@@ -6,11 +6,6 @@ mov.type  =d: .type, a: .type reg imm special symbol;
   .type = { .pred, .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   see data-movement-and-conversion-instructions-mov
 
-[mov.pred] "Set a predicate: true for every number but zero."
-mov.pred  =d: pred, a: s32 imm;
-  MEASURED a constant stands here, though the manual names no constants of type .pred
-  see data-movement-and-conversion-instructions-mov
-
 [mov.vec] "Copy a vector register, or the elements of a vector."
 mov.vec.type  =d: by reg sink, a: by reg imm;
   .vec = { .v2, .v4 }

@@ -1,5 +1,9 @@
 """mbarrier: the barrier object in shared memory."""
 
+from collections.abc import Mapping
+
+from ...ir import Operand, Pair, Sink
+
 TEXT = r"""
 [mbarrier.init] "Make an mbarrier that expects count arrivals per phase."
 mbarrier.init{.space}.b64  [addr: addr .space], count: u32 1..1048575;
@@ -216,6 +220,7 @@ mbarrier.try_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|rep
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
+  check operands result_is_kept
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.try_wait.parity.primary] "Wait, for a while, until the primary phase of this parity has completed."
@@ -232,6 +237,7 @@ mbarrier.try_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitCompl
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
+  check operands result_is_kept
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.try_wait.parity.conditional] "Wait, for a while, until the conditional phase of this parity has completed."
@@ -256,6 +262,7 @@ mbarrier.test_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|re
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
+  check operands result_is_kept
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait.parity.primary] "Ask, without waiting, whether the primary phase of this parity has completed."
@@ -272,6 +279,7 @@ mbarrier.test_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComp
   .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
+  check operands result_is_kept
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait.parity.conditional] "Ask, without waiting, whether the conditional phase of this parity has completed."
@@ -287,3 +295,10 @@ mbarrier.pending_count.layout::v0.b64  =count: u32, state: u64 reg;
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-pending-count
 """
+
+
+def result_is_kept(operands: Mapping[str, Operand]) -> str | None:
+    given = operands["waitComplete"]
+    if isinstance(given, Pair) and isinstance(given.first, Sink):
+        return "waitComplete is a register here, not _"
+    return None

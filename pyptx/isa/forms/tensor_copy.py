@@ -1,5 +1,7 @@
 """What PTX 9.4 adds to tensor copies: reports of invalid data, masks of 32 CTAs, properties put in place of the map's."""
 
+from .bulk_copy import unsigned_mask as unsigned_mask
+
 TEXT = r"""
 [cp.async.bulk.tensor.load.report] "Copy a box to shared memory, and report on the mbarrier whether the data are valid."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion.report{.multicast}{.cta_group}{.cache}
@@ -12,11 +14,12 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion.report{.multicast}{.c
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.im2col.report] "Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid."
@@ -29,11 +32,12 @@ cp.async.bulk.tensor.dim.dst.global.im2col.completion.report{.multicast}{.cta_gr
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.im2col_w.report] "Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid."
@@ -47,11 +51,12 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion.report{.multicast}{.cta
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.gather4.report] "Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid."
@@ -63,11 +68,12 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion.report{.multicast}{.
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.wide_multicast] "Copy a box to the shared memory of the CTAs in a mask of 16 or 32 bits."
@@ -79,9 +85,10 @@ cp.async.bulk.tensor.dim.shared::cluster.global{.load_mode}.completion.multicast
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_90+
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.im2col.wide_multicast] "Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits."
@@ -92,9 +99,10 @@ cp.async.bulk.tensor.dim.shared::cluster.global.im2col.completion.multicast{.cta
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_90+
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.im2col_w.wide_multicast] "Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits."
@@ -106,9 +114,10 @@ cp.async.bulk.tensor.dim.shared::cluster.global.load_mode.completion.multicast{.
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_100f sm_110f
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.gather4.wide_multicast] "Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits."
@@ -118,9 +127,10 @@ cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.completion.multicas
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_100f sm_110f
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.override] "Copy a box to shared memory from another address than the map says."
@@ -134,11 +144,12 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.im2col.override] "Copy a box in im2col order to shared memory from another address than the map says."
@@ -151,11 +162,12 @@ cp.async.bulk.tensor.dim.dst.global.im2col.completion{.report}{.multicast}{.cta_
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.im2col_w.override] "Copy a box in im2col order along W to shared memory from another address than the map says."
@@ -169,11 +181,12 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.report}{.multicast}{.c
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.gather4.override] "Copy four rows of a matrix to shared memory from another address than the map says."
@@ -185,16 +198,17 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.report}{.multicast}
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
   .cta_group = { .cta_group::1, .cta_group::2 }
   .cache = { .L2::cache_hint }
-  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b b16, .multicast::cluster::32b b32 }
+  ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
   check multicast_to_a_cluster
+  check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
 [cp.async.bulk.tensor.load.override_dim] "Copy a box of a vector to shared memory with an address and a size that replace the map's."
 cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim
-  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [mbar: addr shared] {, ctaMask: b32} {, cache-policy: u64};
+  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster }
   .load_mode = { .tile }
   .completion = { .mbarrier::complete_tx::bytes }
@@ -210,7 +224,7 @@ cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.
 
 [cp.async.bulk.tensor.load.override_dim_stride] "Copy a box to shared memory with address, sizes and strides that replace the map's."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim_stride
-  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: b32} {, cache-policy: u64};
+  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
   .dst = { .shared::cta, .shared::cluster }
   .load_mode = { .tile }
