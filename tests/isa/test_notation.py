@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyptx.isa import all_forms
 from pyptx.isa.notation import NotationError, evaluate, read_form
+from tests.isa.samples import instructions
 
 ENTRY = """[made.up] "An instruction that no machine has."
 made.shape.atype.btype  a: b32;
@@ -41,3 +43,9 @@ def test_a_limit_of_modifiers_side_by_side() -> None:
     assert (limit.text, limit.since) == ("s8.u8", (8, 4))
     with pytest.raises(NotationError, match="s4 is no modifier"):
         read_form(ENTRY.replace(".s8.u8 since", ".s8.s4 since"))
+
+
+def test_no_form_is_hidden_by_another() -> None:
+    """Each has an instruction that is no other form's, or it says nothing new."""
+    for form in all_forms():
+        assert any(binding.form_id == form.id for binding, _ in instructions(form)), form.id

@@ -68,12 +68,6 @@ cp.async.mbarrier.arrive{.noinc}{.space}.b64  [addr: addr|u32 .space];
   .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive
-
-[cp.async.mbarrier.arrive.unnamed] "The same for an mbarrier whose address in shared memory stands without the name of the space."
-cp.async.mbarrier.arrive{.noinc}.b64  [addr: addr shared];
-  since 7.0 on sm_80+
-  MEASURED a register of 32 bits is an address in shared memory
-  see parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive
 """
 
 
