@@ -38,9 +38,9 @@ __all__ = ["Mismatch", "address_space", "describe", "fit", "fits", "operand_choi
 
 
 class Mismatch(Exception):
-    """Why operands do not fit; ``position`` is how far they fitted."""
+    """Why operands do not fit; ``position`` is how far they fitted, half a place farther for a faulty address."""
 
-    def __init__(self, position: int, message: str) -> None:
+    def __init__(self, position: float, message: str) -> None:
         super().__init__(message)
         self.position = position
 
@@ -350,8 +350,9 @@ def _assign(
                     wanted = ""
                     if spec.access != "a" and "expected" not in result:
                         wanted = f"; expected {_wanted(spec, spec.scalar_types(chosen), spec.length(chosen))}"
+                    near = spec.access == "a" and isinstance(operand, Address)
                     raise Mismatch(
-                        at + offset,
+                        at + offset + near / 2,
                         f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}{wanted}",
                     )
                 fitted.append((spec, result))

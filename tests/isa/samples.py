@@ -225,12 +225,12 @@ def _space(spec: OperandSpec, chosen: Chosen) -> str:
     return address_space(spec, chosen).partition("::")[0]
 
 
-def instructions(form: Form) -> Iterator[tuple[Binding, Instruction]]:
-    """For every variant: each kind of operand in each place (in turn where there are many variants)."""
+def instructions(form: Form, thorough: int = _THOROUGH) -> Iterator[tuple[Binding, Instruction]]:
+    """For every variant: each kind of operand in each place; after ``thorough`` instructions one, in turn."""
     given = 0
     for number, match in enumerate(variants(form)):
         choices = list(choices_of(form, match))
-        for instruction in choices if given < _THOROUGH else [choices[number % len(choices)]]:
+        for instruction in choices if given < thorough else [choices[number % len(choices)]]:
             given += 1
             yield bind(form.opcode, match.spelling, instruction.operands), instruction
 

@@ -55,10 +55,11 @@ def _legal(instruction: Instruction, words: Iterable[str]) -> bool:
 
 
 def _fits(match: Match, instruction: Instruction) -> bool:
+    """Do the operands fit, but for what a rule of operands explains?"""
     try:
         fit(match, instruction.operands)
-    except Mismatch:
-        return False
+    except Mismatch as mismatch:
+        return explanation(Refusal(instruction, str(mismatch))) is not None
     return True
 
 
@@ -69,7 +70,9 @@ def _reordered(refusal: Refusal) -> bool:
 def _repeated(refusal: Refusal) -> bool:
     words = refusal.instruction.modifiers
     again = (i for i, word in enumerate(words) if word in words[:i])
-    return any(_legal(refusal.instruction, words[:i] + words[i + 1 :]) for i in again)
+    return refusal.reason == MODIFIERS and any(
+        _legal(refusal.instruction, words[:i] + words[i + 1 :]) for i in again
+    )
 
 
 def _foreign(refusal: Refusal) -> bool:
@@ -102,6 +105,7 @@ _SKIPPED = {
         "cvt": "ftz",
         "ld": r"L2::evict_\w+",
         "cp": r"cta|cluster|gpu|sys|b128|mbarrier::report::.*",
+        "mbarrier": "cta|cluster",
         "multimem": r"b128|acc::f\d+",
         "fabric": r"acc::f\d+",
         "fence": r"async|alias|mbarrier_init|shared::\w+|sync_restrict::.*",
@@ -114,7 +118,7 @@ _SKIPPED = {
 #: Types that ptxas takes for another one of the same instruction.
 _TAKEN_FOR = {
     "clmad": {"s64": "u64"},
-    "ld": dict.fromkeys(("b8", "u8", "s8", "b16", "u16", "s16"), "u32"),
+    **dict.fromkeys(("ld", "st"), dict.fromkeys(("b8", "u8", "s8", "b16", "u16", "s16"), "u32")),
 }
 
 
@@ -139,8 +143,10 @@ def _left_out(refusal: Refusal) -> bool:
 
 def _spare(refusal: Refusal) -> bool:
     given, words = refusal.instruction, refusal.instruction.modifiers
-    return given.opcode in ("mma", "wmma") and any(
-        _legal(given, words[:i] + words[i + 1 :]) for i in range(len(words))
+    return (
+        refusal.reason == MODIFIERS
+        and given.opcode in ("mma", "wmma")
+        and any(_legal(given, words[:i] + words[i + 1 :]) for i in range(len(words)))
     )
 
 
@@ -253,7 +259,7 @@ RULES = (
         "scalar for an offset",
         "The offset of a texture lookup is a vector; ptxas takes one register or constant.",
         "texture-instructions-tex",
-        _because(r"4 operands given, 3 expected", "tex", "tld4"),
+        _because(r"4 operands given, 3 expected|\(f\) is register \S+ \([us]32\)", "tex", "tld4"),
         "tld4.b.a2d.v4.s32.f32 {%s32_0, %s32_1, %s32_2, %s32_3}, [%u64_4, %u64_5, {%u32_4, %f32_5, %f32_6, %f32_7}], 1, %f32_8;",
     ),
     Rule(
@@ -408,7 +414,7 @@ RULES = (
         "elements of a vector",
         "Each element has the instruction's type; ptxas looks at the elements together.",
         "operand-type-checking",
-        _because(r"element \d+, register .*: its type does not fit"),
+        _because(r"element \d+, (?:register .*: its type|immediate 0[fd].*) does not fit"),
         "st.global.v2.f64 [%u64_0], {%u64_0, %b64_1};",
     ),
 )

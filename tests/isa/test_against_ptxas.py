@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import pytest
 
 from pyptx import isa
+from pyptx.ir import Instruction
 from pyptx.isa import Form, Target, all_forms, target
 from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS, Version
 from pyptx.toolchain import Tool, check_text
@@ -50,9 +52,22 @@ class _Batches:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_variant_assembles(form: Form, ptxas: Tool, newest: Version) -> None:
+    _assemble(form, instructions(form), ptxas, newest)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_every_operand_of_every_variant_assembles(form: Form, ptxas: Tool, newest: Version) -> None:
+    """The same without a limit on the instructions of a form: 600,000 in all."""
+    _assemble(form, instructions(form, sys.maxsize), ptxas, newest)
+
+
+def _assemble(
+    form: Form, given: Iterable[tuple[isa.Binding, Instruction]], ptxas: Tool, newest: Version
+) -> None:
     batches = _Batches()
     later = False
-    for binding, instruction in instructions(form):
+    for binding, instruction in given:
         if binding.since > newest:
             later = True
             continue
@@ -61,7 +76,7 @@ def test_every_variant_assembles(form: Form, ptxas: Tool, newest: Version) -> No
                 batches.add(binding, instruction, version, arch)
     if later and not batches.lines:
         pytest.skip(f"ptxas {ptxas.version_text} takes PTX {newest[0]}.{newest[1]} at most")
-    assert batches.lines, "a form without a single variant"
+    assert batches.lines, f"[{form.id}] has not a single variant"
     for what, lines, errors in batches.refused(ptxas):
         shown = [f"{lines[i]} -> {message}" for i, message in list(errors.items())[:5]]
         assert not errors, f"{len(errors)} of {len(lines)} refused for {what}: {shown}"

@@ -48,7 +48,7 @@ spcompress.elemsize.idxsize.sp::2:4.num  =mdata: by, =cdata: b32 x .num, data: b
   see data-movement-and-conversion-instructions-spcompress
 
 [spdecompress] "Put elements to their indices among zeroes."
-spdecompress.elemsize.idxsize.spfactor.num  =data: by, mdata: by, cdata: by;
+spdecompress.elemsize.idxsize.spfactor.num  =data: by, mdata: by reg, cdata: by reg;
   .elemsize = {{ .b8, .b16 }}
   .idxsize = {{ .b2, .b4 }}
   .spfactor = {{ {", ".join(f".sp::{a}:{b}" for a, b in _FACTORS)} }}

@@ -208,7 +208,7 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.report}{.multicast}
 
 [cp.async.bulk.tensor.load.override_dim] "Copy a box of a vector to shared memory with an address and a size that replace the map's."
 cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim
-  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
+  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster }
   .load_mode = { .tile }
   .completion = { .mbarrier::complete_tx::bytes }
@@ -224,7 +224,7 @@ cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.
 
 [cp.async.bulk.tensor.load.override_dim_stride] "Copy a box to shared memory with address, sizes and strides that replace the map's."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim_stride
-  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
+  [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
   .dst = { .shared::cta, .shared::cluster }
   .load_mode = { .tile }
@@ -278,7 +278,7 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}.ove
 
 [cp.async.bulk.tensor.store.override_dim] "Copy a box from shared memory to a tensor whose address and size replace the map's."
 cp.async.bulk.tensor.1d.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim
-  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [srcMem: addr shared] {, cache-policy: u64};
+  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .load_mode = { .tile }
   .cache = { .L2::cache_hint }
   .cache iff cache-policy
@@ -287,7 +287,7 @@ cp.async.bulk.tensor.1d.global.shared::cta{.load_mode}.bulk_group{.cache}.overri
 
 [cp.async.bulk.tensor.store.override_dim_stride] "Copy a box from shared memory to a tensor whose address and sizes and strides replace the map's."
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim_stride
-  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
+  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
   .load_mode = { .tile }
   .cache = { .L2::cache_hint }
@@ -329,7 +329,7 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.load_mode.bulk_group{.cach
 
 [cp.reduce.async.bulk.tensor.override_dim] "Combine a box in shared memory with a tensor whose address and size replace the map's."
 cp.reduce.async.bulk.tensor.1d.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim
-  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [srcMem: addr shared] {, cache-policy: u64};
+  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
   .load_mode = { .tile }
   .cache = { .L2::cache_hint }
@@ -339,7 +339,7 @@ cp.reduce.async.bulk.tensor.1d.global.shared::cta.op{.load_mode}.bulk_group{.cac
 
 [cp.reduce.async.bulk.tensor.override_dim_stride] "Combine a box in shared memory with a tensor whose address and sizes and strides replace the map's."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim_stride
-  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
+  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
   .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
   .load_mode = { .tile }
@@ -432,7 +432,7 @@ applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_n
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [cp.async.bulk.prefetch.tensor.override_dim] "Bring a box into L2 whose address and size replace the map's."
-cp.async.bulk.prefetch.tensor.1d.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1] {, cache-policy: u64};
+cp.async.bulk.prefetch.tensor.1d.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0] {, cache-policy: u64};
   .load_mode = { .tile }
   .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
@@ -440,13 +440,13 @@ cp.async.bulk.prefetch.tensor.1d.L2.global{.load_mode}{.priority}.override::glob
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [applypriority.async.bulk.tensor.override_dim] "Give a box whose address and size replace the map's an L2 eviction priority."
-applypriority.async.bulk.tensor.1d{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1];
+applypriority.async.bulk.tensor.1d{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0];
   .load_mode = { .tile }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [cp.async.bulk.prefetch.tensor.override_dim_stride] "Bring a box into L2 whose address and sizes and strides replace the map's."
-cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim] {, cache-policy: u64};
+cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
   .load_mode = { .tile }
   .priority = { .L2::cache_hint, .L2::evict_last }
@@ -455,7 +455,7 @@ cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::glo
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [applypriority.async.bulk.tensor.override_dim_stride] "Give a box whose address and sizes and strides replace the map's an L2 eviction priority."
-applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim];
+applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0];
   .dim = { .2d, .3d, .4d, .5d }
   .load_mode = { .tile }
   since 9.4 on sm_107f
