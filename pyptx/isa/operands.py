@@ -38,7 +38,7 @@ __all__ = ["Mismatch", "address_space", "describe", "fit", "fits", "operand_choi
 
 
 class Mismatch(Exception):
-    """Why operands do not fit; ``position`` is how far they fitted, half a place farther for a faulty address."""
+    """Why operands do not fit; ``position`` is how far they did, a half more where an address is at fault."""
 
     def __init__(self, position: float, message: str) -> None:
         super().__init__(message)
@@ -350,7 +350,11 @@ def _assign(
                     wanted = ""
                     if spec.access != "a" and "expected" not in result:
                         wanted = f"; expected {_wanted(spec, spec.scalar_types(chosen), spec.length(chosen))}"
-                    near = spec.access == "a" and isinstance(operand, Address)
+                    near = (
+                        spec.access == "a"
+                        and isinstance(operand, Address)
+                        and (operand.coordinates is None or len(operand.extra) == len(spec.extra))
+                    )
                     raise Mismatch(
                         at + offset + near / 2,
                         f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}{wanted}",

@@ -226,6 +226,8 @@ def statements(text: str) -> Iterator[Instruction]:
     ("@p ret", ["p"], []),
 ])  # fmt: skip
 def test_what_an_instruction_reads_and_writes(text: str, reads: list[str], writes: list[str]) -> None:
-    (instruction,) = statements(f".reg u32 a b c\n.reg b32 t\n.reg s32 s\n.reg u64 x y\n.reg pred p q\n{text}\nEND:")
+    (instruction,) = statements(
+        f".reg u32 a b c\n.reg b32 t\n.reg s32 s\n.reg u64 x y\n.reg pred p q\n{text}\nEND:"
+    )
     found = accesses(instruction)
     assert ([r.name for r in found[0]], [r.name for r in found[1]]) == (reads, writes)

@@ -195,7 +195,7 @@ def _table(title: str, outcomes: Sequence[Outcome], key: Callable[[Outcome], str
 
 @click.command()
 @click.argument("forms", nargs=-1)
-@click.option("--per-kind", default=20, show_default=True, help="Near misses of each kind from each entry.")
+@click.option("--per-kind", default=8, show_default=True, help="Near misses of each kind from each entry.")
 def main(forms: tuple[str, ...], per_kind: int) -> None:
     """Compare the table's verdict on near misses with ptxas's; FORMS are ids, all of them without any."""
     chosen = [form(name) for name in forms] if forms else list(all_forms())

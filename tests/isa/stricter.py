@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pyptx.ir import Instruction
-from pyptx.isa import Match
+from pyptx.isa import Match, Version
 from pyptx.isa.operands import Mismatch, fit
 from pyptx.isa.table import spelled
 from tests.isa.near_misses import orders, words_of
@@ -33,13 +33,17 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Rule:
-    """Why one kind of instruction is refused; ``anchor`` is the section of the PTX ISA, or MEASURED."""
+    """Why one kind of instruction is refused; ``anchor`` is the section of the PTX ISA, or MEASURED.
+
+    ``version`` is one in which ptxas takes the example.
+    """
 
     name: str
     reason: str
     anchor: str
     applies: Callable[[Refusal], bool]
     example: str
+    version: Version = (9, 5)
 
 
 # --- modifiers ----------------------------------------------------------------------------------
@@ -75,11 +79,15 @@ def _repeated(refusal: Refusal) -> bool:
     )
 
 
+def _own(instruction: Instruction) -> tuple[str, ...]:
+    """The modifiers that some instruction with this first word has."""
+    own = words_of(instruction.opcode)
+    return tuple(word for word in instruction.modifiers if word in own)
+
+
 def _foreign(refusal: Refusal) -> bool:
-    own = words_of(refusal.instruction.opcode)
-    kept = [word for word in refusal.instruction.modifiers if word not in own]
-    rest = [word for word in refusal.instruction.modifiers if word in own]
-    return refusal.reason == MODIFIERS and bool(kept) and _legal(refusal.instruction, rest)
+    given, rest = refusal.instruction, _own(refusal.instruction)
+    return refusal.reason == MODIFIERS and rest != given.modifiers and _legal(given, rest)
 
 
 #: Modifiers that the manual's syntax has and ptxas does without: first words of instructions, and the words.
@@ -90,7 +98,7 @@ _LEFT_OUT = {
     "mapa": ("shared::cluster",),
     "getctarank": ("shared::cluster",),
     "fabric": ("relaxed",),
-    "st": ("release",),
+    "st": ("release", "mbarrier::complete_tx::bytes"),
     "add": ("rn", "rz"),
     "sub": ("rn", "rz"),
     "fma": ("rn", "rz"),
@@ -110,7 +118,9 @@ _SKIPPED = {
         "fabric": r"acc::f\d+",
         "fence": r"async|alias|mbarrier_init|shared::\w+|sync_restrict::.*",
         "tcgen05": "b2|b8x16|b6x16_p32|b4x16_p64",
-        "tensormap": "element_stride",
+        "tensormap": r"elemtype|element_stride|swizzle_\w+|interleave_layout|fill_mode|box_dim|rank",
+        "createpolicy": r"global|L2::evict_\w+",
+        "st": r"w[bt]|c[ags]|weak|shared|cluster|L2::evict_\w+",
         "prefetch": "tensormap|L2",
         "applypriority": "global",
     }.items()
@@ -137,7 +147,7 @@ def _left_out(refusal: Refusal) -> bool:
     return refusal.reason == MODIFIERS and any(
         _legal(given, (*kept, word))
         for word in _LEFT_OUT.get(given.opcode, ())
-        for kept in (given.modifiers, *_without_skipped(given))
+        for kept in (given.modifiers, _own(given), *_without_skipped(given))
     )
 
 
@@ -182,6 +192,13 @@ def _because(pattern: str, *opcodes: str) -> Callable[[Refusal], bool]:
         return search(refusal.reason) is not None and (not opcodes or refusal.instruction.opcode in opcodes)
 
     return applies
+
+
+def _packs(refusal: Refusal) -> bool:
+    words = refusal.instruction.modifiers
+    packed = "pack" in words or any(re.fullmatch(r"\w+x[24]", word) for word in words)
+    fault = re.search(r"register \S+ \(\w+\): its type does not fit", refusal.reason)
+    return refusal.instruction.opcode == "cvt" and packed and fault is not None
 
 
 RULES = (
@@ -336,7 +353,7 @@ RULES = (
         "constant for a register",
         "The operand is a register in the manual: packed, opaque, or written by another instruction.",
         "operand-types",
-        _because(r"an immediate is not allowed here|a vector of \d+ .*; expected"),
+        _because(r"an immediate is not allowed here|a vector of \d+ .*; expected|\(missing: cache-policy\)"),
         "mbarrier.pending_count.b64 %u32_0, 1;",
     ),
     Rule(
@@ -371,6 +388,27 @@ RULES = (
         "operand-size-exceeding-instruction-type-size",
         _because(r"register %b(?:32|64)_\d+ \(b\d+\): its type does not fit", "cvt"),
         "cvt.f64.f16 %f64_0, %b64_0;",
+    ),
+    Rule(
+        "other register for a packed conversion",
+        "The operands of a packed conversion have the types of the manual; ptxas looks at some of them loosely.",
+        "data-movement-and-conversion-instructions-cvt",
+        _packs,
+        "cvt.pack.sat.s16.s32 %u32_0, %u64_3, %s32_4;",
+    ),
+    Rule(
+        "wider register for multimem.st.async",
+        "The value has a register of its own width; ptxas takes wider ones.",
+        "operand-size-exceeding-instruction-type-size",
+        _because(r"register \S+ \([busf](?:16|32|64)\): its type does not fit", "multimem"),
+        "multimem.st.async.release.gpu.global.u8 [%u64_0+16], %u64_3;",
+    ),
+    Rule(
+        "vector longer than an offset",
+        "An offset has as many elements as the geometry has dimensions; ptxas takes more.",
+        "texture-instructions-tex",
+        _because(r"a vector of \d+ is expected, \d+ given", "tex", "tld4"),
+        "tex.2d.v4.f32.s32 {%f32_0, %f32_1, %f32_2, %f32_3}, [%u64_4, {%s32_4, %s32_5}], {%s32_6, %s32_7, %s32_6, %s32_7};",
     ),
     Rule(
         "128-bit register for less",
@@ -411,10 +449,18 @@ RULES = (
         "mov.b64 {%b16_0, %b16_1, %b16_2, %b16_3}, in_shared;",
     ),
     Rule(
+        "signed size of st.bulk before PTX 9.0",
+        "A size of 32 bits came with PTX 9.0; ptxas misses it where the register is signed.",
+        "data-movement-and-conversion-instructions-st-bulk",
+        lambda refusal: refusal.reason == "needs PTX 9.0" and refusal.instruction.modifiers[:1] == ("bulk",),
+        "st.bulk.weak [%u64_0], %s32_3, 0;",
+        (8, 7),
+    ),
+    Rule(
         "elements of a vector",
         "Each element has the instruction's type; ptxas looks at the elements together.",
         "operand-type-checking",
-        _because(r"element \d+, (?:register .*: its type|immediate 0[fd].*) does not fit"),
+        _because(r"element \d+, (?:register .*: its type does not fit|immediate 0[fd])"),
         "st.global.v2.f64 [%u64_0], {%u64_0, %b64_1};",
     ),
 )

@@ -171,15 +171,13 @@ class Cp_async_cg_shared_global(Node):
         """Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
 class Cp_async_mbarrier_arrive_b64(Node):
     def __call__(self, addr: Address, /, *, pred: Guard = None) -> None:
-        """Arrive on an mbarrier when the thread's earlier cp.async operations have completed. ([addr])
-        The same for an mbarrier whose address in shared memory stands without the name of the space. ([addr])
-        """
+        """Arrive on an mbarrier when the thread's earlier cp.async operations have completed. ([addr])"""
 class Cp_async_mbarrier_arrive_noinc(Node):
     b64: Cp_async_mbarrier_arrive_b64
     shared: Cp_async_mbarrier_arrive_shared
     shared__cta: Cp_async_mbarrier_arrive_shared
 class Cp_async_mbarrier_arrive_shared(Node):
-    b64: Cp_async_mbarrier_arrive_shared_b64
+    b64: Cp_async_mbarrier_arrive_b64
 class Cp_reduce_async_bulk_global(Node):
     shared__cta: Cp_reduce_async_bulk_global_shared__cta
 class Cp_reduce_async_bulk_relaxed(Node):
@@ -325,9 +323,6 @@ class Cp_async_cg_shared_global_L2__cache_hint(Node):
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
-class Cp_async_mbarrier_arrive_shared_b64(Node):
-    def __call__(self, addr: Address, /, *, pred: Guard = None) -> None:
-        """Arrive on an mbarrier when the thread's earlier cp.async operations have completed. ([addr])"""
 class Cp_reduce_async_bulk_global_shared__cta(Node):
     bulk_group: Cp_reduce_async_bulk_global_shared__cta_bulk_group
 class Cp_reduce_async_bulk_relaxed_cluster(Node):

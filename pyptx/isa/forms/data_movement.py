@@ -1,5 +1,9 @@
 """Data movement: mov, ld, st, cvta."""
 
+from collections.abc import Mapping
+
+from ...ir import Address, Operand, Register
+
 TEXT = r"""
 [mov] "Copy a register, an immediate, a special register, or the address of a variable."
 mov.type  =d: .type, a: .type reg imm special symbol;
@@ -593,13 +597,17 @@ multimem.st.async.release.scope{.global}.type  [a: addr global], b: .type;
 st.bulk{.weak}{.space}  [a: addr .space], size: u64 reg imm 0..1048568/8, initval: u64 imm 0..0;
   .space = { .shared::cta }
   since 8.6 on sm_100+
+  check operands address_in_a_register
   see data-movement-and-conversion-instructions-st-bulk
+  MEASURED ptxas 13.5 fails on the name of a variable: Argument 1 of instruction 'add'
 
 [st.bulk.u32] "Fill size bytes of shared memory, a multiple of 8, with zeroes, asynchronously; 32-bit size."
 st.bulk{.weak}{.space}  [a: addr .space], size: u32 reg, initval: u64 imm 0..0;
   .space = { .shared::cta }
   since 9.0 on sm_100+
+  check operands address_in_a_register
   see data-movement-and-conversion-instructions-st-bulk
+  MEASURED ptxas 13.5 fails on the name of a variable: Argument 1 of instruction 'add'
 
 [cvta] "Address of a state space to its generic address."
 cvta.space.size  =p: .size, a: .size reg imm symbol .space;
@@ -646,3 +654,10 @@ def load(chosen: dict[str, str]) -> str | None:
 
 
 store = load
+
+
+def address_in_a_register(operands: Mapping[str, Operand]) -> str | None:
+    given = operands["a"]
+    if isinstance(given, Address) and isinstance(given.base, Register):
+        return None
+    return f"the address of st.bulk is a register, not a name: {given}"
