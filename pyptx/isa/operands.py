@@ -203,6 +203,8 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
     if needed is None or needed not in spec.kinds:
         return f"a {_WORDS[type(operand)]} is not allowed here"
     known = SPECIAL_REGISTERS.get(operand.name) if isinstance(operand, Special) else None
+    if isinstance(operand, Special) and known is None:
+        return "no register of this name is declared, and there is no such special register"
     if known is not None and known.type.kind == "p":
         return operand if any(t.kind == "p" for t in types) else "it is a predicate"
     if isinstance(operand, Special | Symbol) and types and all(t.kind in "fp" for t in types):

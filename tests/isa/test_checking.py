@@ -81,6 +81,11 @@ CASES = [
     Case("addresses", "mov.u32 %r1, s; mov.u64 %rd1, g; mov.u32 %r1, l; mov.b64 %rd1, x;"),
     # names and labels
     Case("unknown name", "ld.global.u32 %r1, [nope];", says="nope"),
+    Case("unknown register", "mov.u32 %r1, %q;", says="no such special register"),
+    Case(
+        "special registers",
+        "mov.u32 %r1, %tid.x; mov.u32 %r1, %envreg3; mov.u64 %rd1, %clock64; mov.u32 %r1, %pm0;",
+    ),
     Case("unknown label", "bra nope;", says="nope: no such variable"),
     Case("label", "L: bra L;"),
     Case("label twice", "L: bra L; L: ret;", says="a label that is not defined yet"),
