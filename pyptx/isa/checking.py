@@ -35,7 +35,7 @@ from .directives import DIRECTIVES
 from .notation import OperandSpec
 from .operands import address_space
 from .signatures import call_faults
-from .targets import Target, Version, target, written_target
+from .targets import Target, target, version_text, written_target
 
 __all__ = ["check_kernel", "check_module"]
 
@@ -73,9 +73,9 @@ def check_module(module: Module) -> list[PyptxError]:
     if module.version < arch.since:
         found.append(
             TargetError(
-                f".target {arch} needs PTX ISA {_text(arch.since)}, "
-                f"the module says .version {_text(module.version)}",
-                hint=f"write .version {_text(arch.since)} or later",
+                f".target {arch} needs PTX ISA {version_text(arch.since)}, "
+                f"the module says .version {version_text(module.version)}",
+                hint=f"write .version {version_text(arch.since)} or later",
                 see="ptx-module-directives-target",
                 location=_first_line(module),
             )
@@ -101,10 +101,6 @@ def check_kernel(module: Module, function: Function) -> list[PyptxError]:
     For a recorded kernel, whose instructions were checked at the call.
     """
     return _FunctionCheck(module, function, target(module.target)).run_whole()
-
-
-def _text(version: Version) -> str:
-    return f"{version[0]}.{version[1]}"
 
 
 def _first_line(module: Module) -> SourceLocation | None:
@@ -213,10 +209,10 @@ class _FunctionCheck:
         if binding.since > self.module.version:
             self._fault(
                 TargetError,
-                f"{binding.match.name} needs PTX ISA {_text(binding.since)}, "
-                f"the module says .version {_text(self.module.version)}",
+                f"{binding.match.name} needs PTX ISA {version_text(binding.since)}, "
+                f"the module says .version {version_text(self.module.version)}",
                 location,
-                hint=f"write .version {_text(binding.since)} or later",
+                hint=f"write .version {version_text(binding.since)} or later",
                 see=binding.match.form.anchor,
             )
         for name, operand in binding.operands.items():
@@ -348,10 +344,10 @@ class _FunctionCheck:
         if kind not in rule.where:
             return f".{rule.name} is a directive of {'device functions' if kind == 'entry' else 'kernels'}"
         if version < rule.since or (rule.until is not None and version >= rule.until):
-            change = f"begins with PTX ISA {_text(rule.since)}"
+            change = f"begins with PTX ISA {version_text(rule.since)}"
             if rule.until is not None:
-                change = f"ended with PTX ISA {_text(rule.until)}"
-            return f".{rule.name} {change}, the module says .version {_text(version)}"
+                change = f"ended with PTX ISA {version_text(rule.until)}"
+            return f".{rule.name} {change}, the module says .version {version_text(version)}"
         if self.arch not in rule.on:
             return f".{rule.name} does not exist on {self.arch}; it exists on {rule.on}"
         if len(directive.values) > _EXTENTS:

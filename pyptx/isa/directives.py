@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .targets import TargetSet, Version
+from .targets import TargetSet, Version, parse_version
 
 __all__ = ["ATTRIBUTES", "DIRECTIVES", "PRAGMAS", "Rule"]
 
@@ -40,15 +40,10 @@ def _rules(rows: str) -> dict[str, Rule]:
     for row in filter(None, map(str.strip, rows.splitlines())):
         head, _, end = row.partition(" until ")
         name, places, since, *on = head.split()
-        until = _version(end) if end else None
+        until = parse_version(end) if end else None
         allowed = TargetSet(tuple(on) or ("sm_75+",))
-        found[name] = Rule(name, frozenset(places.split(",")), _version(since), allowed, until)
+        found[name] = Rule(name, frozenset(places.split(",")), parse_version(since), allowed, until)
     return found
-
-
-def _version(text: str) -> Version:
-    major, minor = text.split(".")
-    return (int(major), int(minor))
 
 
 #: Every directive by name. A ``.tex`` variable and ``.maxnctapersm`` are known and refused by every ptxas.

@@ -150,15 +150,18 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
     return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
 
 
+#: Components of a vector register.
+_COMPONENTS = {name: place for names in ("xyzw", "rgba") for place, name in enumerate(names)}
+
+
 def _as_register(operand: Operand) -> Register | None:
     """The register that an operand is as good as: itself, ``%v.x`` of a vector, ``%r`` of ``%r+4``."""
     if isinstance(operand, Register):
         return operand if operand.vector == 1 else None
     if isinstance(operand, Element) and operand.register.vector > 1:
-        found = (
-            "xyzw".find(operand.selector) % 4 if operand.selector in "xyzw" else "rgba".find(operand.selector)
-        )
-        return replace(operand.register, vector=1) if 0 <= found < operand.register.vector else None
+        place = _COMPONENTS.get(operand.selector)
+        has = place is not None and place < operand.register.vector
+        return replace(operand.register, vector=1) if has else None
     return operand.register if isinstance(operand, Sum) else None
 
 

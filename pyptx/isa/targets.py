@@ -22,6 +22,7 @@ __all__ = [
     "parse_version",
     "target",
     "written_target",
+    "version_text",
 ]
 
 Version = tuple[int, int]
@@ -245,6 +246,11 @@ class TargetSet:
             if not _PATTERN.match(term):
                 raise ValueError(f"not a target term: {term!r}")
         return cls(terms)
+
+
+def version_text(version: Version) -> str:
+    """(8, 6) as ``"8.6"``."""
+    return f"{version[0]}.{version[1]}"
 
 
 def parse_version(text: str) -> Version:

@@ -11,6 +11,7 @@ import click
 from ..core.errors import AssembleError, ParseError, PyptxError
 from ..ir import Module, Raw, parse_module
 from ..isa import check_module
+from ..isa.targets import version_text
 from ..toolchain import assemble
 from .load import load_kernel
 from .resources import show_assembly
@@ -100,5 +101,5 @@ def _summary(module: Module | None, faults: list[PyptxError]) -> str:
     instructions = sum(1 for function in module.functions for _ in function.instructions())
     raw = sum(isinstance(s, Raw) for function in module.functions for s in function.body)
     unread = f"; {raw} pieces of raw text were not checked" if raw else ""
-    version = f"{module.version[0]}.{module.version[1]}"
+    version = version_text(module.version)
     return f"{count} in {instructions} instructions (PTX {version}, {module.target}){unread}"

@@ -44,12 +44,12 @@ from pyptx.isa import (
 from pyptx.isa.notation import ModifierGroup
 from pyptx.isa.operands import address_space
 from pyptx.isa.table import orders, spelled, variants
+from pyptx.isa.targets import VERSIONS
 from tests.isa.samples import DECLARED, choices_of, register
 
 __all__ = [
     "KINDS",
     "LEAST",
-    "VERSIONS",
     "Legal",
     "NearMiss",
     "claimed_targets",
@@ -59,13 +59,6 @@ __all__ = [
     "words_of",
 ]
 
-#: Every PTX version that has a known target.
-VERSIONS: tuple[Version, ...] = (
-    *((6, n) for n in range(3, 6)),
-    *((7, n) for n in range(9)),
-    *((8, n) for n in range(9)),
-    *((9, n) for n in range(6)),
-)
 #: What is changed, one thing at a time.
 KINDS = (
     "modifier replaced",

@@ -10,7 +10,7 @@ import pytest
 
 from pyptx.layout import TensorMap
 from tests.sim.build import Kernel
-from tests.sim.test_control import in_a_second
+from tests.sim.test_control import in_few_steps
 from tests.sim.test_memory import finding
 
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("random", 3), ("starve:tma", 0)]
@@ -228,7 +228,7 @@ def test_bytes_and_arrivals_that_do_not_add_up(
     """Each is reported within a second, with the barrier's state and the lines that made and await it."""
     kernel = Kernel(HANGING.format(count=count, arrive=arrive, load=load()), "map:map")
     source = TensorMap.tiled(np.arange(256, dtype=np.uint32), box=(32,))
-    report = in_a_second(kernel, source, schedule=schedule, seed=seed)
+    report = in_few_steps(kernel, source, schedule=schedule, seed=seed)
     (found,) = report.findings
     assert found.rule.name == "deadlock"
     assert said in found.message

@@ -9,7 +9,7 @@ import pytest
 
 from pyptx.sim import Report
 from tests.sim.build import Kernel
-from tests.sim.test_control import in_a_second
+from tests.sim.test_control import in_few_steps
 from tests.sim.test_memory import finding
 from tests.sim.test_tcgen05_mma import PARAMS, SCHEDULES, Problem, clean, problem, run, text
 
@@ -394,7 +394,7 @@ def test_allocation_that_never_gets_room() -> None:
         """
     )
     for schedule, seed in SCHEDULES:
-        report = in_a_second(kernel, block=64, schedule=schedule, seed=seed)
+        report = in_few_steps(kernel, block=64, schedule=schedule, seed=seed)
         found = report.findings[0]
         assert found.rule.name == "deadlock"
         assert "waits for 512 columns of tensor memory; allocated: [0]" in found.message
@@ -550,7 +550,7 @@ def test_collectives_in_divergent_code() -> None:
     tcgen05.wait::ld.sync.aligned
     JOIN:
     """ + FREE  # fmt: skip
-    report = in_a_second(Kernel(body.replace("{columns}", "32")), block=32)
+    report = in_few_steps(Kernel(body.replace("{columns}", "32")), block=32)
     assert report.findings[0].rule.name == "divergent-collective"
 
 
@@ -669,7 +669,7 @@ def test_a_missing_commit_is_a_deadlock() -> None:
     p = problem("f16", 128, 32, ("128B", "128B"), ("K", "K"), 4)
     for schedule, seed in SCHEDULES:
         out = np.zeros((128, 32), np.uint32)
-        report = in_a_second(
+        report = in_few_steps(
             Kernel(code, PARAMS), p.image(), out, p.a.word, p.b.word, p.idesc, 0, 0,
             block=128, schedule=schedule, seed=seed,
         )  # fmt: skip

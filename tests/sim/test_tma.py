@@ -18,7 +18,7 @@ from pyptx.sim.events import Step
 from pyptx.sim.machine import Machine
 from pyptx.sim.schedule import Late
 from tests.sim.build import Kernel
-from tests.sim.test_control import in_a_second
+from tests.sim.test_control import in_few_steps
 from tests.sim.test_memory import finding
 
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("starve:tma", 0)]
@@ -624,5 +624,5 @@ def test_a_dropped_expect_is_a_deadlock() -> None:
     dropped = Kernel(text, "map:map")
     tensor_map = TensorMap.tiled(np.zeros((16, 64), np.uint8), box=(4, 64))
     for schedule, seed in SCHEDULES:
-        report = in_a_second(dropped, tensor_map, block=1, schedule=schedule, seed=seed)
+        report = in_few_steps(dropped, tensor_map, block=1, schedule=schedule, seed=seed)
         assert "256 bytes arrived that no expect_tx announced" in report.findings[0].message
