@@ -10,6 +10,10 @@ import pytest
 from pyptx.core.errors import LaunchError, ToolNotFoundError
 from pyptx.toolchain import Tool, find_nvdisasm, find_ptxas
 
+from .compilers import compile_cuda, compile_triton, nvcc
+
+__all__ = ["compile_cuda", "compile_triton", "nvcc"]
+
 
 def _why_no_gpu() -> str:
     """Empty where a GPU can be used."""

@@ -179,7 +179,7 @@ class Finding:
         if self.thread:
             lines.append(f"  thread: {self.thread}")
         if self.location is not None:
-            lines.append(f"  at:     {self.location.describe()}")
+            lines.append(f"  at:     {self.location.describe(indent=10)}")
         for note, location in self.other:
             where = f" at {location.describe()}" if location is not None else ""
             lines.append(f"  {note}{where}")

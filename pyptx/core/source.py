@@ -1,18 +1,34 @@
 """Where something was written: source locations of the author's Python (or PTX) lines.
 
-Owns :class:`SourceLocation`, the walk from a call inside pyptx to the author's frame, and the
-reading of the line itself for messages.
+Owns :class:`SourceLocation`, the walk from a call inside pyptx to the author's frames, and the
+reading of the lines themselves for messages.
+
+A location inside a helper function knows the call that led there, up to the kernel function: the
+``caller`` of each.  pyptx's own frames (``pyptx.kit`` included) are left out of it, and a comprehension
+belongs to the function around it.
 """
 
 from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
-__all__ = ["SourceLocation", "author_frame", "author_location", "location_of"]
+__all__ = [
+    "SourceLocation",
+    "author_frame",
+    "author_location",
+    "comment_lines",
+    "defined_at",
+    "is_function_frame",
+    "located",
+    "outermost_call",
+]
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _is_author: dict[str, bool] = {}
@@ -20,11 +36,19 @@ _is_author: dict[str, bool] = {}
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of a file; ``function`` is the enclosing function's name, or empty."""
+    """A line of a file.
+
+    Attributes:
+        file: its path, absolute where it is a path.
+        line: 1-based.
+        function: name of the enclosing function, or empty.
+        caller: the line that called ``function``, or None where that is the kernel function or unknown.
+    """
 
     file: str
     line: int
     function: str = ""
+    caller: SourceLocation | None = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -39,10 +63,58 @@ class SourceLocation:
         """The line itself, stripped; empty if the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
-    def describe(self) -> str:
-        """``file:line: text`` as messages show it."""
-        text = self.text
-        return f"{self}: {text}" if text else str(self)
+    @property
+    def chain(self) -> tuple[SourceLocation, ...]:
+        """This location and its callers, innermost first."""
+        found = [self]
+        while found[-1].caller is not None:
+            found.append(found[-1].caller)
+        return tuple(found)
+
+    def describe(self, indent: int = 8) -> str:
+        """``file:line: text`` as messages show it, with a line ``called from ...`` for each caller.
+
+        ``indent`` is the number of blanks in front of those lines.
+        """
+        lines = [f"{place}: {place.text}" if place.text else str(place) for place in self.chain]
+        return ("\n" + " " * indent + "called from ").join(lines)
+
+
+def comment_lines(location: SourceLocation, previous: SourceLocation | None) -> list[str]:
+    """``name.py:12: text`` for ``location`` and its callers, outermost first, each call indented.
+
+    Frames that ``previous`` had as well are left out: between two statements of one helper call, only
+    the helper's new line is shown.
+    """
+    frames = location.chain[::-1]
+    before = previous.chain[::-1] if previous is not None else ()
+    same = 0
+    while same < min(len(frames), len(before)) and frames[same] == before[same]:
+        same += 1
+    same = min(same, len(frames) - 1)  # the line itself is always shown
+    return [
+        "  " * depth + (f"{frame.short}: {frame.text}" if frame.text else frame.short)
+        for depth, frame in enumerate(frames)
+        if depth >= same
+    ]
+
+
+# --- from frames to locations ---------------------------------------------------------------------
+
+#: Codes that call the author's outermost function, by their ids: no frame below has to do with the kernel.
+_outermost: dict[int, CodeType] = {}
+#: Locations by the frames between a call and the kernel function: for each the id of its code and the
+#: bytecode offset. The codes are kept, so that the ids stay their own.
+_located: dict[tuple[int, ...], tuple[list[CodeType], SourceLocation]] = {}
+_LOCATED_LIMIT = 1 << 16
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def outermost_call(function: _Function) -> _Function:
+    """Mark ``function`` as the one that calls the author's outermost function."""
+    _outermost[id(function.__code__)] = function.__code__
+    return function
 
 
 def _outside(filename: str) -> bool:
@@ -52,6 +124,11 @@ def _outside(filename: str) -> bool:
             filename.startswith(_PACKAGE) or filename.endswith(os.sep + "contextlib.py")
         )
     return known
+
+
+def is_function_frame(frame: FrameType) -> bool:
+    """False for comprehensions: some Python versions run them in a frame of their own, others do not."""
+    return frame.f_code.co_name not in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 def author_frame() -> FrameType:
@@ -67,12 +144,86 @@ def author_frame() -> FrameType:
     raise RuntimeError("no Python frame")  # pragma: no cover
 
 
-def location_of(frame: FrameType) -> SourceLocation:
-    """The line that ``frame`` is executing."""
-    code = frame.f_code
-    return SourceLocation(code.co_filename, frame.f_lineno or 0, code.co_name)
-
-
 def author_location() -> SourceLocation:
     """The author's line that led here."""
-    return location_of(author_frame())
+    return located(author_frame())
+
+
+def located(frame: FrameType) -> SourceLocation:
+    """The author's line that ``frame`` is executing or was called from, with its callers.
+
+    Callers are known while a kernel is recorded (see :func:`outermost_call`); elsewhere the location has
+    none, as Python's own traceback shows them.  A recorder passes here for every instruction.
+    """
+    path: list[int] = []
+    above: FrameType | None = frame
+    while above is not None:
+        code = id(above.f_code)
+        if code in _outermost:
+            break
+        path.append(code)
+        path.append(above.f_lasti)
+        above = above.f_back
+    else:
+        return _location(_author_frames(frame)[:1])
+    key = tuple(path)
+    known = _located.get(key)
+    if known is None:
+        if len(_located) >= _LOCATED_LIMIT:
+            _located.clear()
+        frames = _author_frames(frame)
+        known = _located[key] = [f.f_code for f in _frames(frame)], _location(frames)
+    return known[1]
+
+
+def defined_at(function: Callable[..., Any]) -> SourceLocation:
+    """The line of ``function``'s ``def``; that of its first decorator where the source cannot be read."""
+    code = function.__code__
+    file, line = _absolute(code.co_filename), code.co_firstlineno
+    defines = re.compile(rf"\s*(async\s+)?def\s+{code.co_name}\b")
+    source = linecache.getlines(file)
+    found = next((n for n, text in enumerate(source[line - 1 :], line) if defines.match(text)), line)
+    return SourceLocation(file, found, code.co_name)
+
+
+def _frames(frame: FrameType) -> Iterator[FrameType]:
+    """``frame`` and those below it on the stack, down to the kernel function's."""
+    found: FrameType | None = frame
+    while found is not None and id(found.f_code) not in _outermost:
+        yield found
+        found = found.f_back
+
+
+def _author_frames(frame: FrameType) -> list[FrameType]:
+    """Those of them that are not pyptx's own; ``frame`` itself if all are."""
+    return [f for f in _frames(frame) if _outside(f.f_code.co_filename)] or [frame]
+
+
+def _location(frames: list[FrameType]) -> SourceLocation:
+    """The line of the first of ``frames``; the others called it, each the one before it."""
+    location: SourceLocation | None = None
+    for function, line in reversed(list(_merged(frames))):
+        file, number = _absolute(line.f_code.co_filename), line.f_lineno or 0
+        location = SourceLocation(file, number, function.f_code.co_name, location)
+    assert location is not None  # there is always a frame
+    return location
+
+
+def _merged(frames: list[FrameType]) -> Iterator[tuple[FrameType, FrameType]]:
+    """Each function's frame with the frame that has its line: that of a comprehension in it, if any."""
+    line: FrameType | None = None
+    for frame in frames:
+        if line is not None and frame.f_code.co_filename != line.f_code.co_filename:
+            yield line, line
+            line = None
+        line = line or frame
+        if is_function_frame(frame):
+            yield frame, line
+            line = None
+    if line is not None:
+        yield line, line
+
+
+def _absolute(filename: str) -> str:
+    """``<stdin>`` and its like are no paths and stay as they are."""
+    return filename if filename.startswith("<") else os.path.abspath(filename)

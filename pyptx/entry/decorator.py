@@ -14,10 +14,10 @@ import numpy as np
 
 from ..core.arrays import ArrayInfo
 from ..core.errors import SpecError, UnsupportedError
-from ..core.source import SourceLocation
+from ..core.source import defined_at
 from ..dsl import Scalar, Tile
 from ..dsl.trace import word
-from ..ir import Module, PrintedModule
+from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import Arguments, allocate, bind_dims, check_array, check_scalar, place_of
 from .specialise import Extent, Options, Specialization, specialise
@@ -94,8 +94,6 @@ def kernel(
     """
 
     def decorate(function: Callable[..., None]) -> Kernel:
-        code = function.__code__
-        location = SourceLocation(code.co_filename, code.co_firstlineno, code.co_name)
         specs = (*in_specs, *out_specs)
         names = _parameters(function, specs, len(in_specs))
         target(arch)
@@ -114,7 +112,7 @@ def kernel(
                 min_ctas_per_sm=_positive("min_ctas_per_sm", min_ctas_per_sm),
                 max_registers=_positive("max_registers", max_registers),
                 entry=word(name or function.__name__),
-                location=location,
+                location=defined_at(function),
             ),
         )
 
@@ -122,7 +120,9 @@ def kernel(
 
 
 #: Keywords of the kernel's methods, which no constant can have.
-_RESERVED = frozenset({"out", "stream", "schedule", "seed", "sanitize", "max_steps", "timeout"})
+_RESERVED = frozenset(
+    {"annotate", "lines", "max_steps", "out", "sanitize", "schedule", "seed", "stream", "timeout"}
+)
 
 
 def _positive(what: str, value: int | None) -> int | None:
@@ -253,15 +253,38 @@ class Kernel:
         return self.specialize(**keywords).module
 
     def printed(self, **keywords: Any) -> PrintedModule:
-        """The PTX text with its table from lines to Python lines."""
+        """The plain PTX text with its table from lines to Python lines."""
         return self.specialize(**keywords).printed
 
-    def ptx(self, **keywords: Any) -> str:
-        """The PTX text."""
-        return self.specialize(**keywords).printed.text
+    def ptx(self, *, lines: bool = False, annotate: bool = False, **keywords: Any) -> str:
+        """The PTX text.
 
-    def assemble(self, **keywords: Any) -> Assembly:
-        """What ptxas makes of the text: a :class:`~pyptx.toolchain.Assembly` with cubin and resources.
+        Plain by default: the same bytes on every machine, made to be read and compared.  What ptxas and the
+        driver get is the text with ``lines=True``, which makes the same machine code.
+
+        Args:
+            lines: say with ``.file`` and ``.loc`` which Python line recorded each instruction; helper
+                functions are inlined frames. Line n of the text is line n of the plain one.
+            annotate: put the Python lines between the instructions that they recorded, as comments.
+            keywords: constants and dims.
+
+        PTX ISA: `#debugging-directives-loc`
+        """
+        special = self.specialize(**keywords)
+        if annotate:
+            return print_module(special.module, lines=lines, annotate=True).text
+        return (special.lined if lines else special.printed).text
+
+    def assemble(self, *, lines: bool = True, **keywords: Any) -> Assembly:
+        """What ptxas makes of the text: a :class:`~pyptx.toolchain.Assembly`.
+
+        It has the cubin, registers, spills, shared memory, and every warning and note of ptxas with the
+        Python line it is about.
+
+        Args:
+            lines: put Python lines into the cubin, for nvdisasm, ncu, compute-sanitizer and cuda-gdb. The
+                machine code is the same without; the cubin is smaller.
+            keywords: constants and dims.
 
         Raises:
             AssembleError: ptxas refuses it; shown at the Python lines.
@@ -270,16 +293,25 @@ class Kernel:
         from ..toolchain import assemble
 
         special = self.specialize(**keywords)
-        assembly: Assembly | None = special.loaded.get("ptxas")
+        assembly: Assembly | None = special.loaded.get(("ptxas", lines))
         if assembly is None:
-            assembly = special.loaded["ptxas"] = assemble(special.printed)
+            assembly = assemble(special.lined if lines else special.printed)
+            special.loaded["ptxas", lines] = assembly
         return assembly
 
-    def sass(self, **keywords: Any) -> str:
-        """The machine code that ptxas made, disassembled."""
+    def sass(self, *, lines: bool = False, **keywords: Any) -> str:
+        """The machine code that ptxas made, disassembled.
+
+        Args:
+            lines: put the Python lines between the instructions, as comments.
+            keywords: constants and dims.
+
+        Raises:
+            AssembleError, ToolNotFoundError: as :meth:`assemble`; there is no nvdisasm.
+        """
         from ..toolchain import disassemble
 
-        return str(disassemble(self.assemble(**keywords).cubin))
+        return str(disassemble(self.assemble(lines=True, **keywords).cubin, lines=lines))
 
     # --- running ------------------------------------------------------------------------------
 

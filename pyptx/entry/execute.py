@@ -81,7 +81,7 @@ def launch(
     loaded = special.loaded.get(key)
     if loaded is None:
         loaded = special.loaded[key] = load(
-            special.printed,
+            special.lined,
             special.entry,
             dynamic_smem=special.launch.dynamic_smem,
             device_index=device_index,

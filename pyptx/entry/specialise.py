@@ -70,8 +70,13 @@ class Specialization:
 
     @cached_property
     def printed(self) -> PrintedModule:
-        """The PTX text with its table of lines."""
+        """The PTX text with its table of lines: plain, as people read and compare it."""
         return print_module(self.module)
+
+    @cached_property
+    def lined(self) -> PrintedModule:
+        """The same with ``.loc``, for ptxas and the driver. Its lines have the numbers of the plain one's."""
+        return print_module(self.module, lines=True)
 
 
 def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:

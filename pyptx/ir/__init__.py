@@ -23,6 +23,7 @@ from .data import (
     Setting,
     SymbolAddress,
 )
+from .lines import without_lines
 from .nodes import (
     Address,
     Arguments,
@@ -113,4 +114,5 @@ __all__ = [
     "parse_module",
     "print_module",
     "registers_of",
+    "without_lines",
 ]

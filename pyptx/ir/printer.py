@@ -1,6 +1,8 @@
 """IR to PTX text, with a table from text lines back to statements.
 
-Printing is a pure function of the module: the same IR gives the same bytes in any process.
+Printing is a pure function of the module: the same IR gives the same bytes in any process.  On demand the
+text has the author's lines too, as ``.loc`` for tools or comments for people; these hold paths and lines of
+source files, so the plain text is the one to compare.
 """
 
 from __future__ import annotations
@@ -8,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..core.source import SourceLocation
+from ..core.source import SourceLocation, comment_lines
 from .data import Initial, InitialList, MaskedSymbol, Pragma, SymbolAddress
-from .nodes import Function, Label, Module, Raw, Statement, Symbol, Variable
+from .lines import LineTable, has_lines
+from .nodes import Function, Instruction, Label, Module, Raw, Statement, Symbol, Variable
 
 __all__ = ["PrintedModule", "print_module"]
 
@@ -33,29 +36,92 @@ class PrintedModule:
         return statement.source if statement is not None else None
 
 
-def print_module(module: Module) -> PrintedModule:
-    """Print ``module`` as PTX."""
-    out: list[str] = [
-        ".version {}.{}".format(*module.version),
-        f".target {', '.join((module.target, *module.target_options))}",
-    ]
-    if module.version >= _ADDRESS_SIZE_SINCE:
-        out.append(f".address_size {module.address_size}")
-    table: dict[int, Statement] = {}
-    out += [str(d) for d in module.directives if isinstance(d, Pragma)]
-    after = _deferred(module)
-    for variable in after.get(-1, ()):
-        out += ["", f"{variable};"]
-    for index, function in enumerate(module.functions):
-        out.append("")
-        _function(function, out, table)
-        for variable in after.get(index, ()):
+def print_module(module: Module, *, lines: bool = False, annotate: bool = False) -> PrintedModule:
+    """Print ``module`` as PTX.
+
+    Args:
+        module: a module, recorded or parsed.
+        lines: say with ``.loc``, ``.file`` and inlined frames where each statement was written. A ``.loc``
+            stands on the line of the instruction it is for, so that the lines of the text have the same
+            numbers with and without. A module that has ``.loc`` or ``.file`` of its own keeps those alone.
+        annotate: put the source lines between the instructions, as comments.
+    """
+    table = LineTable(module.version) if lines and not has_lines(module) else None
+    printer = _Printer(table, annotate)
+    return printer.module(module)
+
+
+class _Printer:
+    """One printing. ``out`` has the lines so far, ``statements`` the statement of each 1-based line."""
+
+    def __init__(self, table: LineTable | None, annotate: bool) -> None:
+        self.table = table
+        self.annotate = annotate
+        self.out: list[str] = []
+        self.statements: dict[int, Statement] = {}
+
+    def module(self, module: Module) -> PrintedModule:
+        out = self.out
+        out.append(".version {}.{}".format(*module.version))
+        out.append(f".target {', '.join((module.target, *module.target_options))}")
+        if module.version >= _ADDRESS_SIZE_SINCE:
+            out.append(f".address_size {module.address_size}")
+        out += [str(d) for d in module.directives if isinstance(d, Pragma)]
+        after = _deferred(module)
+        for variable in after.get(-1, ()):
             out += ["", f"{variable};"]
-    for directive in module.directives:
-        if not isinstance(directive, Pragma):
-            out += ["", *str(directive).split("\n")]
-    out.append("")
-    return PrintedModule("\n".join(out), table)
+        for index, function in enumerate(module.functions):
+            out.append("")
+            self.function(function)
+            for variable in after.get(index, ()):
+                out += ["", f"{variable};"]
+        for directive in module.directives:
+            if not isinstance(directive, Pragma):
+                out += ["", *str(directive).split("\n")]
+        if self.table is not None:
+            for directive in self.table.directives():
+                out += ["", *str(directive).split("\n")]
+        out.append("")
+        return PrintedModule("\n".join(out), self.statements)
+
+    def function(self, function: Function) -> None:
+        out = self.out
+        out += _header(function)
+        if function.prototype:
+            out.append(";")
+            return
+        out.append("{")
+        _registers(function, out)
+        out += [f"    {v};" for v in function.variables]
+        if function.registers or function.variables:
+            out.append("")
+        if self.table is not None:
+            self.table.start()
+        previous: SourceLocation | None = None
+        for statement in function.body:
+            source = statement.source
+            if self.annotate and source is not None and source != previous:
+                out += [f"    // {line}" for line in comment_lines(source, previous)]
+                previous = source
+            self.statement(statement)
+        out.append("}")
+
+    def statement(self, statement: Statement) -> None:
+        locations = ""
+        if self.table is not None and isinstance(statement, Instruction | Raw):
+            locations = "".join(f"{loc} " for loc in self.table.before(statement.source))
+        if isinstance(statement, Raw):
+            self.out.append("    // raw PTX: not checked, not simulated")
+            lines = [line.strip() for line in statement.text.strip("\n").split("\n")]
+        elif isinstance(statement, Variable):
+            lines = [f"{statement};"]
+        else:
+            lines = [str(statement)]
+        indent = "" if isinstance(statement, Label) else "    "
+        for line in lines:
+            self.out.append(indent + locations + line)
+            self.statements[len(self.out)] = statement
+            locations = ""
 
 
 def _deferred(module: Module) -> dict[int, list[Variable]]:
@@ -103,12 +169,13 @@ def _registers(function: Function, out: list[str]) -> None:
         out.append(line + ";")
 
 
-def _function(function: Function, out: list[str], table: dict[int, Statement]) -> None:
+def _header(function: Function) -> list[str]:
     parts = [f".{function.linkage}"] if function.linkage else []
     parts += [f".{function.kind}", *map(str, function.attributes)]
     if function.returns:
         parts.append(f"({', '.join(map(str, function.returns))})")
     header = " ".join([*parts, f"{function.name}("])
+    out = []
     if function.params:
         out.append(header)
         out += [f"    {p}," for p in function.params[:-1]]
@@ -118,26 +185,4 @@ def _function(function: Function, out: list[str], table: dict[int, Statement]) -
         out.append(header + ")")
     out += [str(directive) for directive in function.directives]
     out += [str(pragma) for pragma in function.pragmas]
-    if function.prototype:
-        out.append(";")
-        return
-    out.append("{")
-    _registers(function, out)
-    out += [f"    {v};" for v in function.variables]
-    if function.registers or function.variables:
-        out.append("")
-    for statement in function.body:
-        if isinstance(statement, Label):
-            out.append(str(statement))
-        elif isinstance(statement, Raw):
-            out.append("    // raw PTX: not checked, not simulated")
-            for line in statement.text.strip("\n").split("\n"):
-                out.append("    " + line.strip())
-                table[len(out)] = statement
-            continue
-        elif isinstance(statement, Variable):
-            out.append(f"    {statement};")
-        else:
-            out.append("    " + str(statement))
-        table[len(out)] = statement
-    out.append("}")
+    return out

@@ -4,13 +4,36 @@ Swizzles, matrix and instruction descriptors, tensor maps, and where tensor memo
 numbers out.  Nothing here records an instruction, runs one or touches a GPU.
 """
 
+from .fragments import (
+    Coordinate,
+    FragmentLayout,
+    SelectedLayout,
+    block_scales,
+    matrix_fragment,
+    mma_fragment,
+    mma_metadata,
+    wgmma_fragment,
+    wgmma_metadata,
+)
 from .instruction_descriptor import InstructionDescriptor
+from .operand_tile import OperandTile
 from .smem_descriptor import K_MAJOR_128B_CONST, SmemDescriptor, element_addresses, tile_offsets
-from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, swizzle
+from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, swizzle, swizzle_mask
 from .tensor_map import DriverArguments, TensorMap
 from .tensor_map_image import FIELDS, IMAGE_BYTES, DecodedMap
 from .tensor_map_rules import MAX_SHARED_BYTES
-from .tensor_memory import COLUMNS, LANES, accumulator, fragment, pack_address, unpack_address
+from .tensor_memory import (
+    COLUMNS,
+    LANES,
+    a_operand,
+    accumulator,
+    fragment,
+    pack_address,
+    scale_factors,
+    unpack_address,
+)
+from .wgmma_descriptor import WgmmaDescriptor, box_strides
+from .zero_column_mask import ZeroColumnMask
 
 __all__ = [
     "COLUMNS",
@@ -21,16 +44,32 @@ __all__ = [
     "MAX_SHARED_BYTES",
     "SWIZZLE_BYTES",
     "SWIZZLE_PERIOD",
+    "Coordinate",
     "DecodedMap",
     "DriverArguments",
+    "FragmentLayout",
     "InstructionDescriptor",
+    "SelectedLayout",
+    "OperandTile",
     "SmemDescriptor",
     "TensorMap",
+    "WgmmaDescriptor",
+    "ZeroColumnMask",
+    "a_operand",
     "accumulator",
+    "block_scales",
+    "box_strides",
     "element_addresses",
     "fragment",
+    "matrix_fragment",
+    "mma_fragment",
+    "mma_metadata",
     "pack_address",
+    "scale_factors",
     "swizzle",
+    "swizzle_mask",
     "tile_offsets",
     "unpack_address",
+    "wgmma_fragment",
+    "wgmma_metadata",
 ]

@@ -1,8 +1,9 @@
 """The shared-memory descriptor of tcgen05, and the address of every element that it describes.
 
 Owns the 64-bit word (:class:`SmemDescriptor`) and the canonical operand layouts behind it
-(:func:`element_addresses`, :func:`tile_offsets`).  The layouts are those of CUTLASS,
-``cute/arch/mma_sm100_desc.hpp``; the word is `PTX ISA, #tcgen05-shared-memory-descriptor`_.
+(:func:`element_addresses`, :func:`tile_offsets`); :mod:`.operand_tile` derives the word from a tile.  The
+layouts are those of CUTLASS, ``cute/arch/mma_sm100_desc.hpp``; the word is
+`PTX ISA, #tcgen05-shared-memory-descriptor`_.
 
 Lengths are in bytes, in units of ``uint128`` only where a layout is quoted.  Row ``r`` is the M (or N)
 index of the operand, ``k`` its K index.  One instruction consumes 32 bytes of K.
@@ -21,12 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import SpecError, UnsupportedError
-from .swizzle import SWIZZLE_BYTES, check_swizzle, swizzle_mask
+from .swizzle import SWIZZLE_BYTES, swizzle_mask
 
 __all__ = [
+    "ATOM_32B",
     "K_MAJOR_128B_CONST",
+    "OPERAND_SWIZZLES",
     "Major",
     "SmemDescriptor",
+    "byte_field",
+    "check_operand_swizzle",
     "element_addresses",
     "tile_offsets",
 ]
@@ -41,12 +46,34 @@ _SEE = "tcgen05-shared-memory-descriptor"
 
 _ADDRESS_MASK = 0x3FFFF  # 18 bits: 256 KiB of one CTA
 _FIELD_BYTES = 0x3FFF << 4  # the largest value of a 14-bit field in units of 16 bytes
-_CODES = {"none": 0, "128B": 2, "64B": 4, "32B": 6}
+
+#: The swizzle of MN-major operands of 4 bytes: 32-byte atoms, bits 7 and 8 of an address onto bits 5 and 6.
+ATOM_32B = "128B_ATOM_32B"
+
+#: Swizzle modes of an operand: bytes of the rows whose parts are permuted (0: no permutation).
+OPERAND_SWIZZLES: dict[str, int] = {**SWIZZLE_BYTES, ATOM_32B: 128}
+
+_CODES = {"none": 0, ATOM_32B: 1, "128B": 2, "64B": 4, "32B": 6}
 _MODES = {code: mode for mode, code in _CODES.items()}
 _RESERVED = (0x3 << 14) | (0x3 << 30) | (0xFF << 53)
 
 
-def _field(name: str, value: int) -> int:
+def check_operand_swizzle(mode: str) -> str:
+    """``mode`` itself, if it is one of :data:`OPERAND_SWIZZLES`.
+
+    Raises:
+        SpecError: it is none.
+    """
+    if mode not in OPERAND_SWIZZLES:
+        raise SpecError(
+            f"there is no swizzle mode {mode!r} of an operand; expected one of {', '.join(OPERAND_SWIZZLES)}",
+            see=_SEE,
+        )
+    return mode
+
+
+def byte_field(name: str, value: int) -> int:
+    """The 14 bits of a descriptor that hold ``value`` bytes, or :class:`SpecError`."""
     if value % 16 or not 0 <= value <= _FIELD_BYTES:
         raise SpecError(
             f"{name} = {value} bytes is not a multiple of 16 between 0 and {_FIELD_BYTES}",
@@ -68,10 +95,11 @@ class SmemDescriptor:
             swizzle: not used (compilers write 16).
         stride_bytes: K-major: to the next 8 rows. MN-major with swizzle: to the next 8 along K; without:
             to the next 16 bytes along M/N.
-        swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"``.
         base_offset: 0 when the swizzle pattern starts at a multiple of its period (1024, 512, 256
             bytes), otherwise ``(pattern start >> 7) & 7``.
-        leading_mode: 0 for ``leading_bytes`` relative; 1 absolute (sm_103a).
+        leading_mode: 0 for ``leading_bytes`` relative; 1 for the shared address of what follows the row's
+            128 bytes (sm_103a, K = 96: with 128-byte swizzle, K-major, without a base offset).
     """
 
     address: int
@@ -85,10 +113,9 @@ class SmemDescriptor:
         """The 64-bit word.
 
         Raises:
-            SpecError: a value that is misaligned or does not fit its field.
-            UnsupportedError: a swizzle mode that is not modelled.
+            SpecError: a value that is misaligned, does not fit its field or does not go with another.
         """
-        check_swizzle(self.swizzle)
+        check_operand_swizzle(self.swizzle)
         if self.address % 16 or not 0 <= self.address < 1 << 32 or self.address & 0xFC0000:
             raise SpecError(
                 f"address = {self.address:#x} is not a multiple of 16 in the 256 KiB of a CTA "
@@ -104,15 +131,24 @@ class SmemDescriptor:
             )
         if self.leading_mode not in (0, 1):
             raise SpecError(f"leading_mode = {self.leading_mode} is neither 0 nor 1", see=_SEE)
+        self._check_absolute()
         return (
             (self.address & _ADDRESS_MASK) >> 4  # 0-13   start address / 16
-            | _field("leading_bytes", self.leading_bytes) << 16  # 16-29  leading dimension byte offset / 16
-            | _field("stride_bytes", self.stride_bytes) << 32  # 32-45  stride dimension byte offset / 16
+            | byte_field("leading_bytes", self.leading_bytes) << 16  # 16-29  leading byte offset / 16
+            | byte_field("stride_bytes", self.stride_bytes) << 32  # 32-45  stride byte offset / 16
             | 0b001 << 46  # 46-48  constant 0b001
             | self.base_offset << 49  # 49-51  matrix base offset
             | self.leading_mode << 52  # 52     leading dimension: 0 relative, 1 absolute
             | _CODES[self.swizzle] << 61  # 61-63  0 none, 1 128B of 32B atoms, 2 128B, 4 64B, 6 32B
         )
+
+    def _check_absolute(self) -> None:
+        if self.leading_mode and (self.swizzle != "128B" or self.base_offset):
+            raise SpecError(
+                f"leading_mode = 1 with swizzle {self.swizzle!r}, base_offset = {self.base_offset}: "
+                "an absolute address needs swizzle '128B' and base offset 0",
+                see="tcgen05-leading-dimension-byte-offset-absolute-address-restriction",
+            )
 
     @staticmethod
     def decode(word: int) -> SmemDescriptor:
@@ -120,8 +156,7 @@ class SmemDescriptor:
 
         Raises:
             SpecError: not a tcgen05 descriptor: wrong constant in bits 46-48, a reserved bit that is
-                set, or an invalid swizzle code.
-            UnsupportedError: 128-byte swizzle with 32-byte atoms.
+                set, an invalid swizzle code, or an absolute address with what it does not go with.
         """
         if not 0 <= word < 1 << 64:
             raise SpecError(f"a shared-memory descriptor is an unsigned 64-bit word, got {word:#x}", see=_SEE)
@@ -139,15 +174,13 @@ class SmemDescriptor:
                 see=_SEE,
             )
         code = word >> 61
-        if code == 1:
-            check_swizzle("128B_ATOM_32B")
         if code not in _MODES:
             raise SpecError(
                 f"swizzle code {code} in bits 61-63 of the descriptor {word:#018x} is invalid; "
                 "expected 0 (none), 1 (128B of 32B atoms), 2 (128B), 4 (64B) or 6 (32B)",
                 see=_SEE,
             )
-        return SmemDescriptor(
+        descriptor = SmemDescriptor(
             address=(word & 0x3FFF) << 4,
             leading_bytes=((word >> 16) & 0x3FFF) << 4,
             stride_bytes=((word >> 32) & 0x3FFF) << 4,
@@ -155,24 +188,29 @@ class SmemDescriptor:
             base_offset=(word >> 49) & 7,
             leading_mode=(word >> 52) & 1,
         )
+        descriptor._check_absolute()
+        return descriptor
 
 
 def _linear_offsets(
-    rows: int, k: int, element_bytes: int, major: Major, span: int, leading: int, stride: int
+    rows: int, k: int, element_bytes: int, major: Major, mode: str, leading: int, stride: int
 ) -> npt.NDArray[np.int64]:
-    """Unswizzled byte offsets from the start address, ``[rows, k]``; ``span`` is the swizzle's, or 0."""
+    """Unswizzled byte offsets from the start address, ``[rows, k]``."""
+    span = OPERAND_SWIZZLES[mode]
     if major == "K":
         # none ((8,n),2):((1,SBO),LBO); 32B ((8,n),2):((2,SBO),1); 64B ..(4,SBO); 128B ..(8,SBO)
         r = np.arange(rows, dtype=np.int64)[:, None]
         byte = np.arange(k, dtype=np.int64)[None, :] * element_bytes
         next_chunk = 16 if span else leading
         return r % 8 * (span or 16) + r // 8 * stride + byte // 16 * next_chunk + byte % 16
-    # none ((1,n),(8,k)):((X,SBO),(1,LBO)); 32B ((2,n),(8,k)):((1,LBO),(2,SBO)); 64B 4; 128B 8
+    # none ((1,n),(8,k)):((X,SBO),(1,LBO)); 32B ((2,n),(8,k)):((1,LBO),(2,SBO)); 64B 4; 128B 8;
+    # 128B of 32B atoms ((8,n),(4,k)):((1,LBO),(8,SBO))
     byte = np.arange(rows, dtype=np.int64)[:, None] * element_bytes
     i = np.arange(k, dtype=np.int64)[None, :]
     if span == 0:
         return byte // 16 * stride + byte % 16 + i % 8 * 16 + i // 8 * leading
-    return byte // span * leading + byte % span + i % 8 * span + i // 8 * stride
+    atom = 4 if mode == ATOM_32B else 8
+    return byte // span * leading + byte % span + i % atom * span + i // atom * stride
 
 
 @lru_cache(maxsize=512)
@@ -187,12 +225,16 @@ def _tile_offsets(
     element_bytes: int,
     major: Major,
 ) -> npt.NDArray[np.int64]:
-    span = SWIZZLE_BYTES[check_swizzle(mode)]
+    span = OPERAND_SWIZZLES[check_operand_swizzle(mode)]
     if major not in ("K", "MN"):
         raise SpecError(f"major = {major!r} is neither 'K' nor 'MN'")
     if element_bytes not in (1, 2, 4):
         raise SpecError(f"element_bytes = {element_bytes} is not 1, 2 or 4")
     if major == "K":
+        if mode == ATOM_32B:
+            raise UnsupportedError(
+                f"a K-major operand with swizzle {mode!r} is not modelled yet; other swizzles are", see=_SEE
+            )
         k_bytes = k * element_bytes
         if rows < 8 or rows % 8 or k < 1 or k_bytes % 16 or (span and k_bytes > span):
             limit = f" up to the swizzle's {span}" if span else ""
@@ -201,11 +243,11 @@ def _tile_offsets(
                 f"{mode!r}: rows must be a multiple of 8, K a multiple of 16 bytes{limit} (it is {k_bytes})"
             )
     else:
-        if element_bytes == 4:
+        if (element_bytes == 4) != (mode == ATOM_32B):
             raise SpecError(
-                f"an MN-major operand of 4-byte elements with swizzle {mode!r}: the hardware reads it with "
-                "128-byte swizzle of 32-byte atoms only",
-                hint="store tf32 operands K-major",
+                f"an MN-major operand of {element_bytes}-byte elements with swizzle {mode!r}: "
+                f"4-byte elements need {ATOM_32B!r}, others any but that",
+                hint="or store the operand K-major",
                 see="tcgen05-transpose-and-negate-operations",
             )
         if rows < 1 or rows * element_bytes % 16 or k < 8 or k % 8:
@@ -213,11 +255,11 @@ def _tile_offsets(
                 f"an MN-major tile of {rows} rows x {k} elements of {element_bytes} bytes: the rows must "
                 f"fill a multiple of 16 bytes (they are {rows * element_bytes}), k be a multiple of 8"
             )
-    linear = low_address + _linear_offsets(rows, k, element_bytes, major, span, leading, stride)
+    linear = low_address + _linear_offsets(rows, k, element_bytes, major, mode, leading, stride)
     # The row of the pattern is counted from where the pattern starts, base_offset * 128 bytes past
     # a 1024-byte boundary; with base_offset 0 these are the absolute bits 7..9.
-    phase = ((linear >> 7) - base_offset) & swizzle_mask(mode)
-    offsets = linear ^ (phase << 4)
+    row = (linear >> 7) - base_offset
+    offsets = linear ^ ((row & 3) << 5 if mode == ATOM_32B else (row & swizzle_mask(mode)) << 4)
     offsets.flags.writeable = False
     return offsets
 
@@ -242,7 +284,7 @@ def tile_offsets(
 
     Raises:
         SpecError: a tile that the canonical layouts cannot express.
-        UnsupportedError: absolute leading dimension (``leading_mode`` 1).
+        UnsupportedError: absolute leading dimension (``leading_mode`` 1); K-major with 32-byte atoms.
     """
     if descriptor.leading_mode:
         raise UnsupportedError(

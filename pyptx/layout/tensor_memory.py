@@ -1,7 +1,8 @@
 """Tensor memory: its addresses, and which cell each register and each accumulator element is.
 
-Owns the 128 x 512 grid of 32-bit cells, the fragments of ``tcgen05.ld``/``st`` and the place of D.  Sources:
-`PTX ISA, #tensor-memory-addressing`_ and ``#tcgen05-data-movement-shape``; CUTLASS
+Owns the 128 x 512 grid of 32-bit cells, the fragments of ``tcgen05.ld``/``st``, and where the matrices of
+``tcgen05.mma`` lie: D, A, scale factors.  Sources: `PTX ISA, #tensor-memory-addressing`_,
+``#tcgen05-data-movement-shape`` and ``#tcgen05-data-path-layout-organization``; CUTLASS
 ``cute/atom/copy_traits_sm100.hpp`` and ``mma_traits_sm100_frag.hpp`` (the manual has figures only).
 
 .. _PTX ISA, #tensor-memory-addressing:
@@ -17,7 +18,16 @@ import numpy.typing as npt
 
 from ..core.errors import SpecError, UnsupportedError
 
-__all__ = ["COLUMNS", "LANES", "accumulator", "fragment", "pack_address", "unpack_address"]
+__all__ = [
+    "COLUMNS",
+    "LANES",
+    "a_operand",
+    "accumulator",
+    "fragment",
+    "pack_address",
+    "scale_factors",
+    "unpack_address",
+]
 
 #: Rows of tensor memory in one CTA; warp ``w`` reaches lanes ``32 * (w % 4)`` to ``+31``.
 LANES = 128
@@ -32,7 +42,17 @@ _SHAPES = {  # shape: (registers per unit of num, largest num)
     "16x32bx2": (1, 128),
 }
 
-Cells = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Integers = npt.NDArray[np.int64]
+Cells = tuple[Integers, Integers]
+Bits = tuple[Integers, Integers, Integers]
+
+#: M of an instruction without ``.ws``, by cta_group.
+_ROWS = {1: (64, 128), 2: (128, 256)}
+#: First bytes that a number of scales may have in a cell.
+_SCALE_IDS = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}
+_SEE_DATA_PATH = "tcgen05-data-path-layout-organization"
+_SEE_PACKING = "tcgen05-packing-formats"
+_SEE_SCALES = "tcgen05-mma-scale-factor-a"
 
 
 def pack_address(lane: int, column: int) -> int:
@@ -54,12 +74,15 @@ def unpack_address(address: int) -> tuple[int, int]:
     return (address >> 16) & 0xFFFF, address & 0xFFFF
 
 
-def _frozen(lane: npt.NDArray[np.int64], column: npt.NDArray[np.int64], shape: tuple[int, int]) -> Cells:
+def _filled(values: Integers, shape: tuple[int, ...]) -> Integers:
     # A copy, because broadcasting alone would share one row's memory.
-    cells = np.broadcast_to(lane, shape).copy(), np.broadcast_to(column, shape).copy()
-    for array in cells:
-        array.flags.writeable = False
-    return cells
+    array = np.broadcast_to(values, shape).copy()
+    array.flags.writeable = False
+    return array
+
+
+def _frozen(lane: Integers, column: Integers, shape: tuple[int, ...]) -> Cells:
+    return _filled(lane, shape), _filled(column, shape)
 
 
 @lru_cache(maxsize=256)
@@ -113,36 +136,195 @@ def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cell
 
 
 @lru_cache(maxsize=32)
-def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False) -> Cells:
+def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: bool = False) -> Cells:
     """The cell of each element of D that one CTA holds.
 
-    One 32-bit cell per element; a 16-bit D uses the cell's low half.
+    One 32-bit cell per element; a 16-bit D uses the cell's low half.  With ``cta_group`` 2 each CTA of the
+    pair holds ``m // 2`` rows of D: the even one the first half.
+
+    ===================================== ============================== ====================
+    instruction                           lane, column of (row, n)       manual's layout
+    ===================================== ============================== ====================
+    M = 128; a pair's M = 256             row, n                         D, A
+    M = 64                                row%16 + 32*(row//16), n       F (base lane 0 or 16)
+    .ws M = 64; a pair's dense M = 128    row + 64*(n//h), n%h; h = N/2  E, B
+    .ws M = 32                            row + 32*(n//q), n%q; q = N/4  G
+    ===================================== ============================== ====================
 
     Args:
-        m: M of the instruction: 64 or 128.
-        n: N of the instruction: a multiple of 8, 8..256.
-        cta_group: 1.
+        m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``; 128 or 256 for a pair.
+        n: N of the instruction: a multiple of 8, 8..256; with ``ws`` 64, 128 or 256.
+        cta_group: 1 or 2.
         ws: whether the instruction is ``tcgen05.mma.ws``.
+        sparse: whether A is sparse.
 
     Returns:
-        ``(lane, column)``, each a read-only ``int64[m, n]`` relative to the accumulator's address.
+        ``(lane, column)``, each a read-only ``int64[rows of one CTA, n]`` relative to the accumulator's
+        address.
 
     Raises:
         SpecError: not a shape of tcgen05.mma.
-        UnsupportedError: a pair of CTAs, or ``.ws``.
+        UnsupportedError: a pair's sparse M = 128 (layout C), which the manual only draws.
     """
-    if n < 8 or n > 256 or n % 8:
-        raise SpecError(f"N = {n} is not a multiple of 8 between 8 and 256", see="tcgen05-kind-shapes")
-    if ws or cta_group != 1:
-        raise UnsupportedError(
-            f"the accumulator layout of cta_group::{cta_group}{' with .ws' if ws else ''} "
-            "is not modelled yet; supported is cta_group::1 without .ws",
-            see="tcgen05-data-path-layout-organization",
+    _check_group(cta_group)
+    if ws and cta_group == 2:
+        raise SpecError("tcgen05.mma.ws exists for cta_group::1 only, not cta_group::2", see="tcgen05-mma-ws")
+    rows = (32, 64, 128) if ws else _ROWS[cta_group]
+    if m not in rows:
+        raise SpecError(
+            f"M = {m} with cta_group::{cta_group}{', .ws' if ws else ''} is not {_either(rows)}",
+            see="tcgen05-kind-shapes",
         )
-    if m not in (64, 128):
-        raise SpecError(f"M = {m} with cta_group::1 is neither 64 nor 128", see="tcgen05-kind-shapes")
-    row = np.arange(m, dtype=np.int64)[:, None]
+    if ws and n not in (64, 128, 256):
+        raise SpecError(f"N = {n} with .ws is not 64, 128 or 256", see="tcgen05-kind-shapes")
+    step = 8 * cta_group
+    if n < step or n > 256 or n % step:
+        raise SpecError(
+            f"N = {n} with cta_group::{cta_group} is not a multiple of {step} between {step} and 256",
+            see="tcgen05-kind-shapes",
+        )
+    held = m // cta_group
+    row = np.arange(held, dtype=np.int64)[:, None]
     column = np.arange(n, dtype=np.int64)[None, :]
-    # M=64 fills the first 16 lanes of each warp's 32 (a second such D fits at lane 16).
-    lane = row if m == 128 else row % 16 + 32 * (row // 16)
-    return _frozen(lane, column, (m, n))
+    if held == 128:
+        lane = row
+    elif ws or cta_group == 2:
+        if sparse and not ws:
+            raise UnsupportedError(
+                "the accumulator of a pair's sparse M = 128 (layout C) is not modelled yet; "
+                "dense M = 128 and M = 256 are",
+                see=_SEE_DATA_PATH,
+            )
+        # The columns lie in 2 (or, for 32 rows, 4) parts, one below the other.
+        part = n // (128 // held)
+        lane, column = row + held * (column // part), column % part
+    else:
+        lane = _in_half_lanes(row)
+    return _frozen(lane, column, (held, n))
+
+
+def _check_group(cta_group: int) -> None:
+    if cta_group not in (1, 2):
+        raise SpecError(f"cta_group = {cta_group} is neither 1 nor 2", see="tcgen05-cta-pair")
+
+
+def _either(values: tuple[int, ...]) -> str:
+    *most, last = map(str, values)
+    return f"{', '.join(most)} or {last}"
+
+
+def _in_half_lanes(row: Integers) -> Integers:
+    """64 rows in the first 16 lanes of each warp's 32 (a second such matrix fits at lane 16)."""
+    return row % 16 + 32 * (row // 16)
+
+
+@lru_cache(maxsize=32)
+def a_operand(m: int, k: int, *, container_bits: int, cta_group: int) -> Bits:
+    """The bits of each element of A in tensor memory, for ``tcgen05.mma`` without ``.ws``.
+
+    Elements are packed along K into the 32-bit cells of their row's lane, the first in the low bits.  A pair
+    with M = 128 keeps each CTA's 64 rows twice, in lanes 0..63 and again in 64..127: ``lane + 64``.
+
+    Args:
+        m: M of the instruction: 64 or 128; 128 or 256 for a pair.
+        k: elements of K, filling whole cells.
+        container_bits: bits that one element takes: 32 (tf32), 16, 8 (f8f6f4, mxf8f6f4 and i8: also for
+            types of 4 and 6 bits) or 4 (mxf4, mxf4nvf4).
+        cta_group: 1 or 2.
+
+    Returns:
+        ``(lane, column, bit)``, each a read-only ``int64[rows of one CTA, k]``: the cell relative to A's
+        address, and the lowest bit of the element's container in it.
+
+    Raises:
+        SpecError: a shape or width that does not exist.
+
+    PTX ISA: `#tcgen05-packing-formats`.
+    """
+    _check_group(cta_group)
+    if m not in _ROWS[cta_group]:
+        raise SpecError(
+            f"M = {m} with cta_group::{cta_group} is not {_either(_ROWS[cta_group])}",
+            see="tcgen05-kind-shapes",
+        )
+    if container_bits not in (4, 8, 16, 32):
+        raise SpecError(f"container_bits = {container_bits} is not 4, 8, 16 or 32", see=_SEE_PACKING)
+    if k < 1 or k * container_bits % 32:
+        raise SpecError(
+            f"K = {k} elements of {container_bits} bits do not fill whole 32-bit cells", see=_SEE_PACKING
+        )
+    held = m // cta_group
+    row = np.arange(held, dtype=np.int64)[:, None]
+    first_bit = np.arange(k, dtype=np.int64)[None, :] * container_bits
+    lane = _in_half_lanes(row) if m == 64 else row
+    return (*_frozen(lane, first_bit // 32, (held, k)), _filled(first_bit % 32, (held, k)))
+
+
+@lru_cache(maxsize=32)
+def scale_factors(
+    matrix: str, extent: int, count: int, *, m: int = 128, cta_group: int = 1, scale_id: int = 0
+) -> Bits:
+    """The byte of each scale factor of ``tcgen05.mma.block_scale`` in one CTA's tensor memory.
+
+    Row ``r`` of A (column ``r`` of B) has its ``count`` scales in consecutive bytes of one cell, at lane
+    ``r % 32``, column ``r // 32``; the same again in lanes 32..63, 64..95 and 96..127.  B of a pair with
+    M = 128 is different: the second half of its columns lies 64 lanes further on, and each half twice.
+
+    Args:
+        matrix: ``"A"``, or ``"B"``.
+        extent: rows of A in this CTA, 128; columns of B, N of the instruction.
+        count: scales of one row: 1 (``scale_vec::1X``), 2 or 4.
+        m: M of the instruction: 128; 128 or 256 for a pair.
+        cta_group: 1 or 2.
+        scale_id: the scale factor id of the instruction descriptor: the first byte. 0..3 for one scale, 0 or
+            2 for two, 0 for four.
+
+    Returns:
+        ``(lane, column, byte)``, each a read-only ``int64[copies, extent, count]`` relative to the address
+        of the scales: ``copies`` is 4 (2 for B of a pair with M = 128), all of which must hold the value.
+
+    Raises:
+        SpecError: what does not exist.
+        UnsupportedError: A of a pair with M = 128.
+
+    PTX ISA: `#tcgen05-mma-scale-factor-a`.
+    """
+    _check_group(cta_group)
+    rows = (128,) if cta_group == 1 else (128, 256)
+    if m not in rows:
+        raise SpecError(
+            f"M = {m} with cta_group::{cta_group} and block scaling is not {' or '.join(map(str, rows))}",
+            see="tcgen05-kind-shapes",
+        )
+    if matrix not in ("A", "B"):
+        raise SpecError(f"matrix = {matrix!r} is neither 'A' nor 'B'", see=_SEE_SCALES)
+    if count not in _SCALE_IDS:
+        raise SpecError(f"count = {count} scales of one row: expected 1, 2 or 4", see=_SEE_SCALES)
+    if scale_id not in _SCALE_IDS[count]:
+        raise SpecError(
+            f"scale_id = {scale_id} with {count} scales of one row: "
+            f"expected {', '.join(map(str, _SCALE_IDS[count]))}",
+            see=_SEE_SCALES,
+        )
+    halves = cta_group == 2 and m == 128
+    if matrix == "A" and halves:
+        raise UnsupportedError(
+            "the scale factors of A of a pair with M = 128 are not modelled yet; with M = 256 they are",
+            see=_SEE_SCALES,
+        )
+    if matrix == "A" and extent != 128:
+        raise SpecError(f"extent = {extent}: one CTA holds 128 rows of A", see=_SEE_SCALES)
+    step = 8 * cta_group
+    if extent < step or extent > 256 or extent % step:
+        raise SpecError(
+            f"N = {extent} with cta_group::{cta_group} is not a multiple of {step} between {step} and 256",
+            see="tcgen05-kind-shapes",
+        )
+    copies = 2 if halves else 4
+    copy = np.arange(copies, dtype=np.int64)[:, None, None]
+    row = np.arange(extent, dtype=np.int64)[None, :, None]
+    within = row % (extent // 2) if halves else row
+    lane = within % 32 + 32 * copy + 64 * (row >= extent // 2) * halves
+    byte = scale_id + np.arange(count, dtype=np.int64)[None, None, :]
+    shape = (copies, extent, count)
+    return (*_frozen(lane, within // 32, shape), _filled(byte, shape))

@@ -123,6 +123,7 @@ def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_
         option.CU_JIT_ERROR_LOG_BUFFER: error_log,
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
         option.CU_JIT_LOG_VERBOSE: 1,
+        option.CU_JIT_GENERATE_LINE_INFO: 1,  # for compute-sanitizer and ncu; the code is the same
     }
     ptx_text = printed if isinstance(printed, str) else printed.text
     image = ptx_text.encode() + b"\0"

@@ -72,6 +72,8 @@ class Warp:
         self.special: dict[str, NDArray[Any]] = cta.special_registers(index)
         #: Lanes that wait at a collective instruction: block -> splits there.
         self.gathering: dict[int, list[Split]] = {}
+        #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
+        self.syncs: dict[int, list[int]] = {}
         #: Lanes parked at reconvergence points, to release if nothing else can run.
         self.groups: list[tuple[Group, list[Group]]] = []
 

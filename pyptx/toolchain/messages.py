@@ -22,6 +22,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..core.source import SourceLocation
+
 __all__ = ["Message", "Report", "Resources", "read_report"]
 
 
@@ -34,12 +36,14 @@ class Message:
         text: the message without its prefix and code.
         line: 1-based line of the PTX text that it names, or None.
         code: ``"C7508"`` for a message that carries such a code, otherwise empty.
+        source: the author's line that the text line was recorded at, where it is known.
     """
 
     severity: str
     text: str
     line: int | None = None
     code: str = ""
+    source: SourceLocation | None = None
 
     @property
     def is_error(self) -> bool:
@@ -47,7 +51,8 @@ class Message:
 
     def __str__(self) -> str:
         where = f"PTX line {self.line}: " if self.line is not None else ""
-        return f"{self.severity}: {where}{f'({self.code}) ' if self.code else ''}{self.text}"
+        text = f"{self.severity}: {where}{f'({self.code}) ' if self.code else ''}{self.text}"
+        return text if self.source is None else f"{text}\n    recorded at {self.source.describe()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,32 @@
-"""Running nvdisasm: a cubin to SASS, the machine's own instructions."""
+"""Running nvdisasm: a cubin to SASS, the machine's own instructions, with the author's lines if asked."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..core.errors import AssembleError
+from ..core.source import SourceLocation, comment_lines
 from .find import Tool, find_nvdisasm
 from .messages import read_report
 
 __all__ = ["disassemble"]
+
+#: A source line in nvdisasm's output; the lines of the callers follow that of an inlined function.
+_MARKER = re.compile(
+    r'\s*//## File "(?P<file>.*?)", line (?P<line>\d+)(?P<inlined> inlined at ".*", line \d+)?'
+)
 
 
 def disassemble(
     cubin: bytes,
     *,
     nvdisasm: Tool | str | os.PathLike[str] | None = None,
+    lines: bool = False,
     options: Sequence[str] = ("--print-code",),
     timeout: float = 300.0,
 ) -> str:
@@ -27,6 +35,8 @@ def disassemble(
     Args:
         cubin: an ELF image, as in :attr:`Assembly.cubin`.
         nvdisasm: the program or its path; searched for if None.
+        lines: put the source lines between the instructions, as comments; nothing is added where the cubin
+            has none (:func:`assemble` keeps those of a text with ``.loc``).
         options: command-line options; the default prints the code sections only.
         timeout: seconds after which nvdisasm is stopped.
 
@@ -37,7 +47,8 @@ def disassemble(
     tool = nvdisasm if isinstance(nvdisasm, Tool) else find_nvdisasm(nvdisasm)
     with tempfile.TemporaryDirectory(prefix="pyptx-") as folder:
         Path(folder, "kernel.cubin").write_bytes(cubin)
-        command = [str(tool.path), *options, "kernel.cubin"]
+        shown = ("--print-line-info-inline",) if lines else ()
+        command = [str(tool.path), *options, *shown, "kernel.cubin"]
         try:
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=timeout
@@ -50,4 +61,39 @@ def disassemble(
             f"nvdisasm {tool.version_text} cannot disassemble an image of {len(cubin)} bytes:\n{said}",
             hint="expected is a cubin, as Assembly.cubin holds it",
         )
-    return done.stdout
+    return "".join(_annotated(done.stdout.splitlines(keepends=True))) if lines else done.stdout
+
+
+def _annotated(printed: list[str]) -> Iterator[str]:
+    """The output with each group of markers as comments: the lines that differ from those before."""
+    chains: list[list[re.Match[str]]] = []
+    inside = False
+    previous: SourceLocation | None = None
+    for text in printed:
+        marker = _MARKER.fullmatch(text.rstrip("\n"))
+        if marker is not None:
+            if not inside:
+                chains.append([])
+            chains[-1].append(marker)
+            inside = marker["inlined"] is not None
+            continue
+        if chains:
+            # Several chains at one address: the last one is that of the instruction.
+            location = _location(chains[-1])
+            if location != previous:
+                yield from (f"        // {line}\n" for line in comment_lines(location, previous))
+            previous = location
+            chains.clear()
+            inside = False
+        if text.startswith("\t.section"):
+            previous = None
+        yield text
+
+
+def _location(chain: list[re.Match[str]]) -> SourceLocation:
+    """The innermost line of ``chain`` with its callers."""
+    location: SourceLocation | None = None
+    for marker in reversed(chain):
+        location = SourceLocation(marker["file"], int(marker["line"]), "", location)
+    assert location is not None
+    return location

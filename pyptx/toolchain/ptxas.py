@@ -14,7 +14,7 @@ from ..core.errors import TargetError
 from ..ir.printer import PrintedModule
 from .find import Tool, find_ptxas
 from .messages import Message, Report, Resources, read_report
-from .rejection import rejection
+from .rejection import located, rejection
 
 __all__ = ["Assembly", "assemble", "check_text", "target_of"]
 
@@ -44,6 +44,16 @@ class Assembly:
     def resources(self) -> tuple[Resources, ...]:
         """Registers, spills, stack and shared memory, one entry per function."""
         return self.report.resources
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers of a thread: the most that any kernel of the module has."""
+        return max((r.registers for r in self.report.resources), default=0)
+
+    @property
+    def shared(self) -> int:
+        """Static shared memory of a CTA in bytes: the most that any kernel of the module has."""
+        return max((r.shared for r in self.report.resources), default=0)
 
     @property
     def spills(self) -> int:
@@ -100,7 +110,7 @@ def assemble(
             f"ptxas {tool.version_text} wrote no cubin for {chosen!r}",
             hint="name a real architecture such as sm_100a; virtual ones only check_text can use",
         )
-    return Assembly(cubin, report, tool, chosen or "")
+    return Assembly(cubin, located(report, printed), tool, chosen or "")
 
 
 def check_text(

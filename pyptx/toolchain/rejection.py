@@ -6,15 +6,21 @@ one error here, which shows for each message the PTX line and the Python line it
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from ..core.errors import AssembleError
 from ..core.source import SourceLocation
 from ..ir.printer import PrintedModule
 from .messages import Message, Report
 
-__all__ = ["PtxRejectedError", "rejection"]
+__all__ = ["PtxRejectedError", "located", "rejection"]
 
 #: Errors shown in the message; all of them are in ``.messages``.
 _SHOWN = 10
+_LOCATIONS = re.compile(
+    r"^\s*(\.loc \d+ \d+ \d+(, function_name [\w$]+(\+\d+)?, inlined_at \d+ \d+ \d+)? )+(?=\S)"
+)
 
 
 class PtxRejectedError(AssembleError):
@@ -45,25 +51,32 @@ def rejection(report: Report, printed: PrintedModule | str, *, who: str, hint: s
     """
     text = printed if isinstance(printed, str) else printed.text
     lines = text.splitlines()
+    report = located(report, printed)
     errors = report.errors
     out = [f"{who} refused the PTX text: {len(errors)} error{'s' if len(errors) != 1 else ''}"]
-    first: SourceLocation | None = None
-    for index, error in enumerate(errors):
-        source = _source(printed, error)
-        first = first or source
-        if index >= _SHOWN:
-            continue
+    for error in errors[:_SHOWN]:
         out.append(f"  {error.text}")
         if error.line is not None and 1 <= error.line <= len(lines):
-            out.append(f"    PTX line {error.line}: {lines[error.line - 1].strip()}")
-        if source is not None:
-            out.append(f"    recorded at {source.describe()}")
+            out.append(f"    PTX line {error.line}: {_statement(lines[error.line - 1])}")
+        if error.source is not None:
+            out.append(f"    recorded at {error.source.describe()}")
     if len(errors) > _SHOWN:
         out.append(f"  and {len(errors) - _SHOWN} more, in .messages")
+    first = next((error.source for error in errors if error.source is not None), None)
     return PtxRejectedError("\n".join(out), report.messages, first, hint)
 
 
-def _source(printed: PrintedModule | str, error: Message) -> SourceLocation | None:
-    if isinstance(printed, str) or error.line is None:
-        return None
-    return printed.source_of(error.line)
+def located(report: Report, printed: PrintedModule | str) -> Report:
+    """The report with the author's line in each message that names a line of ``printed``."""
+    if isinstance(printed, str):
+        return report
+    messages = tuple(
+        message if message.line is None else replace(message, source=printed.source_of(message.line))
+        for message in report.messages
+    )
+    return replace(report, messages=messages)
+
+
+def _statement(line: str) -> str:
+    """A line of the text without the ``.loc`` in front, which is not what was refused."""
+    return _LOCATIONS.sub("", line).strip()

@@ -1,20 +1,23 @@
-"""``pyptx check``: hold a PTX file, or what a kernel of a Python file records, against the table."""
+"""``pyptx check``: hold a PTX file, or what a kernel of a Python file records, against table and ptxas."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ..core.errors import AssembleError, ParseError, PyptxError
+from ..core.errors import AssembleError, ParseError, PyptxError, ToolNotFoundError
+from ..core.source import SourceLocation
 from ..ir import Module, Raw, parse_module
 from ..isa import check_module
 from ..isa.targets import version_text
-from ..toolchain import assemble
+from ..toolchain import Assembly, PtxRejectedError, assemble
 from .load import load_kernel
-from .resources import show_assembly
+from .resources import complaints, message_row, resource_rows, show_assembly, source_rows
 
 __all__ = ["command"]
 
@@ -23,83 +26,141 @@ __all__ = ["command"]
 @click.argument("file", metavar="FILE.ptx|FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
 @click.option(
-    "--assemble", "assembles", is_flag=True, help="Ask ptxas as well, and print what the code needs."
+    "--assemble/--no-assemble",
+    "assembles",
+    default=None,
+    help="Ask ptxas as well, and print what the code needs. Default: if there is a ptxas.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the faults as JSON.")
-def command(file: str, words: tuple[str, ...], assembles: bool, as_json: bool) -> None:
-    """Check every instruction and declaration of a module.
+@click.option("--strict", is_flag=True, help="Count spills, warnings and notes such as C7508 as faults.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
+def command(file: str, words: tuple[str, ...], assembles: bool | None, strict: bool, as_json: bool) -> None:
+    """Check a module: every instruction and declaration, then what ptxas makes of it.
 
     Modifiers, operands, types, immediates, versions, targets, names, state spaces, labels, calls and the
-    directives of kernels; each fault with its line and the nearest legal form. FILE.py:NAME and the words are
-    those of `pyptx emit`.
+    directives of kernels; each fault with its line and the nearest legal form. A module without faults goes
+    to ptxas, which says registers, spills and warnings. FILE.py:NAME and the words are those of `pyptx emit`.
 
-    Exit status 1 means that there are faults.
+    Exit status: 0 without faults, 1 with faults, 2 for a wrong command line or an absent ptxas.
     """
-    module, text, faults = _read(file, words)
-    if module is not None:
-        faults = check_module(module)
-    if assembles and not faults:
+    subject = _read(file, words)
+    if subject.module is not None:
+        subject.faults += check_module(subject.module)
+    if assembles is not False and not subject.faults:
         try:
-            assembly = assemble(text)
+            subject.assembly = subject.assemble()
         except AssembleError as error:
-            faults = [error]
-        else:
-            show_assembly(assembly)
+            subject.faults.append(error)
+        except ToolNotFoundError as error:
+            if assembles:
+                raise click.UsageError(error.message) from None
+            click.echo(
+                "not assembled: there is no ptxas (pyptx doctor says where it was looked for)", err=True
+            )
+    assembly = subject.assembly
     if as_json:
-        click.echo(json.dumps([_row(fault) for fault in faults], indent=2))
+        click.echo(json.dumps(_object(file, subject), indent=2))
     else:
-        for fault in faults:
+        for fault in subject.faults:
             click.echo(_line(fault))
-        click.echo(_summary(module, faults), err=True)
-    if faults:
+        click.echo(_summary(subject), err=True)
+        if assembly is not None:
+            show_assembly(assembly)
+    if subject.faults or (strict and assembly is not None and complaints(assembly)):
         raise SystemExit(1)
 
 
-def _read(file: str, words: tuple[str, ...]) -> tuple[Module | None, str, list[PyptxError]]:
-    """The module and its text; or what keeps it from being read."""
-    path = Path(file)
-    if path.suffix != ".py" and ".py:" not in file:
-        if words:
-            raise click.UsageError(f"values are for kernels of Python files; {file} is PTX text")
+@dataclass
+class _Subject:
+    """What is checked: the module if it could be read, how to assemble it, and what was found."""
+
+    module: Module | None
+    assemble: Callable[[], Assembly]
+    faults: list[PyptxError] = field(default_factory=list)
+    assembly: Assembly | None = None
+
+    @property
+    def instructions(self) -> int:
+        functions = self.module.functions if self.module is not None else ()
+        return sum(1 for function in functions for _ in function.instructions())
+
+    @property
+    def raw(self) -> int:
+        functions = self.module.functions if self.module is not None else ()
+        return sum(isinstance(statement, Raw) for function in functions for statement in function.body)
+
+
+def _read(file: str, words: tuple[str, ...]) -> _Subject:
+    if Path(file).suffix == ".py" or ".py:" in file:
+        kernel, keywords = load_kernel(file, words)
         try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.UsageError(f"cannot read {file}: {error}") from None
-        try:
-            return parse_module(text, file), text, []
-        except ParseError as error:
-            return None, text, [error]
-    kernel, keywords = load_kernel(file, words)
+            module = kernel.module(**keywords)
+        except PyptxError as error:
+            return _Subject(None, lambda: kernel.assemble(**keywords), [error])
+        return _Subject(module, lambda: kernel.assemble(**keywords))
+    if words:
+        raise click.UsageError(f"values are for kernels of Python files; {file} is PTX text")
     try:
-        return kernel.module(**keywords), kernel.ptx(**keywords), []
-    except PyptxError as error:
-        return None, "", [error]
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"cannot read {file}: {error}") from None
+    try:
+        return _Subject(parse_module(text, file), lambda: _assemble_text(text, file))
+    except ParseError as error:
+        return _Subject(None, lambda: _assemble_text(text, file), [error])
+
+
+def _assemble_text(text: str, file: str) -> Assembly:
+    try:
+        return assemble(text)
+    except PtxRejectedError as error:
+        line = next((m.line for m in error.messages if m.is_error and m.line is not None), 1)
+        error.location = SourceLocation(file, line)
+        raise
 
 
 def _line(fault: PyptxError) -> str:
+    caller = fault.location.caller
+    called = "" if caller is None else f"\n    called from {caller.describe(indent=4)}"
     hint = f"\n    hint: {fault.hint}" if fault.hint else ""
     see = f"\n    see:  PTX ISA #{fault.see}" if fault.see else ""
-    return f"{fault.location}: {fault.message}{hint}{see}"
+    return f"{fault.location}: {fault.message}{called}{hint}{see}"
+
+
+def _object(file: str, subject: _Subject) -> dict[str, Any]:
+    module, assembly = subject.module, subject.assembly
+    return {
+        "file": file,
+        "version": version_text(module.version) if module is not None else None,
+        "target": module.target if module is not None else None,
+        "instructions": subject.instructions,
+        "raw": subject.raw,
+        "faults": [_row(fault) for fault in subject.faults],
+        "assembled": assembly is not None,
+        "ptxas": assembly.ptxas.version_text if assembly is not None else None,
+        "resources": resource_rows(assembly) if assembly is not None else [],
+        "messages": [message_row(m) for m in assembly.report.messages] if assembly is not None else [],
+    }
 
 
 def _row(fault: PyptxError) -> dict[str, Any]:
-    where = fault.location
     return {
-        "file": where.file,
-        "line": where.line,
+        "file": fault.location.file,
+        "line": fault.location.line,
         "error": type(fault).__name__,
         "message": fault.message,
         "hint": fault.hint,
         "see": fault.see,
+        "callers": source_rows(fault.location.caller),
     }
 
 
-def _summary(module: Module | None, faults: list[PyptxError]) -> str:
+def _summary(subject: _Subject) -> str:
+    faults, module = subject.faults, subject.module
     count = f"{len(faults)} fault{'' if len(faults) == 1 else 's'}" if faults else "no faults"
     if module is None:
         return f"{count}: not a module"
-    instructions = sum(1 for function in module.functions for _ in function.instructions())
-    raw = sum(isinstance(s, Raw) for function in module.functions for s in function.body)
-    unread = f"; {raw} pieces of raw text were not checked" if raw else ""
-    version = version_text(module.version)
-    return f"{count} in {instructions} instructions (PTX {version}, {module.target}){unread}"
+    unread = f"; {subject.raw} pieces of raw text were not checked" if subject.raw else ""
+    return (
+        f"{count} in {subject.instructions} instructions "
+        f"(PTX {version_text(module.version)}, {module.target}){unread}"
+    )

@@ -1,4 +1,4 @@
-"""``pyptx emit``: record a kernel of a Python file and print its PTX."""
+"""``pyptx emit``: record a kernel of a Python file and print its PTX or its machine code."""
 
 from __future__ import annotations
 
@@ -18,8 +18,19 @@ __all__ = ["command"]
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write here instead of standard output."
 )
+@click.option("--annotate", is_flag=True, help="Put the Python lines between the instructions, as comments.")
+@click.option("--lines", is_flag=True, help="Say with .loc which Python line recorded each instruction.")
+@click.option("--sass", is_flag=True, help="Print the machine code that ptxas makes instead of the PTX.")
 @click.option("--assemble", is_flag=True, help="Assemble it too, and print registers, spills and warnings.")
-def command(target: str, words: tuple[str, ...], output: Path | None, assemble: bool) -> None:
+def command(
+    target: str,
+    words: tuple[str, ...],
+    output: Path | None,
+    annotate: bool,
+    lines: bool,
+    sass: bool,
+    assemble: bool,
+) -> None:
     """Print the PTX of a kernel.
 
     NAME is a kernel, then the words are its dims and compile-time constants (M=4096); or a function that
@@ -27,12 +38,19 @@ def command(target: str, words: tuple[str, ...], output: Path | None, assemble: 
 
     \b
         pyptx emit examples/blackwell/gemm_highperf_blackwell.py:build_gemm 8192 8192 8192 stages=4
+
+    With --sass, --annotate and --lines both put Python lines between the machine's instructions.
+
+    Exit status: 1 for a kernel that cannot be recorded or assembled, 2 for a wrong command line.
     """
     kernel, keywords = load_kernel(target, words)
-    text = kernel.ptx(**keywords)
+    if sass:
+        text = kernel.sass(lines=annotate or lines, **keywords)
+    else:
+        text = kernel.ptx(lines=lines, annotate=annotate, **keywords)
     if output is None:
         click.echo(text, nl=False)
     else:
-        output.write_text(text)
+        output.write_text(text, encoding="utf-8")
     if assemble:
         show_assembly(kernel.assemble(**keywords))

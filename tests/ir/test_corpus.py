@@ -12,30 +12,8 @@ from pyptx.isa import check_module
 from pyptx.toolchain import Tool, assemble
 
 from .corpus.cases import CASES
+from .corpus.sources import ARCHITECTURES, BUILDS, CUDA, KERNELS
 from .roundtrip import check, contents
-
-CORPUS = Path(__file__).parent / "corpus"
-SOURCES = sorted(CORPUS.glob("*.cu"))
-#: Architectures by compute capability.
-ARCHITECTURES = {80: "sm_80", 90: "sm_90a", 100: "sm_100a"}
-#: Ways to compile, with what ptxas needs for each.
-BUILDS = {
-    "optimised": ("-lineinfo", "-lineinfo"),
-    "debug": ("-G", "-g"),
-}
-#: Kernels that each source has at least, in every architecture and build.
-KERNELS = {
-    "algorithms": 29,
-    "arithmetic": 27,
-    "basics": 9,
-    "functions": 22,
-    "groups": 7,
-    "memory": 8,
-    "numeric": 30,
-    "tensor": 11,
-}
-#: Sources whose debug build is large and says nothing that the others do not.
-OPTIMISED_ONLY = {"groups"}
 
 
 def faults(module: Module) -> list[str]:
@@ -48,9 +26,7 @@ def faults(module: Module) -> list[str]:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES.values())
 @pytest.mark.parametrize(
-    "source, build",
-    [(s, b) for s in SOURCES for b in BUILDS if b == "optimised" or s.stem not in OPTIMISED_ONLY],
-    ids=lambda value: value.stem if isinstance(value, Path) else value,
+    "source, build", CUDA, ids=lambda value: value.stem if isinstance(value, Path) else value
 )
 def test_cuda(
     source: Path, arch: str, build: str, compile_cuda: Callable[..., str], ptxas: Tool, nvdisasm: Tool

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
-from functools import cache
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 from pyptx import sim
 from pyptx.core.errors import ParseError, SpecError
 from pyptx.ir import Instruction, Module, parse_module, print_module
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-@cache
-def _load(path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(Path(path).stem, EXAMPLES / path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.examples.loading import load_example
 
 
 def _module(name: str) -> Module:
     if name == "vector_add":
-        return _load("hopper/vector_add.py").vector_add.module(N=256)
+        return load_example("hopper/vector_add.py").vector_add.module(N=256)
     if name == "tma_copy":
-        return _load("hopper/tma_copy.py").tma_copy.module(M=128, N=256)
+        return load_example("hopper/tma_copy.py").tma_copy.module(M=128, N=256)
     if name == "probe":
-        return _load("blackwell/tcgen05_mma_probe.py").probe.module()
+        return load_example("blackwell/tcgen05_mma_probe.py").probe.module()
     extents = tuple(map(int, name.split("x")))
-    return _load("blackwell/gemm_highperf_blackwell.py").build_gemm(*extents).module()
+    return load_example("blackwell/gemm_highperf_blackwell.py").build_gemm(*extents).module()
 
 
 @pytest.mark.parametrize("name", ["vector_add", "tma_copy", "probe", "128x256x64", "8192x8192x8192"])

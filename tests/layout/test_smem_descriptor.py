@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 from pyptx.core.errors import SpecError, UnsupportedError
 from pyptx.layout import K_MAJOR_128B_CONST, SmemDescriptor, element_addresses, tile_offsets
 
-PHASE_BITS = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+ATOM_32B = "128B_ATOM_32B"
+#: CuTe's Swizzle<B, M, S> of each mode: B bits from bit M + S are added onto those from bit M.
+SWIZZLES = {
+    "none": (0, 4, 3), "32B": (1, 4, 3), "64B": (2, 4, 3), "128B": (3, 4, 3), ATOM_32B: (2, 5, 2),
+}  # fmt: skip
+PHASE_BITS = {mode: bits for mode, (bits, _, _) in SWIZZLES.items() if mode != ATOM_32B}
 SPANS = {"32B": 32, "64B": 64, "128B": 128}
 
 
 def physical(address: int, mode: str) -> int:
-    """The swizzle bit by bit: address bit 7+i is added onto bit 4+i."""
-    for i in range(PHASE_BITS[mode]):
-        if address & (1 << (7 + i)):
-            address ^= 1 << (4 + i)
+    """The swizzle bit by bit."""
+    bits, base, shift = SWIZZLES[mode]
+    for i in range(bits):
+        if address & (1 << (base + shift + i)):
+            address ^= 1 << (base + i)
     return address
 
 
@@ -43,7 +49,11 @@ def test_known_words() -> None:
     assert SmemDescriptor(0, 16, 1024, "128B").encode() == K_MAJOR_128B_CONST == 0x4000404000010000
     word = SmemDescriptor(0x12400, 0, 1024, "128B").encode()
     assert word == 2 << 61 | 1 << 46 | 64 << 32 | 0x1240
-    assert SmemDescriptor(16, 32, 48, "none", 0, 1).encode() == 1 << 52 | 1 << 46 | 3 << 32 | 2 << 16 | 1
+    assert SmemDescriptor(16, 32, 48, "none").encode() == 1 << 46 | 3 << 32 | 2 << 16 | 1
+    assert SmemDescriptor(16, 32, 48, "128B", 0, 1).encode() == (
+        2 << 61 | 1 << 52 | 1 << 46 | 3 << 32 | 2 << 16 | 1
+    )
+    assert SmemDescriptor(0, 0, 512, ATOM_32B).encode() == 1 << 61 | 1 << 46 | 32 << 32
     assert SmemDescriptor(0, 0, 0, "64B", 5).encode() == 4 << 61 | 5 << 49 | 1 << 46
     assert SmemDescriptor(0, 0, 0, "32B").encode() == 6 << 61 | 1 << 46
 
@@ -55,9 +65,11 @@ def test_the_rank_of_the_cta_is_dropped() -> None:
 fields = st.integers(0, 0x3FFF).map(lambda v: v << 4)
 
 
-@given(fields, fields, fields, st.sampled_from(list(PHASE_BITS)), st.integers(0, 7), st.integers(0, 1))
+@given(fields, fields, fields, st.sampled_from(list(SWIZZLES)), st.integers(0, 7), st.integers(0, 1))
 def test_round_trip(address: int, leading: int, stride: int, mode: str, base: int, absolute: int) -> None:
-    descriptor = SmemDescriptor(address, leading, stride, mode, base if mode != "none" else 0, absolute)
+    absolute = absolute if mode == "128B" else 0
+    base = 0 if mode == "none" or absolute else base
+    descriptor = SmemDescriptor(address, leading, stride, mode, base, absolute)
     word = descriptor.encode()
     assert 0 <= word < 1 << 64
     assert SmemDescriptor.decode(word) == descriptor
@@ -74,6 +86,8 @@ def test_round_trip(address: int, leading: int, stride: int, mode: str, base: in
         ({"base_offset": 8}, "8 is outside 0..7"),
         ({"base_offset": 1, "swizzle": "none"}, "base_offset = 1 with swizzle 'none'"),
         ({"leading_mode": 2}, "leading_mode = 2"),
+        ({"leading_mode": 1, "swizzle": "64B"}, "leading_mode = 1 with swizzle '64B'.*needs swizzle '128B'"),
+        ({"leading_mode": 1, "base_offset": 2}, "base_offset = 2.*base offset 0"),
         ({"swizzle": "16B"}, "'16B'"),
     ],
 )
@@ -93,6 +107,7 @@ def test_encode_refuses(change: dict[str, object], message: str) -> None:
         (1 << 46 | 7 << 61, "swizzle code 7"),
         (K_MAJOR_128B_CONST | 1 << 14, "reserved bits"),
         (K_MAJOR_128B_CONST | 1 << 53, "reserved bits"),
+        (1 << 46 | 4 << 61 | 1 << 52, "leading_mode = 1 with swizzle '64B'"),
         (1 << 64, "64-bit"),
     ],
 )
@@ -102,8 +117,8 @@ def test_decode_refuses(word: int, message: str) -> None:
 
 
 def test_what_is_legal_but_not_modelled() -> None:
-    with pytest.raises(UnsupportedError, match="128B_ATOM_32B"):
-        SmemDescriptor.decode(1 << 46 | 1 << 61)
+    with pytest.raises(UnsupportedError, match="K-major operand with swizzle '128B_ATOM_32B'"):
+        tile_offsets(SmemDescriptor.decode(1 << 46 | 1 << 61), 8, 8, 4, "K")
     with pytest.raises(UnsupportedError, match="absolute"):
         tile_offsets(SmemDescriptor(0, 16, 1024, "128B", 0, 1), 8, 16, 2, "K")
 
@@ -149,6 +164,18 @@ def test_mn_major_reads_what_tma_wrote(mode: str, element_bytes: int) -> None:
         descriptor = SmemDescriptor(base + first * span, total_k * span, 8 * span, mode)
         found = memory[element_addresses(descriptor, rows, step, element_bytes, "MN")]
         assert (found == matrix[:, first : first + step]).all()
+
+
+@pytest.mark.parametrize("base_offset", [0, 1, 6])
+def test_mn_major_tf32_has_atoms_of_32_bytes(base_offset: int) -> None:
+    """((T,8,m),(4,k)):((1,T,LBO),(8T,SBO)) behind Swizzle<2,5,2>, T = 4: 32 rows and 4 of K in an atom."""
+    start, leading, stride = 0x2000 + 128 * base_offset, 0x1000, 512
+    descriptor = SmemDescriptor(start, leading, stride, ATOM_32B, base_offset)
+    addresses = element_addresses(descriptor, 64, 8, 4, "MN")
+    for r in range(64):
+        for i in range(8):
+            offset = r % 32 * 4 + r // 32 * leading + i % 4 * 128 + i // 4 * stride
+            assert addresses[r, i] == start + physical(offset, ATOM_32B)
 
 
 @pytest.mark.parametrize("element_bytes", [1, 2, 4])
@@ -221,7 +248,9 @@ def test_offsets_depend_on_the_low_address_bits_only(
         (12, 16, 2, "K", "128B", "12 rows x 16 .*multiple of 8"),
         (8, 4, 2, "K", "128B", r"\(it is 8\)"),
         (8, 32, 2, "K", "32B", r"up to the swizzle's 32 \(it is 64\)"),
-        (8, 8, 4, "MN", "128B", "32-byte atoms"),
+        (8, 8, 4, "MN", "128B", "4-byte elements with swizzle '128B': 4-byte elements need '128B_ATOM_32B'"),
+        (8, 8, 2, "MN", ATOM_32B, "2-byte elements with swizzle '128B_ATOM_32B'"),
+        (8, 8, 2, "K", "16B", "'16B'"),
         (4, 16, 2, "MN", "128B", r"\(they are 8\)"),
         (8, 12, 2, "MN", "128B", "x 12 elements"),
         (8, 16, 3, "K", "none", "element_bytes = 3"),

@@ -309,7 +309,7 @@ def test_operands_of_different_layouts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n"), [(64, 8), (64, 24), (64, 256), (128, 16), (128, 48), (128, 256), (128, 240)]
+    ("m", "n"), [(64, 8), (64, 24), (64, 256), (128, 8), (128, 24), (128, 48), (128, 256), (128, 240)]
 )
 @pytest.mark.parametrize("kind", ["f16", "tf32"])
 def test_shapes_at_their_limits(m: int, n: int, kind: str) -> None:
@@ -321,9 +321,7 @@ def test_shapes_at_their_limits(m: int, n: int, kind: str) -> None:
         assert np.array_equal(clean(shifted, columns), shifted.expected(columns))
 
 
-@pytest.mark.parametrize(
-    ("m", "n"), [(64, 4), (64, 0), (128, 8), (128, 24), (64, 264), (32, 64), (256, 64), (96, 64)]
-)
+@pytest.mark.parametrize(("m", "n"), [(64, 4), (64, 0), (128, 4), (64, 264), (32, 64), (256, 64), (96, 64)])
 def test_shapes_that_do_not_exist(m: int, n: int) -> None:
     p = problem("f16", 128, 64, ("128B", "128B"), ("K", "K"), 0)
     report, _ = run(replace(p, m=m, n=n), 64)

@@ -188,6 +188,66 @@ def test_elect_chooses_among_the_live_lanes_of_its_mask() -> None:
         assert out[8:24].tolist() == [leader] * 16
 
 
+# --- bar.warp.sync ----------------------------------------------------------------------------
+
+HANDED_OVER = """
+.reg u32 tid half value
+.reg u64 o
+.reg pred upper
+.shared b8 box[128] 16
+.reg u32 s
+mov.u32 tid, %tid.x
+mad.wide.u32 o, tid, 4, out
+mov.u32 s, box
+mad.lo.u32 s, tid, 4, s
+setp.ge.u32 upper, tid, 16
+@upper bra UPPER
+add.u32 value, tid, 100
+st.shared.u32 [s+64], value
+bar.warp.sync 0xffffffff // below
+bra DONE
+UPPER:
+bar.warp.sync 0xffffffff // above
+ld.shared.u32 value, [s]
+st.global.u32 [o], value
+DONE:
+ret
+"""
+
+
+SYNC = "bar.warp.sync 0xffffffff"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seed"), [("eager", 0), ("late", 0), *(("random", s) for s in range(6))]
+)
+@pytest.mark.parametrize("threads", [32, 24])
+def test_bar_warp_sync_meets_at_any_of_its_mask(threads: int, schedule: str, seed: int) -> None:
+    out = np.zeros(32, np.uint32)
+    Kernel(HANDED_OVER, "out:u64").clean(out, block=threads, schedule=schedule, seed=seed)
+    assert out.tolist() == [0] * 16 + [100 + lane if lane + 16 < threads else 0 for lane in range(16)]
+
+
+def test_bar_warp_sync_is_needed_where_it_stands() -> None:
+    kernel = Kernel(HANDED_OVER.replace(SYNC, "// nothing"), "out:u64")
+    reports = [kernel.run(np.zeros(32, np.uint32), block=32, schedule="random", seed=n) for n in range(8)]
+    assert any(r.verdict == "error" for r in reports)
+
+
+def test_bar_warp_sync_without_all_of_its_mask_hangs() -> None:
+    kernel = Kernel(HANDED_OVER.replace(SYNC + " // below", "bar.warp.sync 0x1ffff"), "out:u64")
+    (found,) = kernel.run(np.zeros(32, np.uint32), block=32, timeout=None).findings
+    assert found.rule.name == "deadlock"
+    assert "waits at bar.warp.sync for lanes 0x0000ffff" in str(found)
+    assert "waits at bar.warp.sync for lanes 0x00010000" in str(found)
+
+
+def test_bar_warp_sync_outside_its_mask_is_refused() -> None:
+    kernel = Kernel(HANDED_OVER.replace(SYNC + " // above", "bar.warp.sync 0xffff"), "out:u64")
+    (found,) = kernel.run(np.zeros(32, np.uint32), block=32).findings
+    assert "executed by lanes 0xffff0000, its mask is 0x0000ffff" in str(found)
+
+
 # --- special registers ------------------------------------------------------------------------
 
 NAMES = [

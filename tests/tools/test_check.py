@@ -49,6 +49,12 @@ def test_a_right_file(right: str) -> None:
     assert result.stdout == "" and "no faults in 3 instructions (PTX 8.0, sm_90)" in result.stderr
 
 
+def test_resources_are_said(right: str, ptxas: Tool) -> None:
+    result = run(right)
+    assert result.exit_code == 0 and "k: " in result.stderr and "registers, 0 bytes spilled" in result.stderr
+    assert "registers" not in run("--no-assemble", right).stderr
+
+
 def test_every_fault_has_its_line(wrong: str) -> None:
     result = run(wrong)
     assert result.exit_code == 1 and "2 faults" in result.stderr
@@ -58,10 +64,23 @@ def test_every_fault_has_its_line(wrong: str) -> None:
     assert "nearest legal spelling: add.u" in result.stdout
 
 
-def test_json(wrong: str, right: str) -> None:
-    rows = json.loads(run("--json", wrong).stdout)
-    assert [(row["line"], row["error"]) for row in rows] == [(6, "OperandError"), (7, "InstructionError")]
-    assert json.loads(run("--json", right).stdout) == []
+def test_json(wrong: str, right: str, ptxas: Tool) -> None:
+    found = json.loads(run("--json", wrong).stdout)
+    rows = [(row["line"], row["error"]) for row in found["faults"]]
+    assert rows == [(6, "OperandError"), (7, "InstructionError")]
+    assert found["file"] == wrong and not found["assembled"] and found["resources"] == found["messages"] == []
+    found = json.loads(run("--json", right).stdout)
+    assert found["faults"] == [] and found["assembled"] and found["ptxas"] == ptxas.version_text
+    assert (found["version"], found["target"], found["instructions"], found["raw"]) == ("8.0", "sm_90", 3, 0)
+    (resources,) = found["resources"]
+    assert resources["function"] == "k" and resources["registers"] > 0 and resources["spill_stores"] == 0
+
+
+def test_json_of_what_is_no_module(tmp_path: Path) -> None:
+    file = tmp_path / "not.ptx"
+    file.write_text("nothing")
+    found = json.loads(run("--json", str(file)).stdout)
+    assert found["target"] is None and found["faults"][0]["error"] == "ParseError"
 
 
 def test_not_ptx(tmp_path: Path) -> None:
@@ -74,6 +93,51 @@ def test_not_ptx(tmp_path: Path) -> None:
 def test_ptxas_is_asked_last(right: str, wrong: str, ptxas: Tool) -> None:
     assert "registers, 0 bytes spilled" in run("--assemble", right).stderr
     assert "registers" not in run("--assemble", wrong).stderr
+
+
+def test_what_ptxas_refuses_is_a_fault(tmp_path: Path, ptxas: Tool) -> None:
+    """A function that is defined elsewhere: a right module, which ptxas alone cannot finish."""
+    file = tmp_path / "extern.ptx"
+    text = RIGHT.replace(".visible", ".extern .func elsewhere;\n.visible").replace(
+        "ret;", "call elsewhere;\nret;"
+    )
+    file.write_text(text)
+    assert run("--no-assemble", str(file)).exit_code == 0
+    result = run(str(file))
+    assert result.exit_code == 1 and "1 fault in 4 instructions" in result.stderr
+    assert result.stdout.startswith(f"{file}:1: ptxas ") and "Unresolved extern function" in result.stdout
+    (fault,) = json.loads(run("--json", str(file)).stdout)["faults"]
+    assert (fault["line"], fault["error"], fault["callers"]) == (1, "PtxRejectedError", [])
+
+
+def test_without_a_ptxas(right: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYPTX_PTXAS", "/nowhere/ptxas")
+    result = run(right)
+    assert result.exit_code == 0 and "not assembled" in result.stderr
+    assert run("--no-assemble", right).exit_code == 0
+    result = run("--assemble", right)
+    assert result.exit_code == 2 and "/nowhere/ptxas" in result.stderr
+
+
+LOSSY = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k() {
+    setmaxnreg.inc.sync.aligned.u32 64;
+    ret;
+}
+"""
+
+
+def test_lost_speed_is_seen_and_strict(tmp_path: Path, right: str, ptxas: Tool) -> None:
+    file = tmp_path / "lossy.ptx"
+    file.write_text(LOSSY)
+    result = run(str(file))
+    assert result.exit_code == 0 and "(C7508)" in result.stderr
+    assert run("--strict", str(file)).exit_code == 1
+    assert run("--strict", right).exit_code == 0
+    (note,) = json.loads(run("--json", str(file)).stdout)["messages"]
+    assert (note["severity"], note["code"], note["source"]) == ("info", "C7508", [])
 
 
 def test_a_recorded_kernel() -> None:
@@ -102,3 +166,21 @@ def test_no_such_file(arguments: tuple[str, ...]) -> None:
 def test_values_are_for_kernels(right: str) -> None:
     result = run(right, "M=4")
     assert result.exit_code == 2 and "PTX text" in result.output
+
+
+def test_a_fault_in_a_helper_names_the_call(tmp_path: Path, ptxas: Tool) -> None:
+    file = tmp_path / "helped.py"
+    file.write_text(
+        "from pyptx import kernel, ptx, reg, u32\n\n\n"
+        "def helper(text):\n"
+        "    ptx.raw(text)\n\n\n"
+        "@kernel(grid=1, block=32, arch='sm_90a')\n"
+        "def bad():\n"
+        "    helper('mov.u23 %r, 1;')\n"
+    )
+    result = run(f"{file}:bad")
+    assert result.exit_code == 1 and result.stdout.startswith(f"{file}:5: ptxas"), result.output
+    assert f"\n    called from {file}:10: helper('mov.u23 %r, 1;')" in result.stdout
+    assert "1 pieces of raw text were not checked" in result.stderr
+    (fault,) = json.loads(run("--json", f"{file}:bad").stdout)["faults"]
+    assert fault["line"] == 5 and fault["callers"] == [{"file": str(file), "line": 10, "function": "bad"}]

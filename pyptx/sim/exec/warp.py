@@ -1,4 +1,4 @@
-"""Warp-level instructions."""
+"""Instructions that the lanes of a mask execute together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Compilers of CUDA and Triton sources: their absence fails in CI and skips elsewhere."""
+"""Fixtures: compilers of CUDA and Triton sources. Their absence fails in CI and skips elsewhere."""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import os
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from .corpus.cases import CASES
+from .ir.corpus.cases import CASES
 
 
 def _missing(what: str) -> None:
@@ -44,6 +45,7 @@ def nvcc() -> str:
 def compile_cuda(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """A function of a source file, an architecture and options that gives PTX."""
 
+    @functools.cache
     def compile_source(source: Path, arch: str, *options: str) -> str:
         out = tmp_path_factory.mktemp("cuda") / f"{source.stem}.ptx"
         command = [nvcc, "-ptx", "-std=c++17", f"-arch={arch}", "-w", *options, str(source), "-o", str(out)]
