@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOME = {
     "kernel": "entry",
     "Kernel": "entry",
+    "Program": "dsl",
     "Tile": "dsl",
     "Scalar": "dsl",
     "Layout": "dsl",
@@ -21,8 +22,15 @@ _HOME = {
     "reg": "dsl",
     "smem": "dsl",
     "TensorMap": "layout",
+    "assert_same_ptx": "tools.diff",
+    "diff": "tools.diff",
+    "transpile": "tools.transpile",
     "InstructionDescriptor": "layout",
+    "OperandTile": "layout",
     "SmemDescriptor": "layout",
+    "WgmmaDescriptor": "layout",
+    "ZeroColumnMask": "layout",
+    "kit": "",
     "sim": "",
     "ir": "",
     "isa": "",
@@ -75,7 +83,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from . import ir, isa, layout, sim, toolchain
+    from . import ir, isa, kit, layout, sim, toolchain
     from .core.errors import (
         AssembleError,
         InstructionError,
@@ -118,9 +126,18 @@ if TYPE_CHECKING:
         u64,
         ue8m0,
     )
-    from .dsl import Layout, Scalar, Tile, ptx, reg, smem
+    from .dsl import Layout, Program, Scalar, Tile, ptx, reg, smem
     from .entry import Kernel, kernel
-    from .layout import InstructionDescriptor, SmemDescriptor, TensorMap
+    from .layout import (
+        InstructionDescriptor,
+        OperandTile,
+        SmemDescriptor,
+        TensorMap,
+        WgmmaDescriptor,
+        ZeroColumnMask,
+    )
+    from .tools.diff import assert_same_ptx, diff
+    from .tools.transpile import transpile
 
 __all__ = [
     "AssembleError",
@@ -131,6 +148,8 @@ __all__ = [
     "LaunchError",
     "Layout",
     "OperandError",
+    "OperandTile",
+    "Program",
     "PyptxError",
     "Scalar",
     "ScalarType",
@@ -145,6 +164,9 @@ __all__ = [
     "TraceError",
     "UnsupportedError",
     "Verdict",
+    "WgmmaDescriptor",
+    "ZeroColumnMask",
+    "assert_same_ptx",
     "b8",
     "b16",
     "b32",
@@ -152,6 +174,7 @@ __all__ = [
     "b128",
     "bf16",
     "bf16x2",
+    "diff",
     "e4m3",
     "e5m2",
     "f16",
@@ -161,6 +184,7 @@ __all__ = [
     "ir",
     "isa",
     "kernel",
+    "kit",
     "layout",
     "pred",
     "ptx",
@@ -173,6 +197,7 @@ __all__ = [
     "smem",
     "tf32",
     "toolchain",
+    "transpile",
     "u8",
     "u16",
     "u32",

@@ -8,6 +8,7 @@ ptxas, the simulator or the GPU.
 from . import ptx, reg, smem
 from .labels import Label
 from .params import Layout, Scalar, Slot, TensorMapReg, Tile, TileParam
+from .program import Program
 from .recording import Recording, record
 from .registers import NotPred, Reg, RegArray
 from .smem import Buffer
@@ -18,6 +19,7 @@ __all__ = [
     "Label",
     "Layout",
     "NotPred",
+    "Program",
     "Recording",
     "Reg",
     "RegArray",

@@ -9,7 +9,7 @@ from typing import cast
 
 from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
-from ..ir import Guard, Raw
+from ..ir import CallPrototype, Guard, Raw, TargetList
 from .labels import Label, LabelScope, label_name
 from .operands import branch_target
 from .operands import guard as guard_of
@@ -27,9 +27,11 @@ __all__ = [
     "inverted",
     "label",
     "new_label",
+    "place_label",
     "raw",
     "ret",
     "scope",
+    "uniform",
 ]
 
 Condition = Reg | NotPred
@@ -63,10 +65,19 @@ def label(name: str | Label) -> Label:
 
     PTX ISA: `#labels`.
     """
+    return place_label(name)
+
+
+def place_label(
+    name: str | Label,
+    statement: TargetList | CallPrototype | None = None,
+    targets: tuple[Label | str, ...] = (),
+) -> Label:
+    """:func:`label`, or under its name a ``statement`` that names the labels ``targets``."""
     trace = current()
     source = here()[1]
     if isinstance(name, Label):
-        trace.place(name, source)
+        trace.place(name, source, statement, targets)
         return name
     scope = trace.label_scopes().innermost()
     name = label_name(name)
@@ -78,12 +89,19 @@ def label(name: str | Label) -> Label:
             hint="give it another name, or put each in its own `with ptx.scope():`",
         )
     placed = scope.labels[name] = Label(name, trace)
-    trace.place(placed, source)
+    trace.place(placed, source, statement, targets)
     return placed
 
 
-def bra(target: str | Label, pred: Condition | None = None) -> None:
+def uniform(uni: bool) -> tuple[str, ...]:
+    """The modifiers of a branch that all threads of a warp take together, or none of them."""
+    return ("uni",) if uni else ()
+
+
+def bra(target: str | Label, pred: Condition | None = None, *, uni: bool = False) -> None:
     """Branch to a label, which may be defined later. Records one ``bra``, guarded by ``pred``.
+
+    ``uni`` makes it ``bra.uni``: no thread of the warp goes another way.
 
     Raises:
         OperandError: ``pred`` is not a predicate.
@@ -92,7 +110,7 @@ def bra(target: str | Label, pred: Condition | None = None) -> None:
     PTX ISA: `#control-flow-instructions-bra`.
     """
     trace = current()
-    trace.branch(branch_target(target), guard_of(pred, trace), here()[1])
+    trace.branch(branch_target(target), guard_of(pred, trace), here()[1], uniform(uni))
 
 
 def ret(pred: Condition | None = None) -> None:
@@ -216,13 +234,18 @@ class if_(Guarded):
 class else_(Guarded):
     """``with ptx.else_():`` right after an ``if_`` block, runs where the condition did not hold.
 
-    Records one more ``bra`` (at the end of the ``if_`` block, over this one) and one more label.
+    Records one more ``bra`` (at the end of the ``if_`` block, over this one; ``bra.uni`` with ``uni``) and
+    one more label.
 
     Raises:
         TraceError: no ``if_`` block ends directly before.
     """
 
     kind = "else_"
+
+    def __init__(self, *, uni: bool = False) -> None:
+        super().__init__()
+        self._modifiers = uniform(uni)
 
     def __enter__(self) -> None:
         trace = self.trace
@@ -237,7 +260,7 @@ class else_(Guarded):
         self._end = Label("endif", trace)
         last.label.hint = "otherwise"
         trace.statements.pop()
-        trace.branch(self._end, None, source)
+        trace.branch(self._end, None, source, self._modifiers)
         trace.statements.append(last)
         _branches(trace).last = None
         trace.blocks.append(self.block)

@@ -71,7 +71,7 @@ class Inst:
             TraceError: outside a kernel, or a register of another recording.
         """
         trace = current()
-        if self._opcode == "bra":
+        if self._opcode in ("bra", "brx"):
             self._branch(trace, operands, pred)
             return
         condition = guard(pred, trace)
@@ -97,13 +97,19 @@ class Inst:
                 trace.record(self._opcode, self._modifiers, values, condition)
 
     def _branch(self, trace: Trace, operands: tuple[Any, ...], pred: Reg | NotPred | None) -> None:
-        if len(operands) == 1 and isinstance(operands[0], (str, Label)):
+        before = 0 if self._opcode == "bra" else 1
+        if len(operands) == before + 1 and isinstance(operands[-1], (str, Label)):
             condition = guard(pred, trace)
-            trace.branch(branch_target(operands[0]), condition, here()[1], self._modifiers)
+            index = [operand(value, trace) for value in operands[:-1]]
+            target = branch_target(operands[-1])
+            trace.to_label(self._opcode, self._modifiers, index, target, condition, here()[1])
             return
         raise OperandError(
-            f"a branch takes one label, got {operands!r}",
-            hint='ptx.bra("name"), or a Label from ptx.new_label()',
+            f"a branch takes {'an index and the name of a list' if before else 'one label'}, "
+            f"got {operands!r}",
+            hint='ptx.inst.brx.idx(index, "targets") with ptx.branchtargets("targets", [...])'
+            if before
+            else 'ptx.bra("name"), or a Label from ptx.new_label()',
             see="control-flow-instructions-bra",
         )
 

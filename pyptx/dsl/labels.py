@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from types import FrameType
 
 from ..core.errors import TraceError
-from ..core.source import SourceLocation
-from .sites import is_function_frame, is_internal
+from ..core.source import SourceLocation, is_function_frame
+from .sites import is_internal
 
 __all__ = ["Label", "LabelScope", "Scopes", "label_name"]
 

@@ -1,4 +1,4 @@
-"""Loops: ``loop``, ``while_``, ``for_``, each a PTX loop with its body recorded once.
+"""Loops: ``loop``, ``while_``, ``do_while``, ``for_``, each a PTX loop with its body recorded once.
 
 A loop also watches its author: a Python variable that held a register when the loop began and holds
 something else at its end would make the next pass read the old one.  That is refused, see :class:`Carried`.
@@ -13,7 +13,7 @@ from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred, u32
 from ..ir import Guard, Immediate
-from .control import Condition, Guarded, inverted
+from .control import Condition, Guarded, inverted, uniform
 from .labels import Label
 from .operands import guard as guard_of
 from .operators import move, new_register
@@ -22,7 +22,7 @@ from .sites import caller_frame, here
 from .trace import current
 from .types import as_whole
 
-__all__ = ["Carried", "Loop", "for_", "loop", "while_"]
+__all__ = ["Carried", "Loop", "do_while", "for_", "loop", "while_"]
 
 
 Held = Reg | RegArray | NotPred
@@ -71,6 +71,16 @@ def _show(value: object) -> str:
     return str(_first(value)) if isinstance(value, (Reg, RegArray)) else repr(value)
 
 
+def _deferred(what: str, condition: Callable[[], Condition]) -> Callable[[], Condition]:
+    """``condition``, if it is a function. Raises :class:`OperandError`."""
+    if callable(condition):
+        return condition
+    raise OperandError(
+        f"{what} takes a function that records its condition, not {condition!r}",
+        hint=f"write ptx.{what}(lambda: x < n): the condition is evaluated in each pass",
+    )
+
+
 def _first(value: Held) -> Reg:
     if isinstance(value, RegArray):
         return value.registers[0]
@@ -93,39 +103,42 @@ class Loop(Guarded):
 
     kind = "loop"
 
-    def __init__(self) -> None:
+    def __init__(self, *, uni: bool = False) -> None:
         super().__init__()
+        self._back = uniform(uni)
         self._head = Label("loop", self.trace)
         self._next = Label("next", self.trace)
         self._end = Label("endloop", self.trace)
         self._continued = False
         self._carried: Carried | None = None
 
-    def break_(self, pred: Condition | None = None) -> None:
-        """Leave the loop. Records one ``bra``, guarded by ``pred``.
+    def break_(self, pred: Condition | None = None, *, uni: bool = False) -> None:
+        """Leave the loop. Records one ``bra`` (``bra.uni`` with ``uni``), guarded by ``pred``.
 
         Raises :class:`TraceError` outside the loop's block.
         """
-        self._jump("break_", self._end, pred)
+        self._jump("break_", self._end, pred, uni)
 
-    def continue_(self, pred: Condition | None = None) -> None:
-        """Start the next pass (in ``for_``, after the step). Records one ``bra``, guarded by ``pred``.
+    def continue_(self, pred: Condition | None = None, *, uni: bool = False) -> None:
+        """Start the next pass (in ``for_`` with the step, in ``do_while`` with the condition).
+
+        Records one ``bra`` (``bra.uni`` with ``uni``), guarded by ``pred``.
 
         Raises :class:`TraceError` outside the loop's block.
         """
-        self._jump("continue_", self._next_pass(), pred)
+        self._jump("continue_", self._next_pass(), pred, uni)
         self._continued = True
 
     def _next_pass(self) -> Label:
         return self._head
 
-    def _jump(self, what: str, target: Label, pred: Condition | None) -> None:
+    def _jump(self, what: str, target: Label, pred: Condition | None, uni: bool) -> None:
         trace = current()
         if trace is not self.trace or self.block is None or not self.block.open:
             raise TraceError(
                 f"{what} outside its loop", hint=f"use it inside the `with ptx.{self.kind}(...)` block"
             )
-        self.trace.branch(target, guard_of(pred, trace), here()[1])
+        self.trace.branch(target, guard_of(pred, trace), here()[1], uniform(uni))
 
     def _begin(self) -> SourceLocation:
         """Open the block. What the loop needs before its head must be recorded first."""
@@ -134,8 +147,9 @@ class Loop(Guarded):
         self._carried = Carried(caller_frame(), here()[0].name)
         return source
 
-    def _finish(self) -> None:
-        """Record what stands at the end of the body."""
+    def _finish(self) -> Guard | None:
+        """Record what stands at the end of the body; the guard of the branch back."""
+        return None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -146,8 +160,8 @@ class Loop(Guarded):
             if kind is None:
                 self._carried.check(source)
                 with self.trace.atomic():
-                    self._finish()
-                    self.trace.branch(self._head, None, source)
+                    guard = self._finish()
+                    self.trace.branch(self._head, guard, source, self._back)
                     self.trace.place(self._end, source)
         finally:
             self._carried = None  # it holds the author's frame
@@ -157,7 +171,8 @@ class Loop(Guarded):
 class loop(Loop):
     """``with ptx.loop() as L:`` repeats the block until ``L.break_()``.
 
-    Records two labels and one ``bra`` (back to the head); ``break_`` and ``continue_`` one ``bra`` each.
+    Records two labels and one ``bra`` (back to the head; ``bra.uni`` with ``uni``); ``break_`` and
+    ``continue_`` one ``bra`` each.
     """
 
     def __enter__(self) -> Loop:
@@ -182,12 +197,7 @@ class while_(Loop):
 
     def __init__(self, condition: Callable[[], Condition]) -> None:
         super().__init__()
-        if not callable(condition):
-            raise OperandError(
-                f"while_ takes a function that records its condition, not {condition!r}",
-                hint="write ptx.while_(lambda: x < n): the condition is evaluated before each pass",
-            )
-        self._test = condition
+        self._test = _deferred("while_", condition)
 
     def __enter__(self) -> Loop:
         source = self._begin()
@@ -202,6 +212,40 @@ class while_(Loop):
             self._close(None)
             raise
         return self
+
+
+class do_while(Loop):
+    """``with ptx.do_while(lambda: x < n):`` runs the block, and again as long as the condition holds.
+
+    The condition is recorded once, behind the body, whose registers it may read.  Records what the condition
+    records, two labels and one ``bra`` (``bra.uni`` with ``uni``), a third label with ``continue_``.
+
+    Raises:
+        OperandError: the condition is not a predicate register; raised when the block ends.
+    """
+
+    kind = "do_while"
+
+    def __init__(self, condition: Callable[[], Condition], *, uni: bool = False) -> None:
+        super().__init__(uni=uni)
+        self._test = _deferred("do_while", condition)
+
+    def _next_pass(self) -> Label:
+        return self._next
+
+    def __enter__(self) -> Loop:
+        source = self._begin()
+        assert self.block is not None
+        self.trace.place(self._head, source)
+        self.trace.blocks.append(self.block)
+        return self
+
+    def _finish(self) -> Guard | None:
+        assert self.block is not None and self.block.source is not None
+        if self._continued:
+            self.trace.place(self._next, self.block.source)
+        skipped = inverted(self._test(), self.trace)
+        return Guard(skipped.register, not skipped.negated)
 
 
 class for_(Loop):
@@ -293,7 +337,7 @@ class for_(Loop):
             raise
         return self._index
 
-    def _finish(self) -> None:
+    def _finish(self) -> Guard | None:
         assert self.block is not None and self.block.source is not None
         source = self.block.source
         step = self._bounds[2]
@@ -302,3 +346,4 @@ class for_(Loop):
             self.trace.place(self._next, source)
         index = self._index.operand
         self.trace.record("add", (self._kind.name,), (index, index, amount), source=source)
+        return None

@@ -7,24 +7,31 @@ Whether the operand fits is for the instruction table to say.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..core.errors import OperandError
 from ..core.types import pred
 from ..ir import (
     Address,
+    Arguments,
+    Element,
     Guard,
     Immediate,
+    Indexed,
+    Minus,
     Negated,
     Operand,
     Pair,
     Register,
     Sink,
     Special,
+    Sum,
+    Symbol,
     Vector,
 )
 from .labels import Label, label_name
 from .registers import NotPred, Reg, RegArray, owned
+from .symbols import Sym
 from .trace import Trace
 from .types import as_number, as_whole
 
@@ -36,11 +43,18 @@ __all__ = [
     "addr",
     "address",
     "branch_target",
+    "elements",
     "guard",
     "operand",
     "pair",
     "sink",
 ]
+
+#: What stands in a vector or in the list of a call.
+Part: TypeAlias = Register | Immediate | Sink | Symbol | Special | Element | Vector
+#: Nodes of the IR that may be given as they are; in a vector, those of :data:`_PARTS` alone.
+_PARTS = (Immediate, Special, Symbol, Element, Vector, Register)
+_NODES = (*_PARTS, Address, Arguments, Indexed, Minus, Negated, Pair, Sum)
 
 #: The bit bucket ``_``, for a destination whose value is not wanted.
 sink = Sink()
@@ -58,12 +72,23 @@ class Addressable(Protocol):
 class Addr:
     """``[base+offset]``, or with tensor coordinates; made by :func:`addr`."""
 
-    __slots__ = ("base", "coordinates", "offset")
+    __slots__ = ("base", "coordinates", "extra", "offset", "suffix", "zero")
 
-    def __init__(self, base: Reg, offset: int, coordinates: tuple[Any, ...] | None) -> None:
+    def __init__(
+        self,
+        base: Reg | Sym | Immediate,
+        offset: int,
+        coordinates: tuple[Any, ...] | None,
+        extra: tuple[Any, ...] = (),
+        suffix: str = "",
+        zero: bool = False,
+    ) -> None:
         self.base = base
         self.offset = offset
         self.coordinates = coordinates
+        self.extra = extra
+        self.suffix = suffix
+        self.zero = zero
 
     def __repr__(self) -> str:
         coordinates = "" if self.coordinates is None else f", {list(self.coordinates)}"
@@ -75,7 +100,7 @@ class PairOf:
 
     __slots__ = ("first", "second")
 
-    def __init__(self, first: Reg | Sink | None, second: Reg | Sink | None) -> None:
+    def __init__(self, first: Reg | Sink | Sequence[Any] | None, second: Reg | Sink | None) -> None:
         self.first = first
         self.second = second
 
@@ -92,13 +117,25 @@ class SpecialName:
         return "%" + self.name
 
 
-def addr(base: Reg | Addr | Addressable, offset: int = 0, *, coord: Sequence[Any] | None = None) -> Addr:
+def addr(
+    base: Reg | Addr | Addressable | Sym | Immediate,
+    offset: int = 0,
+    *,
+    coord: Sequence[Any] | None = None,
+    extra: Sequence[Any] = (),
+    suffix: str = "",
+    zero: bool = False,
+) -> Addr:
     """The address operand ``[base + offset]``. Records nothing.
 
     Args:
-        base: a 32- or 64-bit integer register, a shared-memory buffer, or another address.
+        base: a 32- or 64-bit integer register, a shared-memory buffer, a symbol, another address, or
+            ``ir.Immediate(n)`` for an absolute one.
         offset: constant bytes, a signed 32-bit number; add a register to the base instead.
         coord: tensor coordinates, innermost first: numbers or s32 registers.
+        extra: what stands between base and coordinates: a sampler, or the one coordinate of ``[texture, x]``.
+        suffix: the word behind the bracket, ``"unified"``.
+        zero: write an offset of 0.
 
     Raises:
         OperandError: a base that is no address, or an offset that is no such number.
@@ -113,23 +150,34 @@ def addr(base: Reg | Addr | Addressable, offset: int = 0, *, coord: Sequence[Any
             see="addresses-as-operands",
         )
     coordinates = None if coord is None else tuple(coord)
+    more = (tuple(extra), suffix, zero)
     if isinstance(base, Addr):
-        return Addr(base.base, base.offset + number, coordinates if coord is not None else base.coordinates)
+        more = (tuple(extra) or base.extra, suffix or base.suffix, zero or base.zero)
+        coordinates = coordinates if coord is not None else base.coordinates
+        return Addr(base.base, base.offset + number, coordinates, *more)
     if isinstance(base, Reg):
-        return Addr(base, number, coordinates)
+        return Addr(base, number, coordinates, *more)
+    if isinstance(base, Sym):
+        return Addr(Sym(base.name), base.offset + number, coordinates, *more)
     if isinstance(base, Addressable):
         register, inner = base.address_parts()
-        return Addr(register, inner + number, coordinates)
+        return Addr(register, inner + number, coordinates, *more)
+    if isinstance(base, Immediate):
+        return Addr(base, number, coordinates, *more)
     raise OperandError(
         f"{type(base).__name__} {base!r} is not an address: expected a register or a shared-memory buffer",
         see="addresses-as-operands",
     )
 
 
-def pair(first: Reg | Sink | None, second: Reg | Sink | None) -> PairOf:
-    """Two destinations of one operand, ``d|p``; ``ptx.sink`` or None for ``_``. Records nothing."""
+def pair(first: Reg | Sink | Sequence[Any] | None, second: Reg | Sink | None) -> PairOf:
+    """Two destinations of one operand, ``d|p``; ``ptx.sink`` or None for ``_``. Records nothing.
+
+    The first may be a vector, ``{a, b, c, d}|p``.
+    """
     for part in (first, second):
-        if part is not None and not isinstance(part, (Reg, Sink)):
+        vector = part is first and isinstance(part, (RegArray, list, tuple))
+        if part is not None and not vector and not isinstance(part, (Reg, Sink)):
             raise OperandError(f"a pair holds registers or ptx.sink, not {part!r}")
     return PairOf(first, second)
 
@@ -137,16 +185,30 @@ def pair(first: Reg | Sink | None, second: Reg | Sink | None) -> PairOf:
 def address(value: Any, trace: Trace) -> Address:
     """``value``, something with an address, as an address operand."""
     found = value if type(value) is Addr else addr(value)
-    base = owned(found.base, trace).operand
-    if found.coordinates is None:
-        return Address(base, found.offset)
-    elements = tuple(_element(c, trace) for c in found.coordinates)
-    return Address(base, found.offset, Vector(elements))
+    base: Register | Symbol | Immediate
+    if isinstance(found.base, Reg):
+        base = owned(found.base, trace).operand
+    else:
+        base = found.base.operand if isinstance(found.base, Sym) else found.base
+    extra: Any = elements(found.extra, trace)  # which elements may stand there, the table says
+    coordinates = None if found.coordinates is None else Vector(elements(found.coordinates, trace))
+    return Address(base, found.offset, coordinates, extra, found.suffix, found.zero and not found.offset)
 
 
-def _element(value: Any, trace: Trace) -> Register | Immediate | Sink | Special:
+def elements(values: Sequence[Any], trace: Trace) -> tuple[Part, ...]:
+    """``values`` as they stand in a vector or in the list of a call."""
+    return tuple([_element(value, trace) for value in values])
+
+
+def _element(value: Any, trace: Trace) -> Part:
     if isinstance(value, Reg):
         return owned(value, trace).operand
+    if isinstance(value, Sym):
+        return value.operand
+    if isinstance(value, _PARTS):
+        return value
+    if isinstance(value, (RegArray, list, tuple)):
+        return Vector(elements(value, trace))
     if value is None or isinstance(value, Sink):
         return sink
     number = as_number(value)
@@ -174,13 +236,20 @@ def operand(value: Any, trace: Trace) -> Operand:
     if kind is Addr:
         return address(value, trace)
     if isinstance(value, RegArray):
-        return Vector(tuple([owned(r, trace).operand for r in value.registers]))
+        return Vector(elements(value.registers, trace))
     if isinstance(value, (list, tuple)):
-        return Vector(tuple([_element(v, trace) for v in value]))
+        return Vector(elements(value, trace))
+    if isinstance(value, _NODES):
+        return value
+    if isinstance(value, Sym):
+        return value.operand
     if isinstance(value, NotPred):
         return Negated(owned(value.register, trace).operand)
     if isinstance(value, PairOf):
-        return Pair(_part(value.first, trace), _part(value.second, trace))
+        first, second = value.first, _part(value.second, trace)
+        if isinstance(first, Sequence):
+            return Pair(Vector(elements(first, trace)), second)
+        return Pair(_part(first, trace), second)
     if isinstance(value, (str, Label)):
         raise OperandError(
             f"{value!r} is not an operand: only a branch takes a label",

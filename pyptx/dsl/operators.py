@@ -3,19 +3,22 @@
 Owns the typing rules.  Operands have the same type, or one is the untyped bits of the other's width
 (b32 with u32 or s32); a Python number takes the register's type.  Untyped bits add, subtract and multiply
 as unsigned, and need ``.view(u32)`` or ``.view(s32)`` where the sign matters.  Float operators spell their
-rounding (``.rn``), because ptxas may fuse an unmarked multiply and add.
+rounding (``.rn``), because ptxas may fuse an unmarked multiply and add.  f16, f16x2, bf16 and bf16x2 have
+``+ - *`` and negation, f16 and bf16 comparisons too, f32x2 has ``+ - *``; bf16 and bf16x2 need sm_90
+(negation sm_80), f32x2 needs sm_100.
 
 Division truncates toward zero and ``%`` has the dividend's sign, as PTX defines them: not Python's floor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import OperandError, TraceError, UnsupportedError
+from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred
-from ..ir import Immediate, Operand, Register
+from ..ir import Guard, Immediate, Operand, Register
 from . import registers
 from .sites import here
 from .trace import Trace, current
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "assign",
     "binary",
+    "check_constant",
     "compare",
     "complement",
     "in_place",
+    "joined",
     "materialise",
     "move",
     "negate",
@@ -64,14 +69,24 @@ _ORDERED = frozenset({"lt", "le", "gt", "ge"})
 _SIGN_MATTERS = _ORDERED | {"div", "floordiv", "rem"}
 _COMPARISONS = _ORDERED | {"eq", "ne"}
 _ARITHMETIC_BITS = (16, 32, 64)
+#: Floats that PTX adds, subtracts and multiplies: bf16 and bf16x2 from sm_90 on, f32x2 from sm_100 on.
+_COMPUTED = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"})
 
 
 # --- making registers -----------------------------------------------------------------------------
 
 
-def new_register(trace: Trace, kind: ScalarType, hint: str, source: SourceLocation | None) -> Reg:
-    """A register named after ``hint``. Records nothing."""
-    return registers.Reg(trace, trace.declare(kind, hint), kind, trace.block, source)
+def new_register(
+    trace: Trace,
+    kind: ScalarType,
+    hint: str,
+    source: SourceLocation | None,
+    storage: ScalarType | None = None,
+) -> Reg:
+    """A register named after ``hint``, declared as ``storage`` or as its kind is. Records nothing."""
+    register = Register(trace.free_name(hint), storage or declared(kind))
+    trace.adopt(register, hint)
+    return registers.Reg(trace, register, kind, trace.block, source)
 
 
 def result(
@@ -81,17 +96,20 @@ def result(
     modifiers: tuple[str, ...],
     operands: tuple[Operand, ...],
     hint: str,
+    guard: Guard | None = None,
+    storage: ScalarType | None = None,
 ) -> Reg:
     """Record one instruction whose first operand is a new register of ``kind``.
 
-    The register is named after the variable that the caller's statement assigns, else after ``hint``.
+    The register is named after the variable that the caller's statement assigns, else after ``hint``, and
+    declared as ``storage``, by default as its kind is.
     """
     site, source = here()
     hint = site.name or hint
-    destination = Register(trace.free_name(hint), declared(kind))
+    destination = Register(trace.free_name(hint), storage or declared(kind))
     binding = trace.check(opcode, modifiers, (destination, *operands))
     trace.adopt(destination, hint)
-    trace.append(binding, None, source)
+    trace.append(binding, guard, source)
     return registers.Reg(trace, destination, kind, trace.block, source)
 
 
@@ -143,7 +161,14 @@ def common_type(operation: str, left: Any, right: Any) -> ScalarType:
                 f"{_what(operation, left, right)}: {type(value).__name__} is neither a register nor a number",
                 hint="operands of an operator are registers and Python numbers",
             )
-    a, b = kinds[0], kinds[-1]
+    return joined(kinds[0], kinds[-1], lambda: _what(operation, left, right))
+
+
+def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
+    """The type in which values of types ``a`` and ``b`` meet; ``what`` says where, for the error.
+
+    Raises :class:`OperandError` naming both types and the remedy.
+    """
     if a is b:
         return a
     if a.bits == b.bits:
@@ -157,7 +182,7 @@ def common_type(operation: str, left: Any, right: Any) -> ScalarType:
             remedy = f"convert the value: ptx.inst.cvt.rn.{to}.{of}(d, x); or {remedy}"
     else:
         remedy = f"convert one: ptx.inst.cvt.{a}.{b}(d, x), or .{b}.{a}"
-    raise OperandError(f"{_what(operation, left, right)}: the types .{a} and .{b} do not mix", hint=remedy)
+    raise OperandError(f"{what()}: the types .{a} and .{b} do not mix", hint=remedy)
 
 
 def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
@@ -166,6 +191,7 @@ def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
         return value.operand
     number = as_number(value)
     assert number is not None  # common_type() refused everything else
+    check_constant(number, kind)
     immediate = encode_number(number, kind)
     if operation in _SIGN_MATTERS and kind.kind in "us" and not isinstance(immediate, float):
         half = 1 << (kind.bits - 1)
@@ -175,6 +201,17 @@ def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
                 f"`{_SYMBOL[operation]}` with {immediate}, which is outside .{kind}: expected {low}..{high}"
             )
     return Immediate(immediate)
+
+
+def check_constant(value: int | float, kind: ScalarType) -> None:
+    """Refuse a constant of a type that instructions take in registers alone."""
+    if kind.lanes > 1 or (kind.kind == "f" and kind.bits == 16):
+        raise OperandError(
+            f"{value!r} stands where a .{kind} is expected, and PTX has no constants of that type",
+            hint="pack a register from its parts: ptx.pack(low, high)"
+            if kind.lanes > 1
+            else f"put it in a register once: reg.scalar({kind}, init={value!r})",
+        )
 
 
 #: Opcode and modifiers by operation and type name, as far as they were asked for.
@@ -228,13 +265,25 @@ def _spell_float(operation: str, kind: ScalarType, what: str) -> tuple[str, tupl
             f"{what}: there is no `{_SYMBOL[operation]}` for .{kind}",
             hint="divide with /, then round with ptx.inst.cvt.rzi or .rmi to an integer",
         )
-    if kind.name not in ("f32", "f64"):
-        raise UnsupportedError(
-            f"{what}: the instruction table has no arithmetic for .{kind} yet",
-            hint=f"convert to f32 first: ptx.inst.cvt.f32.{kind}(d, x)",
+    if kind.name not in _COMPUTED:
+        raise OperandError(
+            f"{what}: PTX does not compute with .{kind}",
+            hint="convert it first, with ptx.cvt" if kind.lanes == 1 else "convert or unpack it first",
         )
     if operation in _COMPARISONS:
+        if kind.lanes > 1:
+            raise OperandError(
+                f"{what}: a comparison of packs has two results",
+                hint=f'both at once: low, high = ptx.setp_pair("{operation}", x, y)'
+                if kind.bits == 32
+                else "compare the parts: ptx.unpack(x)",
+            )
         return "setp", ("neu" if operation == "ne" else operation, kind.name)
+    if operation == "div" and kind.name not in ("f32", "f64"):
+        raise OperandError(
+            f"{what}: PTX does not divide .{kind}",
+            hint="convert to f32 first, with ptx.cvt, or multiply by a reciprocal",
+        )
     return operation, ("rn", kind.name)
 
 
@@ -303,7 +352,7 @@ def _shift(
             f"{_what(operation, value, amount)}: {type(value).__name__} is neither a register nor a number"
         )
     kind: ScalarType = value.type if isinstance(value, registers.Reg) else amount.type
-    if kind.kind not in "usb":
+    if kind.kind not in "usb" or kind.lanes > 1:
         raise OperandError(f"{_what(operation, value, amount)}: `{symbol}` shifts integers, not .{kind}")
     if kind.bits not in _ARITHMETIC_BITS:
         _wide_enough(kind, _what(operation, value, amount))
@@ -357,11 +406,15 @@ def negate(register: Reg) -> Reg:
     if kind is pred:
         raise OperandError(f"{what}: predicates have no sign", hint="~p negates a predicate")
     if kind.kind == "f":
-        if kind.name not in ("f32", "f64"):
-            raise UnsupportedError(
-                f"{what}: the instruction table has no neg for .{kind} yet",
-                hint=f"convert to f32 first: ptx.inst.cvt.f32.{kind}(d, x)",
+        if kind.name not in _COMPUTED - {"f32x2"}:
+            raise OperandError(
+                f"{what}: PTX does not negate .{kind}",
+                hint="negate its parts: ptx.unpack(x)"
+                if kind.lanes > 1
+                else "convert it first, with ptx.cvt",
             )
+        modifiers = (kind.name,)
+    elif kind.lanes > 1:
         modifiers = (kind.name,)
     else:
         _wide_enough(kind, what)
@@ -386,7 +439,8 @@ def complement(register: Reg) -> Reg:
 def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> None:
     """Record the ``mov`` (``not.pred`` for ``~p``) that puts ``value`` into ``register``: one instruction.
 
-    Untyped bits take any value of their width; an integer register also takes untyped bits.
+    Untyped bits take any value of their width; an integer register also takes untyped bits. A register of
+    8 bits is copied by a ``cvt.u8.u8``.
     """
     kind = register.type
     if isinstance(value, registers.NotPred):
@@ -403,7 +457,7 @@ def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> Non
             spelled = move_type(bits_of(kind))
         else:
             raise _cannot_set(register, value)
-        trace.record("mov", (spelled.name,), (register.operand, value.operand), source=source)
+        _copy(trace, register, value.operand, spelled, source)
         return
     number = as_number(value)
     if number is None:
@@ -411,7 +465,16 @@ def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> Non
             f"{register} is .{kind} and cannot be set to {value!r}: expected a register or a number"
         )
     immediate = Immediate(encode_number(number, kind))
-    trace.record("mov", (move_type(kind).name,), (register.operand, immediate), source=source)
+    _copy(trace, register, immediate, move_type(kind), source)
+
+
+def _copy(
+    trace: Trace, register: Reg, value: Register | Immediate, kind: ScalarType, source: SourceLocation
+) -> None:
+    """One ``mov``; there is none for registers of 8 bits, which a ``cvt`` copies."""
+    narrow = any(isinstance(part, Register) and part.type.bits == 8 for part in (register.operand, value))
+    opcode, modifiers = ("cvt", ("u8", "u8")) if narrow else ("mov", (kind.name,))
+    trace.record(opcode, modifiers, (register.operand, value), source=source)
 
 
 def _cannot_set(register: Reg, value: Reg) -> OperandError:

@@ -2,23 +2,96 @@
 
 from __future__ import annotations
 
-from . import bar, cp, fence, mbarrier, tcgen05, warp
+from .calls import block, branchtargets, call, callprototype, calltargets, pragma, variable
 from .control import bra, else_, exit, if_, label, new_label, raw, ret, scope
+from .functions import func
 from .inst import inst
-from .loops import for_, loop, while_
+from .loops import do_while, for_, loop, while_
 from .operands import addr, pair, sink
+from .program import param
 from .special import special
+from .symbols import minus, part, pattern, plus, symbol
+from .units import (
+    bar,
+    barrier,
+    cache,
+    cluster,
+    clusterlaunchcontrol,
+    cp,
+    fence,
+    griddepcontrol,
+    mbarrier,
+    multimem,
+    setmaxnreg,
+    tcgen05,
+    tensormap,
+    warp,
+    wgmma,
+    wmma,
+)
+from .units.async_store import red_async, red_async_release, st_async, st_async_release, st_bulk
+from .units.atomics import atom, atom_cas, red
+from .units.bits import bfe, bfi, bfind, bmsk, brev, clz, cnot, fns, lop3, lop3_test, popc, prmt, shf, szext
+from .units.convert import cvt, cvt_pack, cvt_x2, cvt_x4, cvta, cvta_to, isspacep
+from .units.extended import add_cc, add_wide, addc, mad_cc, madc, sub_cc, sub_wide, subc
+from .units.math import (
+    abs,
+    add,
+    copysign,
+    cos,
+    div,
+    dp2a,
+    dp4a,
+    ex2,
+    fma,
+    lg2,
+    mad,
+    max,
+    min,
+    mul,
+    neg,
+    rcp,
+    rsqrt,
+    sad,
+    sin,
+    sqrt,
+    sub,
+    tanh,
+    testp,
+)
+from .units.matrix import ldmatrix, movmatrix, stmatrix
+from .units.memory import ldu, load, store
+from .units.misc import brkpt, nanosleep, pmevent, trap
+from .units.mma import mma
+from .units.packed import pack, unpack
+from .units.select import selp, set_, setp, setp_pair, slct
 
 __all__ = [
     # instructions and operands
     "addr",
     "inst",
+    "minus",
     "pair",
+    "part",
+    "pattern",
+    "plus",
     "raw",
     "sink",
     "special",
+    "symbol",
+    # functions, declarations
+    "block",
+    "branchtargets",
+    "call",
+    "callprototype",
+    "calltargets",
+    "func",
+    "param",
+    "pragma",
+    "variable",
     # control flow
     "bra",
+    "do_while",
     "else_",
     "exit",
     "for_",
@@ -29,11 +102,102 @@ __all__ = [
     "ret",
     "scope",
     "while_",
+    # a thread alone
+    "brkpt",
+    "nanosleep",
+    "pmevent",
+    "trap",
+    # memory
+    "atom",
+    "atom_cas",
+    "red",
+    "red_async",
+    "red_async_release",
+    "st_async",
+    "st_async_release",
+    "st_bulk",
+    "ldu",
+    "load",
+    "store",
+    # conversions, arithmetic, bits, selection
+    "abs",
+    "add",
+    "add_cc",
+    "add_wide",
+    "addc",
+    "bfe",
+    "bfi",
+    "bfind",
+    "bmsk",
+    "brev",
+    "clz",
+    "cnot",
+    "copysign",
+    "cos",
+    "cvt",
+    "cvt_pack",
+    "cvt_x2",
+    "cvt_x4",
+    "cvta",
+    "cvta_to",
+    "div",
+    "dp2a",
+    "dp4a",
+    "ex2",
+    "fma",
+    "fns",
+    "isspacep",
+    "lg2",
+    "lop3",
+    "lop3_test",
+    "mad",
+    "mad_cc",
+    "madc",
+    "max",
+    "min",
+    "mul",
+    "neg",
+    "pack",
+    "popc",
+    "prmt",
+    "rcp",
+    "rsqrt",
+    "sad",
+    "selp",
+    "set_",
+    "setp",
+    "setp_pair",
+    "shf",
+    "sin",
+    "slct",
+    "sqrt",
+    "sub",
+    "sub_cc",
+    "sub_wide",
+    "subc",
+    "szext",
+    "tanh",
+    "testp",
+    "unpack",
     # units of the hardware
     "bar",
+    "barrier",
+    "cache",
+    "cluster",
+    "clusterlaunchcontrol",
     "cp",
     "fence",
+    "griddepcontrol",
+    "ldmatrix",
     "mbarrier",
+    "mma",
+    "movmatrix",
+    "multimem",
+    "setmaxnreg",
+    "stmatrix",
     "tcgen05",
+    "tensormap",
     "warp",
+    "wgmma",
+    "wmma",
 ]

@@ -17,10 +17,11 @@ from ..ir import (
     Function,
     Guard,
     Instruction,
-    Label,
     Module,
+    Param,
     Raw,
     Register,
+    Statement,
     map_registers,
     registers_of,
 )
@@ -29,9 +30,7 @@ from .params import Parameters, Scalar, Slot, Tile
 from .smem import Shared
 from .trace import Trace
 
-__all__ = ["Recording", "record"]
-
-Statement = Instruction | Raw | Label
+__all__ = ["Recording", "ended", "finished", "record"]
 
 
 @dataclass(frozen=True)
@@ -76,36 +75,27 @@ def record(
     parameters = Parameters(trace, names, specs, dict(dims or {}))
     shared = Shared(trace, parameters.free_symbol("smem"), smem, extern_smem)
     trace.state["smem"] = shared
+    trace.unit.take(*sorted(parameters.symbols()))
     trace.run(body, parameters.arguments, dict(constants or {}))
     variable = shared.variable()
-    statements = trace.close(sorted(parameters.symbols()))
-    if not _ends(statements):
-        statements.append(Instruction("ret", (), (), None, location))
-    used = _used(statements)
-    prologue = _prologue(trace, used)
-    registers = [
-        *(entry.register for entry in trace.prologue.values() if entry.register.name in used),
-        *trace.registers,
-    ]
-    body_statements: list[Statement] = [*prologue, *statements]
-    if trace.untyped:
-        registers, body_statements = _untype(trace.untyped, registers, body_statements)
+    used, registers, statements = _complete(trace, ended(trace.close(), location))
     dynamic = variable is not None and variable.external
     slots = parameters.slots(used)
     function = Function(
         name=entry,
         params=tuple(slot.param for slot in slots),
         directives=tuple(directives),
-        registers=tuple(registers),
-        variables=() if variable is None or dynamic else (variable,),
-        body=tuple(body_statements),
+        registers=registers,
+        variables=(*(() if variable is None or dynamic else (variable,)), *trace.symbols.variables),
+        body=statements,
         source=location,
     )
     outside = (variable,) if variable is not None and dynamic else ()
-    module = Module(trace.target.since, trace.target.name, (function,), outside)
+    module = Module(trace.target.since, trace.target.name, (*trace.unit.functions, function), outside)
     module = replace(module, version=required_version(module))
-    for fault in check_kernel(module, function):
-        raise fault
+    for recorded in module.functions:
+        for fault in check_kernel(module, recorded):
+            raise fault
     return Recording(
         module,
         slots,
@@ -114,11 +104,12 @@ def record(
     )
 
 
-def _ends(statements: Sequence[Statement]) -> bool:
-    if not statements:
-        return False
-    last = statements[-1]
-    return isinstance(last, Instruction) and last.guard is None and last.opcode in ("ret", "exit", "trap")
+def ended(statements: list[Statement], location: SourceLocation | None) -> list[Statement]:
+    """The same with a ``ret`` behind them, unless they end with an unguarded ret, exit or trap."""
+    last = statements[-1] if statements else None
+    if isinstance(last, Instruction) and last.guard is None and last.opcode in ("ret", "exit", "trap"):
+        return statements
+    return [*statements, Instruction("ret", (), (), None, location)]
 
 
 # --- which registers the text names ---------------------------------------------------------------
@@ -139,6 +130,19 @@ def _used(statements: Iterable[Statement]) -> set[str]:
     return found
 
 
+def _complete(
+    trace: Trace, statements: list[Statement]
+) -> tuple[set[str], tuple[Register, ...], tuple[Statement, ...]]:
+    """The names in use, the registers to declare, and the statements behind the prologue that they need."""
+    used = _used(statements) if trace.prologue else set()
+    body: list[Statement] = [*_prologue(trace, used), *statements]
+    prepared = [entry.register for entry in trace.prologue.values() if entry.register.name in used]
+    registers = [*prepared, *trace.registers]
+    if trace.untyped:
+        registers, body = _untype(trace.untyped, registers, body)
+    return used, tuple(registers), tuple(body)
+
+
 def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
     """Instructions for the prepared registers in ``used``, and for those that they need, which are added."""
     chosen: list[tuple[Instruction, ...]] = []
@@ -147,6 +151,28 @@ def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
             chosen.append(entry.instructions)
             used |= _used(entry.instructions)
     return [instruction for instructions in reversed(chosen) for instruction in instructions]
+
+
+# --- device functions, and functions recorded as they stand -----------------------------------------
+
+
+def finished(trace: Trace, head: Function, statements: list[Statement]) -> Function:
+    """``head`` with the body that ``trace`` recorded; its ``.reg`` parameters are not declared again."""
+
+    def formal(param: Param) -> Param:
+        untyped = param.space == "reg" and param.name in trace.untyped
+        return replace(param, type=TYPES[f"b{param.type.bits}"]) if untyped else param
+
+    formals = {param.name for param in (*head.params, *head.returns) if param.space == "reg"}
+    _, registers, body = _complete(trace, statements)
+    return replace(
+        head,
+        params=tuple(map(formal, head.params)),
+        returns=tuple(map(formal, head.returns)),
+        registers=tuple(register for register in registers if register.name not in formals),
+        variables=tuple(trace.symbols.variables),
+        body=body,
+    )
 
 
 # --- registers seen as several kinds --------------------------------------------------------------

@@ -13,10 +13,11 @@ from ..core.types import ScalarType
 from .operators import move, new_register
 from .registers import NotPred, Number, Reg, RegArray
 from .sites import here
+from .symbols import declare
 from .trace import Trace, current, word
 from .types import as_whole, the_type
 
-__all__ = ["array", "scalar"]
+__all__ = ["array", "declare", "scalar"]
 
 
 def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name: str | None = None) -> Reg:
@@ -56,6 +57,8 @@ def array(
 ) -> RegArray:
     """``count`` registers of type ``kind``: ``%out0``, ``%out1`` ... for a variable ``out``.
 
+    ``a, b = reg.array(u32, 2)`` makes ``%a`` and ``%b``.
+
     Records nothing, or ``count`` ``mov`` with ``init``.
 
     Args:
@@ -82,8 +85,11 @@ def array(
     else:
         values = [init] * count
     with trace.atomic():
-        stem = _stem(trace, word(hint), count)
-        registers = [new_register(trace, kind, f"{stem}{i}", source) for i in range(count)]
+        hints: Sequence[str] = site.names
+        if name is not None or len(hints) != count:
+            stem = _stem(trace, word(hint), count)
+            hints = [f"{stem}{i}" for i in range(count)]
+        registers = [new_register(trace, kind, wish, source) for wish in hints]
         for register, value in zip(registers, values, strict=True):
             if value is not None:
                 move(trace, register, value, source)

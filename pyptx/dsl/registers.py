@@ -83,10 +83,12 @@ class Reg:
                 f"{self} is .{self.type} and cannot be viewed as {kind!r}: a view has the same width",
                 hint="convert it instead: ptx.inst.cvt...",
             )
-        operand = self.operand
-        if kind.kind != self.type.kind and not {kind.kind, self.type.kind} <= {"u", "s"}:
+        operand, wanted = self.operand, declared(kind)
+        integers = {wanted.kind, operand.type.kind} <= {"u", "s"}
+        # A register of 8 bits takes every view as it is.
+        if wanted is not operand.type and wanted.bits == operand.type.bits and not integers:
             self.trace.untyped.add(operand.name)
-            operand = Register(operand.name, declared(kind))
+            operand = Register(operand.name, wanted)
         return Reg(self.trace, operand, kind, self.block, self.source, self.read_only)
 
     # --- what records one instruction ---------------------------------------------------------
@@ -389,6 +391,8 @@ def owned(register: Reg, trace: Trace) -> Reg:
         raise TraceError(
             f"the register {register}{made} belongs to a recording of the kernel {register.trace.name}, "
             f"which {state}",
-            hint="registers live within one recording of one kernel: make it inside the kernel function",
+            hint="a device function has its own registers: pass it as an argument"
+            if register.trace.unit is trace.unit
+            else "registers live within one recording of one kernel: make it inside the kernel function",
         )
     return register

@@ -13,12 +13,11 @@ import os
 import sys
 from types import CodeType, FrameType
 
-from ..core.source import SourceLocation, author_frame, location_of
+from ..core.source import SourceLocation, located
 
-__all__ = ["Site", "bound_name", "caller_frame", "here", "is_function_frame", "is_internal"]
+__all__ = ["Site", "bound_name", "bound_names", "caller_frame", "here", "is_internal"]
 
 _DSL = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_PACKAGE = os.path.dirname(os.path.dirname(_DSL)) + os.sep
 
 #: File names seen so far: True where frames belong to the DSL itself (or to contextlib below it).
 _internal: dict[str, bool] = {}
@@ -28,18 +27,17 @@ _SITE_LIMIT = 4096
 
 
 class Site:
-    """One call in a caller's bytecode. ``name`` is the variable that takes its result, or None.
+    """One call in a caller's bytecode.
 
-    ``location`` is the line, or None where the caller is pyptx's own code (``pyptx.kit``): then the
-    author's line depends on who called that.
+    ``name`` is the variable that takes its result, or None; ``names`` are those that its result is unpacked
+    into, or none.
     """
 
-    __slots__ = ("location", "name")
+    __slots__ = ("name", "names")
 
-    def __init__(self, code: CodeType, offset: int, frame: FrameType) -> None:
-        inside = code.co_filename.startswith(_PACKAGE)
-        self.location: SourceLocation | None = None if inside else location_of(frame)
+    def __init__(self, code: CodeType, offset: int) -> None:
         self.name = bound_name(code, offset)
+        self.names = bound_names(code, offset)
 
 
 def is_internal(filename: str) -> bool:
@@ -62,7 +60,7 @@ def caller_frame() -> FrameType:
 
 
 def here() -> tuple[Site, SourceLocation]:
-    """The site of the current call and the author's line."""
+    """The site of the current call and the author's line, with the calls that led to it."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _internal.get(frame.f_code.co_filename, True):
         if not is_internal(frame.f_code.co_filename):
@@ -77,14 +75,8 @@ def here() -> tuple[Site, SourceLocation]:
         entry = _sites[id(code)] = (code, {})
     site = entry[1].get(offset)
     if site is None:
-        site = entry[1][offset] = Site(code, offset, frame)
-    location = site.location
-    return site, location if location is not None else location_of(author_frame())
-
-
-def is_function_frame(frame: FrameType) -> bool:
-    """False for comprehensions: some Python versions run them in a frame of their own, others do not."""
-    return frame.f_code.co_name not in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
+        site = entry[1][offset] = Site(code, offset)
+    return site, located(frame)
 
 
 # --- the variable that a call's result is bound to ------------------------------------------------
@@ -141,6 +133,8 @@ def bound_name(code: CodeType, offset: int) -> str | None:
             if name != "UNPACK_SEQUENCE" or argument != packed:
                 return None
             packed = 0  # element i of the tuple now has i values above it
+        elif name in ("UNPACK_SEQUENCE", "UNPACK_EX") and depth == 0:
+            return None
         elif name.startswith("STORE_"):
             pops = 2 if name in ("STORE_ATTR", "STORE_FAST_STORE_FAST") else 1
             if name == "STORE_ATTR" and depth == 1:
@@ -179,6 +173,35 @@ def bound_name(code: CodeType, offset: int) -> str | None:
                 return None
             depth += effect
     return None
+
+
+def bound_names(code: CodeType, offset: int) -> tuple[str, ...]:
+    """The variables that the result of the call at ``offset`` is unpacked into, as in ``a, b = f()``.
+
+    Empty where it is not, or where one of them is no variable.
+    """
+    raw = code.co_code
+    extended = count = 0
+    names: list[str | None] = []
+    for unit in range(offset + 2, min(len(raw), offset + 2 + 2 * _HORIZON), 2):
+        opcode, argument = raw[unit], raw[unit + 1] | extended
+        name = dis.opname[opcode]
+        extended = argument << 8 if name == "EXTENDED_ARG" else 0
+        if name in ("CACHE", "EXTENDED_ARG", "NOP", "RESUME") or opcode == 0:
+            continue
+        if not count:
+            if name != "UNPACK_SEQUENCE":
+                return ()
+            count = argument
+        elif name == "STORE_FAST_STORE_FAST":
+            names += [_local(code, argument >> 4), _local(code, argument & 15)]
+        else:
+            names.append(_stored(code, name, argument))
+        if None in names:
+            return ()
+        if 0 < count <= len(names):
+            return tuple(str(found) for found in names[:count])
+    return ()
 
 
 _UNKNOWN = -(1 << 20)

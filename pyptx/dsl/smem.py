@@ -116,8 +116,14 @@ class Shared:
 
 
 def _shared(trace: Trace) -> Shared:
-    state = trace.state["smem"]
-    assert isinstance(state, Shared)
+    state = trace.state.get("smem")
+    if not isinstance(state, Shared):
+        raise TraceError(
+            f"{trace.name} has no shared memory of its own to allocate from",
+            hint="a @ptx.func takes an address as an argument; "
+            "a Program declares variables: program.shared(...)",
+            see="shared-state-space",
+        )
     return state
 
 
@@ -177,6 +183,11 @@ class Buffer:
             return self._origin
         operands = (self._origin.operand, Immediate(self.offset))
         return result(trace, u32, "add", ("u32",), operands, self.name)
+
+    @property
+    def known_offset(self) -> int | None:
+        """Bytes from the 1024-byte aligned base of shared memory; None where a register chose the place."""
+        return self.offset if self._origin is None else None
 
     def address_parts(self) -> tuple[Reg, int]:
         """Base register and constant offset, for address operands. Records nothing."""

@@ -17,15 +17,25 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..core.errors import TraceError
-from ..core.source import SourceLocation
+from ..core.source import SourceLocation, outermost_call
 from ..core.types import ScalarType
-from ..ir import BranchTarget, Guard, Instruction, Operand, Raw, Register
+from ..ir import (
+    BranchTarget,
+    CallPrototype,
+    Guard,
+    Instruction,
+    Operand,
+    Register,
+    Statement,
+    TargetList,
+)
 from ..ir import Label as LabelStatement
 from ..isa import Binding, Shape, Target, bind, check_target
 from ..isa.special import SPECIAL_REGISTERS
 from .labels import Label, LabelScope, Scopes
 from .sites import here
 from .types import declared
+from .unit import Symbols, Unit
 
 __all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "word"]
 
@@ -51,7 +61,7 @@ class Block:
 
 @dataclass(slots=True)
 class PendingBranch:
-    """A branch whose target gets its text name when the recording ends.
+    """An instruction whose last operand is a label, which gets its text name when the recording ends.
 
     ``target`` is a label, or a name with the scopes in which it is to be found.
     """
@@ -63,8 +73,15 @@ class PendingBranch:
 
 @dataclass(slots=True)
 class PendingLabel:
+    """A place in the stream, or what stands under a label's name: a list of targets, a prototype."""
+
     label: Label
     source: SourceLocation
+    #: The statement, but for its name and the labels that it names; None for a plain label.
+    statement: TargetList | CallPrototype | None = None
+    #: Labels that the statement names, and the scopes in which they are to be found.
+    targets: tuple[Label | str, ...] = ()
+    scopes: tuple[LabelScope, ...] = ()
 
 
 #: Instructions to come: opcode, modifiers, operands of each.
@@ -113,20 +130,26 @@ class Trace:
         registers: what will be declared, in order of creation.
         blocks: open blocks, outermost first.
         location: the line of the kernel function.
+        unit: the module that the function belongs to.
+        symbols: variables and names of this function.
     """
 
-    def __init__(self, name: str, target: Target, location: SourceLocation | None = None) -> None:
+    def __init__(
+        self, name: str, target: Target, location: SourceLocation | None = None, unit: Unit | None = None
+    ) -> None:
         self.name = name
         self.target = target
         self.location = location
-        self.statements: list[Instruction | Raw | PendingBranch | PendingLabel] = []
+        self.unit = unit if unit is not None else Unit()
+        self.symbols = Symbols([], [])
+        self.statements: list[Statement | PendingBranch | PendingLabel] = []
         self.registers: list[Register] = []
         self.blocks: list[Block] = [Block("kernel", location)]
         self.scopes: Scopes | None = None
         #: Registers viewed as another kind (integer as float): declared as bits at the end.
         self.untyped: set[str] = set()
         #: State of other parts of the DSL by their name (shared memory, the last if_).
-        self.state: dict[str, State] = {}
+        self.state: dict[str, State] = {"unit": self.unit, "symbols": self.symbols}
         #: What the prologue may compute: parameters, shared-memory addresses.
         self.prologue: dict[tuple[object, ...], Prepared] = {}
         self.finished = False
@@ -159,16 +182,36 @@ class Trace:
         self._names.add(name)
         self._counters[stem] = previous + 1
 
-    def declare(self, kind: ScalarType, hint: str) -> Register:
-        """A new declared register, named after ``hint``."""
+    def declare(self, kind: ScalarType, hint: str, *, listed: bool = True) -> Register:
+        """A new register, named after ``hint``; one of a function's header is not ``listed``."""
         register = Register(self.free_name(hint), declared(kind))
-        self.adopt(register, hint)
+        self._claim(register.name, hint)
+        if listed:
+            self.registers.append(register)
         return register
 
     def adopt(self, register: Register, hint: str) -> None:
         """Declare ``register``, which was made with a :meth:`free_name` of ``hint``."""
         self._claim(register.name, hint)
         self.registers.append(register)
+
+    def free_symbol(self, stem: str) -> str:
+        """``stem``, or ``stem_1`` ..., as no variable, parameter or function that is seen here is called."""
+        return self.unit.free_name(stem, self.symbols.names)
+
+    def declare_as(self, name: str, kind: ScalarType, vector: int = 1, *, listed: bool = True) -> Register:
+        """A register with exactly this name and type; one of a function's header is not ``listed``.
+
+        Raises :class:`TraceError` for a name that another register has, or a special register.
+        """
+        if name in self._names or name in _SPECIAL:
+            owner = "a special register" if name in _SPECIAL else f"a register of {self.name}"
+            raise TraceError(f"{owner} is called %{name} already", hint="give it another name")
+        register = Register(name, kind, vector)
+        self._claim(name, name)
+        if listed:
+            self.registers.append(register)
+        return register
 
     def prepare(
         self,
@@ -236,24 +279,49 @@ class Trace:
         modifiers: tuple[str, ...] = (),
     ) -> None:
         """Record one ``bra`` to a label that may be defined later."""
+        self.to_label("bra", modifiers, (), target, guard, source)
+
+    def to_label(
+        self,
+        opcode: str,
+        modifiers: tuple[str, ...],
+        operands: Sequence[Operand],
+        target: Label | str,
+        guard: Guard | None,
+        source: SourceLocation,
+    ) -> None:
+        """Record one instruction whose last operand, behind ``operands``, is a label.
+
+        The label may be defined later.
+        """
         if isinstance(target, Label):
             self._own(target)
-        binding = self.check("bra", modifiers, (BranchTarget("target"),))
+        binding = self.check(opcode, modifiers, (*operands, BranchTarget("target")))
         scopes = self.label_scopes().chain() if isinstance(target, str) else ()
-        self.append(binding, guard, source)
-        instruction = self.statements.pop()
-        assert isinstance(instruction, Instruction)
-        self.statements.append(PendingBranch(instruction, target, scopes))
+        instruction = self.append(binding, guard, source)
+        self.statements[-1] = PendingBranch(instruction, target, scopes)
 
-    def place(self, label: Label, source: SourceLocation) -> PendingLabel:
-        """Put ``label`` here. Raises :class:`TraceError` if it already stands somewhere."""
-        self._own(label)
+    def place(
+        self,
+        label: Label,
+        source: SourceLocation,
+        statement: TargetList | CallPrototype | None = None,
+        targets: tuple[Label | str, ...] = (),
+    ) -> PendingLabel:
+        """Put ``label`` here, or under its name a ``statement`` that names the labels ``targets``.
+
+        Raises :class:`TraceError` if the label already stands somewhere.
+        """
+        for known in (label, *targets):
+            if isinstance(known, Label):
+                self._own(known)
         if label.defined is not None:
             raise TraceError(f"label {label.hint!r} is already defined at {label.defined}")
+        scopes = self.label_scopes().chain() if targets else ()
         label.defined = source
-        statement = PendingLabel(label, source)
-        self.statements.append(statement)
-        return statement
+        placed = PendingLabel(label, source, statement, targets, scopes)
+        self.statements.append(placed)
+        return placed
 
     def _own(self, label: Label) -> None:
         if label.trace is not self:
@@ -311,10 +379,21 @@ class Trace:
     # --- the end ------------------------------------------------------------------------------
 
     def run(self, body: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]) -> None:
-        """Call the kernel function while this is the current recording.
+        """:meth:`call` for a function that returns nothing. Raises :class:`TraceError` if it does."""
+        result = self.call(body, arguments, keywords)
+        if result is not None:
+            raise TraceError(
+                f"the kernel function {self.name} returned {type(result).__name__}",
+                location=self.location,
+                hint="a kernel writes its results through its output parameters and returns nothing",
+            )
+
+    @outermost_call
+    def call(self, body: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
+        """Call the author's function while this is the current recording; what it returned.
 
         Raises:
-            TraceError: it returned something, or left a block open. Whatever it raised itself.
+            TraceError: it left a block open. Whatever it raised itself.
         """
         self.scopes = Scopes(sys._getframe())  # no author's frame lies below this one
         token = _current.set(self)
@@ -324,12 +403,6 @@ class Trace:
             _current.reset(token)
             self.scopes = None  # they hold the frames of the calls
             self.finished = True
-        if result is not None:
-            raise TraceError(
-                f"the kernel function {self.name} returned {type(result).__name__}",
-                location=self.location,
-                hint="a kernel writes its results through its output parameters and returns nothing",
-            )
         if self.abandoned is not None:
             raise TraceError(
                 f"an exception left this {self.abandoned.kind} half recorded, and was caught",
@@ -339,14 +412,15 @@ class Trace:
         if len(self.blocks) > 1:
             block = self.block
             raise TraceError(f"the {block.kind} was never closed", location=block.source)
+        return result
 
-    def close(self, symbols: Sequence[str]) -> list[Instruction | Raw | LabelStatement]:
-        """The statements, with labels resolved. ``symbols`` are names that a label may not have.
+    def close(self) -> list[Statement]:
+        """The statements, with labels resolved.
 
         Raises:
             TraceError: a branch to a label that is not defined in any scope around it.
         """
-        taken = set(symbols) | _SYMBOLS
+        taken = {*self.symbols.names, *self.unit.names, *_SYMBOLS}
         counts: dict[str, int] = {}
         names: dict[int, str] = {}
         for statement in self.statements:
@@ -363,37 +437,47 @@ class Trace:
                 names[id(statement.label)] = name
         return [self._final(statement, names) for statement in self.statements]
 
-    def _final(
-        self, statement: Instruction | Raw | PendingBranch | PendingLabel, names: dict[int, str]
-    ) -> Instruction | Raw | LabelStatement:
+    @staticmethod
+    def _final(statement: Statement | PendingBranch | PendingLabel, names: dict[int, str]) -> Statement:
         if isinstance(statement, PendingLabel):
-            return LabelStatement(names[id(statement.label)], statement.source)
+            return _placed(statement, names)
         if isinstance(statement, PendingBranch):
-            label = _resolve(statement)
+            instruction = statement.instruction
+            label = _resolve(statement.target, statement.scopes, instruction.source)
             target = BranchTarget(names[id(label)])
-            return replace(statement.instruction, operands=(target,))
+            return replace(instruction, operands=(*instruction.operands[:-1], target))
         return statement
 
 
-def _resolve(branch: PendingBranch) -> Label:
-    target = branch.target
+def _placed(pending: PendingLabel, names: dict[int, str]) -> Statement:
+    name = names[id(pending.label)]
+    statement = pending.statement
+    if statement is None:
+        return LabelStatement(name, pending.source)
+    if isinstance(statement, CallPrototype) or not pending.targets:
+        return replace(statement, name=name)
+    labels = [_resolve(target, pending.scopes, pending.source) for target in pending.targets]
+    return replace(statement, name=name, targets=tuple(names[id(label)] for label in labels))
+
+
+def _resolve(target: Label | str, scopes: tuple[LabelScope, ...], source: SourceLocation | None) -> Label:
     if isinstance(target, Label):
         if target.defined is not None:
             return target
         raise TraceError(
             f"branch to the label {target.hint!r}, which is never placed",
-            location=branch.instruction.source,
+            location=source,
             hint="place it with ptx.label(label)",
         )
-    for scope in branch.scopes:
+    for scope in scopes:
         found = scope.labels.get(target)
         if found is not None and found.defined is not None:
             return found
-    known = sorted({name for scope in branch.scopes for name in scope.labels})
+    known = sorted({name for scope in scopes for name in scope.labels})
     raise TraceError(
         f"branch to the undefined label {target!r}; "
         + (f"defined in the scopes around it: {', '.join(known)}" if known else "no label is in scope"),
-        location=branch.instruction.source,
+        location=source,
         hint="a text label is visible in its ptx.scope or Python call, and in calls made from there",
     )
 

@@ -41,8 +41,11 @@ def bits_of(kind: ScalarType) -> ScalarType:
 
 
 def declared(kind: ScalarType) -> ScalarType:
-    """The type that a register of ``kind`` is declared with: ``b16`` for bf16, ``b16`` for 8-bit types."""
-    if kind.bits == 8:
+    """The type that a register of ``kind`` is declared with: ``b16`` for bf16, ``b16`` for 8-bit types.
+
+    Packs of 8 bits (e2m1x2) are ``b8``, the one type that their conversions take.
+    """
+    if kind.bits == 8 and kind.lanes == 1:
         return TYPES["b16"]
     if kind.name in _DECLARABLE or (kind.kind != "f" and kind.lanes == 1):
         return kind

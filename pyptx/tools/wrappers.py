@@ -1,7 +1,8 @@
 """Which functions of the DSL record a form: read from their docstrings, which say what they record.
 
 A docstring says "Records one ``mbarrier.arrive.expect_tx``."; the forms meant are those of that opcode that
-have these modifiers and the fewest further ones that must be written.
+have these modifiers and the fewest further ones that must be written.  "Records one ``mma.sync...``." means
+every form that has these modifiers.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from ..isa import Form, forms_of
 __all__ = ["recorded", "wrappers_of"]
 
 _RECORDS = re.compile(r"\bRecords one ``([\w.:]+)")
+_EVERY = "..."
 
 
 def _functions(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Public functions below ``owner``, by the name that an author calls them by."""
     for key in getattr(owner, "__all__", None) or [k for k in vars(type(owner)) if not k.startswith("_")]:
         value = getattr(owner, key)
-        if inspect.isfunction(value):
+        if inspect.isfunction(value) or (callable(value) and not inspect.isclass(value)):
             yield f"{name}.{key}", value
-        elif isinstance(value, ModuleType) or type(value).__module__ == getattr(owner, "__name__", ""):
+        if isinstance(value, ModuleType) or type(value).__module__ == getattr(owner, "__name__", ""):
             yield from _functions(value, f"{name}.{key}")
 
 
@@ -38,7 +40,8 @@ def recorded() -> dict[str, str]:
     for root, owner in (("ptx", ptx), ("reg", reg), ("smem", smem)):
         for name, function in _functions(owner, root):
             if match := _RECORDS.search(inspect.getdoc(function) or ""):
-                found[name] = match[1].rstrip(".")
+                every = match[1].endswith(_EVERY)
+                found[name] = match[1].rstrip(".") + (_EVERY if every else "")
     return found
 
 
@@ -59,10 +62,10 @@ def _further(form: Form, words: list[str]) -> int | None:
 def _by_form() -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     for name, spelling in recorded().items():
-        opcode, *words = spelling.split(".")
+        opcode, *words = spelling.removesuffix(_EVERY).split(".")
         fitting = {f.id: n for f in forms_of(opcode) if (n := _further(f, words)) is not None}
         for form_id, further in fitting.items():
-            if further == min(fitting.values()):
+            if spelling.endswith(_EVERY) or further == min(fitting.values()):
                 found.setdefault(form_id, []).append(name)
     return {form_id: tuple(names) for form_id, names in found.items()}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyptx.core.types import b32, b64, f32, pred, u32
+from pyptx.core.types import b16, b32, b64, f32, pred, u32
 from pyptx.dsl import ptx, reg
 from pyptx.dsl.registers import Reg
 from tests.counting import calls_in
@@ -45,6 +45,19 @@ def test_tuple_chained_and_walrus_targets() -> None:
             pass
         names = [r.name for r in (a, b, c, d, e, f, g, h, i, j, k, n)]
         assert names == ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "j", "n"]
+
+    in_kernel(check)
+
+
+def test_results_that_are_unpacked() -> None:
+    def check() -> None:
+        x = reg.scalar(u32)
+        moved, inside = ptx.warp.shfl_down(x, 1, with_pred=True)
+        low, high = ptx.unpack(x, b16)
+        first, *rest = ptx.unpack(x, b16)
+        both = ptx.unpack(x, b16)
+        names = [r.name for r in (moved, inside, low, high, first, *rest, *both)]
+        assert names == ["moved", "inside", "low", "high", "part0", "part1", "both0", "both1"]
 
     in_kernel(check)
 

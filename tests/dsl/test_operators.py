@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.core.errors import OperandError, TraceError, UnsupportedError
+from pyptx.core.errors import InstructionError, OperandError, TargetError, TraceError
 from pyptx.core.types import (
     TYPES,
     ScalarType,
@@ -323,22 +323,119 @@ def test_numpy_numbers() -> None:
 def test_widths_that_ptx_does_not_compute_on(kind: ScalarType) -> None:
     def check() -> None:
         x = reg.scalar(kind)
-        with rejected(OperandError if kind.kind != "f" else UnsupportedError, f".{kind}"):
+        with rejected(OperandError, f".{kind}"):
             x + x  # rejected
 
     in_kernel(check)
 
 
-@pytest.mark.parametrize("kind", [f16, bf16, TYPES["f16x2"], TYPES["tf32"]], ids=str)
-def test_formats_without_arithmetic_in_the_table(kind: ScalarType) -> None:
+#: Floats of 16 bits and packs: the lowest target that adds them, and that negates them.
+SMALL_FLOATS = {
+    "f16": ("sm_75", "sm_75"),
+    "f16x2": ("sm_75", "sm_75"),
+    "bf16": ("sm_90", "sm_80"),
+    "bf16x2": ("sm_90", "sm_80"),
+    "f32x2": ("sm_100a", None),
+}
+
+
+@pytest.mark.parametrize("kind", [TYPES[name] for name in SMALL_FLOATS], ids=str)
+def test_small_floats_and_packs(kind: ScalarType, ptxas: Tool) -> None:
+    add_on, negate_on = SMALL_FLOATS[kind.name]
+
+    def arithmetic() -> None:
+        x, y = (reg.scalar(kind, name=name) for name in "xy")
+        a = x + y
+        b = x - y
+        c = x * y
+        x += y
+        x -= y
+        x *= y
+        assert a.type is b.type is c.type is kind
+
+    lines = [
+        f"{op}.rn.{kind} %{d}, %x, %y;" for op, d in zip(("add", "sub", "mul") * 2, "abcxxx", strict=True)
+    ]
+    assert body_of(arithmetic) == lines
+    assert check_text(text_of(arithmetic, arch=add_on), ptxas=ptxas).ok
+    if add_on != "sm_75":
+        below = {"sm_90": "sm_80", "sm_100a": "sm_90"}[add_on]
+        with pytest.raises(TargetError, match=below):
+            recorded(arithmetic, arch=below)
+
+    def negation() -> None:
+        x = reg.scalar(kind, name="x")
+        minus = -x
+        assert minus.type is kind
+
+    if negate_on is not None:
+        assert body_of(negation) == [f"neg.{kind} %minus, %x;"]
+        assert check_text(text_of(negation, arch=negate_on), ptxas=ptxas).ok
+
+
+@pytest.mark.parametrize("kind", [f16, bf16], ids=str)
+def test_small_floats_compare(kind: ScalarType, ptxas: Tool) -> None:
+    def body() -> None:
+        x, y = (reg.scalar(kind, name=name) for name in "xy")
+        for operation in COMPARISONS.values():
+            assert operation(x, y).type is pred
+
+    words = ("lt", "le", "gt", "ge", "eq", "neu")
+    assert [line.split()[0] for line in body_of(body)] == [f"setp.{word}.{kind}" for word in words]
+    assert check_text(text_of(body, arch="sm_90"), ptxas=ptxas).ok
+
+
+def test_packs_of_integers(ptxas: Tool) -> None:
+    kind = TYPES["s16x2"]
+
+    def body() -> None:
+        x, y = (reg.scalar(kind, name=name) for name in "xy")
+        total = x + y
+        bits = x ^ y
+        inverted = ~x
+        assert total.type is bits.type is inverted.type is kind
+
+    assert body_of(body) == ["add.s16x2 %total, %x, %y;", "xor.b32 %bits, %x, %y;", "not.b32 %inverted, %x;"]
+    assert check_text(text_of(body, arch="sm_90"), ptxas=ptxas).ok
+
     def check() -> None:
         x = reg.scalar(kind)
-        with rejected(UnsupportedError, f".{kind}", "f32"):
-            x * x  # rejected
-        with rejected(UnsupportedError, f".{kind}"):
-            x < x  # rejected
-        with rejected(UnsupportedError, f".{kind}"):
+        with rejected(InstructionError, "s16x2"):
             -x  # rejected
+        with rejected(InstructionError, "sub.s16x2"):
+            x - x  # rejected
+        with rejected(OperandError, "shifts integers", ".s16x2"):
+            x << 1  # rejected
+        with rejected(InstructionError, "s16x2"):
+            x < x  # rejected
+
+    in_kernel(check)
+
+
+def test_small_floats_refuse() -> None:
+    def check() -> None:
+        h, other = reg.scalar(f16), reg.scalar(bf16)
+        pack, wide, narrow = reg.scalar(TYPES["f16x2"]), reg.scalar(TYPES["f32x2"]), reg.scalar(TYPES["tf32"])
+        with rejected(OperandError, ".f16", "divide", "f32"):
+            h / h  # rejected
+        with rejected(OperandError, "1.0", ".f16", "reg.scalar(f16, init=1.0)"):
+            h + 1.0  # rejected
+        with rejected(OperandError, "2", ".f16x2", "ptx.pack"):
+            2 * pack  # rejected
+        with rejected(OperandError, ".f16", ".bf16", "view"):
+            h + other  # rejected
+        with rejected(OperandError, ".f16x2", "two results", "ptx.setp_pair"):
+            pack < pack  # rejected
+        with rejected(OperandError, ".f32x2", "ptx.unpack"):
+            wide == wide  # rejected
+        with rejected(OperandError, ".f32x2", "negate", "ptx.unpack"):
+            -wide  # rejected
+        with rejected(OperandError, ".tf32", "compute", "ptx.cvt"):
+            narrow * narrow  # rejected
+        with rejected(OperandError, ".tf32", "negate"):
+            -narrow  # rejected
+        with rejected(OperandError, ".f16", "`%`"):
+            h % h  # rejected
 
     in_kernel(check)
 

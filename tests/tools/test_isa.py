@@ -240,9 +240,13 @@ def test_types_that_depend_on_modifiers() -> None:
 def test_wrappers_are_read_from_docstrings() -> None:
     assert wrappers_of("mbarrier.arrive") == ("ptx.mbarrier.arrive",)
     assert wrappers_of("mbarrier.arrive.expect_tx") == ("ptx.mbarrier.arrive_expect_tx",)
-    assert wrappers_of("ld") == ("smem.load",)
+    assert wrappers_of("ld") == ("ptx.load", "smem.load")
     assert "ptx.tcgen05.ld" in wrappers_of("tcgen05.ld.32x32b")
-    assert wrappers_of("add.int") == ()
+    assert wrappers_of("cp.async.bulk.load") == ("ptx.cp.async_.bulk.load",)
+    # Objects that are called are wrappers as well.
+    assert wrappers_of("cp.async") == ("ptx.cp.async_",)
+    assert "ptx.cp.async_.bulk.tensor_3d" in wrappers_of("cp.async.bulk.tensor.store")
+    assert wrappers_of("membar") == ()
 
 
 def test_what_wrappers_claim_to_record_exists() -> None:

@@ -1,0 +1,285 @@
+"""Calls as PTX has them, and what stands around them: prototypes, targets, variables, scopes, pragmas.
+
+The level of :class:`~pyptx.dsl.program.Program`: each records exactly what it says.  ``@ptx.func`` is the
+comfortable one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.errors import OperandError, TraceError
+from ..core.types import ScalarType
+from ..ir import (
+    Arguments,
+    Attribute,
+    CallPrototype,
+    Directive,
+    Function,
+    Param,
+    Pragma,
+    ScopeMark,
+    TargetList,
+)
+from .control import Guarded, place_label
+from .emit import Predicate
+from .labels import Label
+from .operands import branch_target, elements, guard
+from .operators import materialise
+from .registers import Reg, owned
+from .sites import here
+from .symbols import Sym, check_name
+from .trace import Trace, current
+from .types import as_number
+from .variables import constant, make_variable
+
+__all__ = ["block", "branchtargets", "call", "callprototype", "calltargets", "pragma", "variable"]
+
+
+# --- call -----------------------------------------------------------------------------------------
+
+
+def call(
+    returns: Sequence[Any] | None,
+    function: Sym | str | Reg,
+    arguments: Sequence[Any] | None = None,
+    *,
+    uni: bool = False,
+    prototype: str | Label | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Call a device function. Records one ``call``.
+
+    Args:
+        returns: where the results go, ``()`` for an empty list, None for no list: registers, ``ptx.sink``, or
+            variables of ``.param`` space.
+        function: a symbol, the name of a function, or a u64 register with its address.
+        arguments: registers, numbers or variables of ``.param`` space; None for no list. A number takes the
+            parameter's type; where that is not known, a float is given as ``ptx.pattern(bits, f32)``.
+        uni: all threads of the warp call the same function (``call.uni``).
+        prototype: of a call through a register: the name of a :func:`callprototype` or :func:`calltargets`.
+        pred: guard.
+
+    Raises:
+        OperandError: an operand that a call does not take, a prototype without a register or none with one.
+        TraceError: when the recording ends, a prototype that no scope around this line defines.
+
+    Whether results and arguments are those of the function is checked when the module is complete.
+    PTX ISA: `#control-flow-instructions-call`.
+    """
+    trace = current()
+    condition = guard(pred, trace)
+    words = ("uni",) if uni else ()
+    target: Any = function
+    if isinstance(function, Reg):
+        target = owned(function, trace).operand
+    elif isinstance(function, str):
+        target = Sym(check_name(function)).operand
+    elif isinstance(function, Sym):
+        target = function.operand
+    else:
+        raise OperandError(
+            f"{function!r} cannot be called: expected a function's symbol or name, or a register",
+            see="control-flow-instructions-call",
+        )
+    if isinstance(function, Reg) != (prototype is not None):
+        raise OperandError(
+            f"call through the register {function}: its signature is not known"
+            if isinstance(function, Reg)
+            else f"call of {function} with the prototype {prototype!r}: its own signature holds",
+            hint='name one: prototype="p", with ptx.callprototype("p", ...) or ptx.calltargets("p", [...])'
+            if isinstance(function, Reg)
+            else "a prototype is for calls through a register",
+            see="control-flow-instructions-call",
+        )
+    with trace.atomic():
+        given = [
+            Arguments(elements([materialise(value, trace) for value in values], trace))
+            for values in (returns, _typed(trace, function, arguments))
+            if values is not None
+        ]
+        operands = [target, *given]
+        if returns is not None:
+            operands = [given[0], target, *given[1:]]
+        source = here()[1]
+        if prototype is None:
+            trace.record("call", words, operands, condition, source)
+        else:
+            trace.to_label("call", words, operands, branch_target(prototype), condition, source)
+
+
+def _typed(trace: Trace, function: Sym | str | Reg, arguments: Sequence[Any] | None) -> list[Any] | None:
+    """The arguments, with numbers as constants of the parameters' types."""
+    if arguments is None:
+        return None
+    name = function.name if isinstance(function, Sym) else function
+    signature = trace.unit.known.get(name) if isinstance(name, str) else None
+    params: Sequence[Param] = signature.params if isinstance(signature, Function) else ()
+    typed = list(arguments)
+    for index, value in enumerate(arguments):
+        number = as_number(value)
+        if number is None:
+            continue
+        if index < len(params):
+            typed[index] = constant(number, params[index].type)
+        elif isinstance(number, float):
+            raise OperandError(
+                f"argument {index + 1} of {function} is {number!r}, and its type is not known here",
+                hint="give its bits: ptx.pattern(0x3F800000, f32)",
+                see="control-flow-instructions-call",
+            )
+    return typed
+
+
+def callprototype(
+    name: str | Label,
+    *,
+    returns: Sequence[Param] = (),
+    params: Sequence[Param] = (),
+    directives: Sequence[Directive] = (),
+) -> Label:
+    """The signature of calls through a register, as a statement: ``name: .callprototype (...) _ (...);``.
+
+    Records no instruction.
+
+    Args:
+        name: a label, by which :func:`call` names it.
+        returns, params: results and parameters; their names mean nothing, ``_`` serves.
+        directives: such as ``ir.Directive("noreturn")``.
+
+    Raises :class:`TraceError` for a name that is taken.  PTX ISA:
+    `#kernel-and-function-directives-callprototype`.
+    """
+    source = here()[1]
+    statement = CallPrototype("", tuple(returns), tuple(params), tuple(directives), source)
+    return place_label(name, statement)
+
+
+def calltargets(name: str | Label, functions: Sequence[Sym | str]) -> Label:
+    """The functions that a call through a register may reach: ``name: .calltargets f, g;``.
+
+    Records no instruction.  Raises :class:`TraceError` for a name that is taken.  PTX ISA:
+    `#control-flow-directives-calltargets`.
+    """
+    names = tuple(f.name if isinstance(f, Sym) else check_name(f) for f in functions)
+    return place_label(name, TargetList("", "calltargets", _some(names, "function"), here()[1]))
+
+
+def branchtargets(name: str | Label, labels: Sequence[str | Label]) -> Label:
+    """The labels that ``ptx.inst.brx.idx(index, name)`` chooses from: ``name: .branchtargets L1, L2;``.
+
+    Records no instruction; the labels may be defined later.  Raises :class:`TraceError` for a name that is
+    taken and, when the recording ends, for a label that is not defined.  PTX ISA:
+    `#control-flow-directives-branchtargets`.
+    """
+    targets = _some(tuple(branch_target(label) for label in labels), "label")
+    return place_label(name, TargetList("", "branchtargets", (), here()[1]), targets)
+
+
+def _some(values: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    if not values:
+        raise OperandError(f"a list of targets names at least one {what}")
+    return values
+
+
+# --- scopes, variables, pragmas -------------------------------------------------------------------
+
+
+class block(Guarded):
+    """``with ptx.block():`` records ``{`` and ``}``: the life of the variables declared inside.
+
+    Records no instruction.  Names stay unique in the function: a block hides none.
+    """
+
+    kind = "block"
+
+    def __enter__(self) -> None:
+        source = self._open()
+        assert self.block is not None
+        self.trace.blocks.append(self.block)
+        self.trace.statements.append(ScopeMark(True, source))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(kind)
+        if kind is None:
+            assert self.block is not None
+            self.trace.statements.append(ScopeMark(False, self.block.source))
+
+
+def _nested(trace: Trace) -> bool:
+    """Whether a block is open here."""
+    return any(open.kind == block.kind for open in trace.blocks)
+
+
+def variable(
+    space: str,
+    kind: ScalarType,
+    name: str | None = None,
+    *,
+    shape: Sequence[int] = (),
+    align: int | None = None,
+    vector: int = 1,
+    init: Any = None,
+    external: bool = False,
+    linkage: str = "",
+    attributes: Sequence[Attribute] = (),
+) -> Sym:
+    """Declare a variable of this function. Records no instruction.
+
+    One of ``.param`` space, and one of ``.local`` space inside a :class:`block`, is declared here, among the
+    statements; any other at the beginning of the function.
+
+    Args:
+        space: ``"local"``, ``"param"``, ``"shared"`` ...
+        kind: type of an element, as declared.
+        name: exactly this name; default: the Python variable that the result is bound to.
+        shape: extents of an array, outermost first; empty for one element.
+        align: bytes, a power of two.
+        vector: 2, 4 or 8 for vector elements.
+        init: as for :meth:`Program.variable`.
+        external: ``.extern``.
+        linkage: ``"visible"``, ``"weak"``, ``"common"`` or empty.
+        attributes: ``ir.Attribute(...)``.
+
+    Returns: its symbol.
+
+    Raises:
+        OperandError: a space, type, shape or alignment that cannot be.
+        TraceError: a name that PTX cannot have, or that this function has already.
+
+    PTX ISA: `#variables`.
+    """
+    trace = current()
+    site, source = here()
+    made = make_variable(
+        space,
+        kind,
+        name or site.name,
+        shape=shape,
+        align=align,
+        vector=vector,
+        external=external,
+        linkage=linkage,
+        attributes=attributes,
+        init=init,
+        source=source,
+    )
+    if made.name in trace.symbols.names:
+        raise TraceError(f"a variable or parameter of {trace.name} is called {made.name} already")
+    trace.symbols.names.append(made.name)
+    if space == "param" or (space == "local" and _nested(trace)):
+        trace.statements.append(made)
+    else:
+        trace.symbols.variables.append(made)
+    return Sym(made.name)
+
+
+def pragma(*strings: Any) -> None:
+    """``.pragma "nounroll";`` at this place. Records no instruction.
+
+    PTX ISA: `#miscellaneous-directives-pragma`.
+    """
+    if not strings or not all(isinstance(s, str) and '"' not in s for s in strings):
+        raise OperandError(f"a pragma is one or more strings without quotes, not {strings!r}")
+    current().statements.append(Pragma(tuple(strings), here()[1]))

@@ -1,0 +1,545 @@
+"""``@ptx.func``: device functions of the author, recorded once per module and called by one ``call``.
+
+Owns how arguments and results travel.  A value of 32 or 64 bits is a ``.reg`` parameter or result.  One of
+16 bits (or 8, which lie in a 16-bit register) is ``.param .b16``: of the ways to pass such a register ptxas
+takes this one everywhere.  Several results are one array of ``.param`` space: more than one ``.reg`` result
+makes ptxas give up the ABI, and with it recursion.  Predicates and 128 bits do not travel: ptxas refuses the
+first, and fails at the second on some targets.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, overload
+
+from ..core.errors import OperandError, SpecError, TraceError
+from ..core.source import SourceLocation, defined_at
+from ..core.types import ScalarType, b8, b16, pred
+from ..ir import (
+    Address,
+    Arguments,
+    Function,
+    Guard,
+    Immediate,
+    Instruction,
+    Operand,
+    Param,
+    Register,
+    ScopeMark,
+    Symbol,
+    Variable,
+)
+from .annotations import Annotations
+from .emit import Predicate
+from .operands import guard
+from .operators import new_register, writable
+from .program import directives_of
+from .recording import ended, finished
+from .registers import NotPred, Number, Reg, RegArray, owned
+from .sites import Site, caller_frame, here
+from .trace import Plan, Trace, current, word
+from .types import as_number, bits_of, declared, memory_type, move_type
+from .variables import constant
+
+__all__ = ["DeviceFunction", "func"]
+
+#: Keywords of every call, which no parameter may have as a name.
+_RESERVED = frozenset({"pred", "out", "uniform"})
+#: Bits of what a ``.reg`` parameter or result may hold.
+_REGISTER_BITS = (32, 64)
+_SEE = "control-flow-instructions-call"
+
+
+@overload
+def func(body: Callable[..., Any], /) -> DeviceFunction: ...
+
+
+@overload
+def func(
+    *,
+    params: Sequence[ScalarType] | None = None,
+    returns: Sequence[ScalarType] | ScalarType | None = None,
+    name: str | None = None,
+    **directives: int | Sequence[int] | bool,
+) -> Callable[[Callable[..., Any]], DeviceFunction]: ...
+
+
+def func(
+    body: Callable[..., Any] | None = None,
+    /,
+    *,
+    params: Sequence[ScalarType] | None = None,
+    returns: Sequence[ScalarType] | ScalarType | None = None,
+    name: str | None = None,
+    **directives: int | Sequence[int] | bool,
+) -> Any:
+    """Make a device function: ``@ptx.func``, or ``@ptx.func(params=(f32, f32), returns=f32)``.
+
+    Types come from ``params`` and ``returns``, else from annotations: ``def dot(x: f32, y: f32) -> f32``.
+    Without either for the results, they are what the function returns.  Keyword-only parameters are
+    Python constants: the function is recorded once for each choice of them.
+
+    The function is called while a kernel or another device function is recorded, with registers and numbers;
+    see :meth:`DeviceFunction.__call__`.  It returns a register or a number, or several, or nothing; inside,
+    its parameters are registers of its own.  Labels and registers are its own too; shared memory
+    is the kernel's: pass an address.  PTX has no way to forbid inlining, so there is no ``noinline``.
+
+    Watch out: ptxas serialises ``wgmma`` whose pipeline crosses a call.
+
+    Args:
+        params: type of each parameter.
+        returns: type of the result, or a sequence of types.
+        name: in the text; default: the Python function's, made different from others of the module.
+        directives: of the function, by name: ``noreturn=True``.
+
+    Raises:
+        SpecError: a parameter without a type, a predicate or a 128-bit type, a name that calls need.
+
+    PTX ISA: `#kernel-and-function-directives-func`.
+    """
+    scope = caller_frame().f_locals
+
+    def make(function: Callable[..., Any]) -> DeviceFunction:
+        return DeviceFunction(function, params, returns, name, dict(directives), scope)
+
+    return make if body is None else make(body)
+
+
+@dataclass
+class _Recorded:
+    """A device function in one module, from the moment that its recording begins.
+
+    ``results`` is None while they are not known.  ``begins`` is its place among the module's functions, for
+    a prototype in front of functions that call it before it is complete (``forward``).
+    """
+
+    name: str
+    begins: int
+    results: tuple[ScalarType, ...] | None
+    trace: Trace
+    forward: bool = False
+
+
+class DeviceFunction:
+    """A device function; made by :func:`func`.
+
+    Attributes:
+        name: stem of its name in the text.
+        params: types of its parameters, by name.
+        returns: types of its results, or None where only the body says.
+    """
+
+    def __init__(
+        self,
+        body: Callable[..., Any],
+        params: Sequence[ScalarType] | None,
+        returns: Sequence[ScalarType] | ScalarType | None,
+        name: str | None,
+        directives: dict[str, Any],
+        scope: Mapping[str, Any],
+    ) -> None:
+        self._body = body
+        self.__doc__ = body.__doc__
+        self.__name__ = body.__name__
+        self.name = word(name if name is not None else body.__name__)
+        self.location = defined_at(body)
+        self._signature = inspect.signature(body)
+        self._directives = directives_of(directives, "func")
+        resolve = Annotations(body, scope)
+        self.params = self._parameters(params, resolve)
+        self.returns = self._results(returns, resolve)
+        for kind in (*self.params.values(), *(self.returns or ())):
+            self._check_type(kind)
+
+    def __repr__(self) -> str:
+        return f"<device function {self.name}>"
+
+    # --- the specification --------------------------------------------------------------------
+
+    def _refuse(self, message: str, hint: str = "") -> NoReturn:
+        raise SpecError(f"{self.name}: {message}", hint=hint, see=_SEE, location=self.location)
+
+    def _parameters(self, given: Sequence[Any] | None, resolve: Annotations) -> dict[str, ScalarType]:
+        names: list[str] = []
+        for parameter in self._signature.parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                self._refuse(f"*{parameter.name} cannot be a parameter: their number is fixed in PTX")
+            if parameter.name in _RESERVED:
+                self._refuse(f"a parameter cannot be called {parameter.name}: calls take that keyword")
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                names.append(parameter.name)
+        if given is None:
+            given = [resolve(self._signature.parameters[name].annotation) for name in names]
+        if len(given) != len(names):
+            self._refuse(f"{len(given)} types in params= for {len(names)} parameters ({', '.join(names)})")
+        for name, kind in zip(names, given, strict=True):
+            if not isinstance(kind, ScalarType):
+                shown = "no type" if kind is inspect.Parameter.empty else f"{kind!r}, which is no PTX type"
+                self._refuse(
+                    f"the parameter {name} has {shown}",
+                    hint="annotate it (x: f32), or give all in @ptx.func(params=(f32, ...))",
+                )
+        return dict(zip(names, given, strict=True))
+
+    def _results(self, given: Any, resolve: Annotations) -> tuple[ScalarType, ...] | None:
+        if given is None:
+            given = resolve(self._signature.return_annotation)
+            if given in (inspect.Signature.empty, Any):
+                return None
+            if given is None:
+                return ()
+            given = getattr(given, "__args__", given)  # tuple[f32, u32]
+        kinds = (given,) if isinstance(given, ScalarType) else given
+        if not isinstance(kinds, tuple | list) or not all(isinstance(kind, ScalarType) for kind in kinds):
+            self._refuse(f"{given!r} is not a PTX type or a sequence of them", hint="returns=(f32, u32)")
+        return tuple(kinds)
+
+    def _check_type(self, kind: ScalarType) -> None:
+        if kind is pred or kind.bits > max(_REGISTER_BITS):
+            self._refuse(
+                f"a .{kind} value can neither be passed nor returned: ptxas has no such call",
+                hint="pass u32: ptx.inst.selp.u32(n, 1, 0, p) before, n != 0 behind"
+                if kind is pred
+                else "pass its halves, two b64: ptx.inst.mov.b128([low, high], x)",
+            )
+
+    # --- a call -------------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        *arguments: Reg | Number,
+        pred: Predicate = None,
+        out: Reg | Sequence[Reg] | None = None,
+        uniform: bool = False,
+        **keywords: Any,
+    ) -> Any:
+        """Call the function. Records one ``call`` (``call.uni`` where ``uniform``).
+
+        With several results it also declares the array of ``.param`` space in which they travel, and records
+        one ``ld.param`` for each result.  The first call in a module records the function itself.
+
+        Args:
+            arguments: registers of the parameters' types, or numbers.
+            pred: guard. The results then stay as they were where it does not hold, so ``out`` is needed.
+            out: registers that take the results; default: new ones.
+            uniform: all threads of the warp that execute the call, execute it together.
+            keywords: parameters by name, and the function's constants.
+
+        Returns: nothing, the register of the result, or a tuple of registers.
+
+        Raises:
+            OperandError: an argument or a result of another type, or a wrong number of them.
+            TraceError: outside a kernel; a recursive call of a function whose results are not declared.
+            PyptxError: whatever the body does wrong, at its line.
+
+        PTX ISA: `#control-flow-instructions-call`.
+        """
+        trace = current()
+        condition = guard(pred, trace)
+        values, constants = self._bind(arguments, keywords)
+        kinds = self.params.items()
+        passed = [self._argument(trace, n, k, v) for (n, k), v in zip(kinds, values, strict=True)]
+        site, source = here()
+        with trace.atomic():
+            known = self._in(trace, constants)
+            if known.results is None:
+                raise TraceError(
+                    f"{self.name} calls itself, and its results are not known yet",
+                    hint="declare them: @ptx.func(returns=(u32,)), or -> u32; returns=() for none",
+                    see=_SEE,
+                )
+            results = self._destinations(trace, known.results, out, condition, site, source)
+            words = ("uni",) if uniform else ()
+            self._emit(trace, known, words, passed, results, condition, source)
+        if not results:
+            return None
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments in order, and the constants."""
+        try:
+            bound = self._signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise OperandError(f"{self.name}{self._signature}: {error}", see=_SEE) from None
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        return [values.pop(name) for name in self.params], values
+
+    def _argument(self, trace: Trace, name: str, kind: ScalarType, value: Any) -> Register | Immediate:
+        if isinstance(value, Reg):
+            if not _same(value.type, kind):
+                self._refuse_type(f"the argument {name}", value, kind)
+            return owned(value, trace).operand
+        number = as_number(value)
+        if number is None:
+            what = "a predicate" if isinstance(value, NotPred) else f"{type(value).__name__} {value!r}"
+            raise OperandError(
+                f"{self.name}: the argument {name} is {what}; a .{kind} register or a number is expected",
+                hint="of a buffer or a tile pass its address: buffer.addr, tile.ptr",
+                see=_SEE,
+            )
+        return constant(number, kind)
+
+    def _refuse_type(self, what: str, value: Reg, kind: ScalarType) -> NoReturn:
+        raise OperandError(
+            f"{self.name}: {what} is {value} (.{value.type}), .{kind} is expected",
+            hint=f"view it, which keeps its bits: x.view({kind})"
+            if value.type.bits == kind.bits and pred not in (value.type, kind)
+            else f"convert it: ptx.inst.cvt.{kind}.{value.type}(d, x)",
+            see=_SEE,
+        )
+
+    def _destinations(
+        self,
+        trace: Trace,
+        kinds: tuple[ScalarType, ...],
+        out: Reg | Sequence[Reg] | None,
+        condition: Guard | None,
+        site: Site,
+        source: SourceLocation,
+    ) -> list[Reg]:
+        if out is None:
+            if condition is not None and kinds:
+                raise OperandError(
+                    f"{self.name} under the guard {condition}: where it does not hold, "
+                    f"the result{'s' if len(kinds) > 1 else ''} would have no value",
+                    hint="pass registers that have one: out=r",
+                    see="predicated-execution",
+                )
+            hints = self._hints(site, len(kinds))
+            return [new_register(trace, k, hint, source) for k, hint in zip(kinds, hints, strict=True)]
+        given = [out] if isinstance(out, Reg) else list(out)
+        if len(given) != len(kinds):
+            raise OperandError(
+                f"{self.name}: {len(given)} registers in out= for {len(kinds)} result"
+                f"{'' if len(kinds) == 1 else 's'}",
+                see=_SEE,
+            )
+        for number, (register, kind) in enumerate(zip(given, kinds, strict=True), 1):
+            if not isinstance(register, Reg):
+                raise OperandError(f"{self.name}: result {number} goes to {register!r}, which is no register")
+            if not _same(register.type, kind):
+                self._refuse_type(f"out={register}, for result {number},", register, kind)
+            writable(owned(register, trace))
+        return given
+
+    def _hints(self, site: Site, count: int) -> Sequence[str]:
+        """Names for ``count`` results: of the variables that they go to, else after the function."""
+        stem = site.name or self.name
+        if count == 1:
+            return [stem]
+        return site.names if len(site.names) == count else [f"{stem}{number}" for number in range(count)]
+
+    @staticmethod
+    def _emit(
+        trace: Trace,
+        known: _Recorded,
+        words: tuple[str, ...],
+        passed: list[Register | Immediate],
+        results: list[Reg],
+        condition: Guard | None,
+        source: SourceLocation,
+    ) -> None:
+        operands: list[Operand] = [Symbol(known.name)]
+        if passed:
+            operands.append(Arguments(tuple(passed)))
+        if len(results) < 2:
+            if results:
+                operands.insert(0, Arguments((results[0].operand,)))
+            trace.record("call", words, operands, condition, source)
+            return
+        assert known.results is not None
+        layout = _Layout(known.results)
+        symbol = trace.free_symbol(f"{known.name}_results")
+        array = Variable(symbol, "param", b8, layout.size, layout.align, source=source)
+        trace.symbols.names.append(symbol)
+        trace.statements += [ScopeMark(True, source), array]
+        trace.record("call", words, [Arguments((Symbol(symbol),)), *operands], condition, source)
+        for register, kind, offset in zip(results, known.results, layout.offsets, strict=True):
+            address = Address(Symbol(symbol), offset)
+            trace.record("ld", _memory(kind), (register.operand, address), condition, source)
+        trace.statements.append(ScopeMark(False, source))
+
+    # --- recording the function ---------------------------------------------------------------
+
+    def _in(self, caller: Trace, constants: dict[str, Any]) -> _Recorded:
+        """This function in the caller's module, recorded now if it was not."""
+        unit = caller.unit
+        key: Hashable = (self, tuple(constants.items()))
+        try:
+            known: _Recorded | None = unit.known.get(key)
+        except TypeError:
+            raise OperandError(
+                f"{self.name}: constants must be hashable, one function is recorded for each: {constants!r}"
+            ) from None
+        if known is None:
+            name = caller.free_symbol(self.name)
+            unit.take(name)
+            trace = Trace(name, caller.target, self.location, unit)
+            known = unit.known[key] = _Recorded(name, len(unit.functions), self.returns, trace)
+            self._record(known, constants)
+        elif known.name in caller.symbols.names:
+            raise TraceError(
+                f"a variable of {caller.name} is called {known.name}, as the function {self.name} is",
+                hint="give one of them another name",
+                see="identifiers",
+            )
+        elif not known.trace.finished and known.trace is not caller:
+            known.forward = True
+        return known
+
+    def _record(self, known: _Recorded, constants: dict[str, Any]) -> None:
+        trace = known.trace
+        params, arguments = self._formals(trace)
+        formals: list[Param] = []
+
+        def body(*given: Reg) -> None:
+            returned = self._body(*given, **constants)
+            kinds, values = self._returned(trace, returned)
+            formals.extend(self._results_of(trace, kinds, values))
+            known.results = kinds
+
+        trace.run(body, arguments, {})
+        head = Function(
+            known.name,
+            params,
+            self._directives,
+            source=self.location,
+            kind="func",
+            linkage="",
+            returns=tuple(formals),
+        )
+        unit = trace.unit
+        function = finished(trace, head, ended(trace.close(), self.location))
+        unit.functions.append(function)
+        if known.forward:
+            unit.functions.insert(
+                known.begins, replace(function, prototype=True, registers=(), variables=(), body=())
+            )
+
+    def _formals(self, trace: Trace) -> tuple[tuple[Param, ...], list[Reg]]:
+        """The parameters, and the registers that the body gets: those of ``.param`` space are loaded once."""
+        params: list[Param] = []
+        registers: list[Reg] = []
+        for index, (name, kind) in enumerate(self.params.items()):
+            if kind.bits in _REGISTER_BITS:
+                register = trace.declare(kind, name, listed=False)
+                params.append(Param(register.name, register.type, source=self.location, space="reg"))
+            else:
+                symbol = trace.free_symbol(word(name))
+                trace.symbols.names.append(symbol)
+                params.append(Param(symbol, b16, source=self.location))
+                register = trace.prepare(("param", index), kind, name, _load(symbol, kind), self.location)
+            registers.append(Reg(trace, register, kind, trace.blocks[0], self.location))
+        return tuple(params), registers
+
+    def _returned(self, trace: Trace, given: Any) -> tuple[tuple[ScalarType, ...], list[Reg | Immediate]]:
+        """What the body returned: types, and registers or constants."""
+        several = isinstance(given, tuple | list | RegArray)
+        values: list[Any] = [] if given is None else list(given) if several else [given]
+        kinds = self.returns
+        if kinds is not None and len(values) != len(kinds):
+            self._refuse(
+                f"{len(values)} result{'' if len(values) == 1 else 's'} returned, {len(kinds)} declared "
+                f"({', '.join(map(str, kinds)) or 'none'})"
+            )
+        found: list[Reg | Immediate] = []
+        for number, value in enumerate(values):
+            wanted = kinds[number] if kinds is not None else getattr(value, "type", None)
+            if isinstance(wanted, ScalarType):
+                self._check_type(wanted)
+            what = f"result {number + 1}"
+            plain = as_number(value)
+            if isinstance(value, Reg):
+                assert wanted is not None
+                owned(value, trace)
+                if not _same(value.type, wanted):
+                    self._refuse(f"{what} is {value} (.{value.type}), .{wanted} is declared")
+                found.append(value)
+            elif plain is not None and wanted is not None:
+                found.append(constant(plain, wanted))
+            else:
+                self._refuse(
+                    f"{what} is {type(value).__name__} {value!r}: a register is expected",
+                    hint="declare its type to return a number: -> u32" if plain is not None else "",
+                )
+        if kinds is None:
+            kinds = tuple(value.type for value in found if isinstance(value, Reg))
+        return kinds, found
+
+    def _results_of(
+        self, trace: Trace, kinds: tuple[ScalarType, ...], values: list[Reg | Immediate]
+    ) -> list[Param]:
+        """The formal results; records what brings the values there.
+
+        One register of the body's own is the formal result itself, and nothing is recorded.
+        """
+        if not values:
+            return []
+        location = self.location
+        if len(values) == 1 and kinds[0].bits in _REGISTER_BITS:
+            own = {register.name: register for register in trace.registers}
+            value = values[0]
+            register = own.get(value.operand.name) if isinstance(value, Reg) else None
+            if register is None:
+                self._check_ends(trace)
+                register = trace.declare(kinds[0], "result")
+                given = value.operand if isinstance(value, Reg) else value
+                trace.record("mov", (move_type(kinds[0]).name,), (register, given), source=location)
+            return [Param(register.name, register.type, source=location, space="reg")]
+        self._check_ends(trace)
+        symbol = trace.free_symbol(f"{trace.name}_result{'s' if len(values) > 1 else ''}")
+        trace.symbols.names.append(symbol)
+        layout = _Layout(kinds)
+        for kind, value, offset in zip(kinds, values, layout.offsets, strict=True):
+            given = value.operand if isinstance(value, Reg) else value
+            trace.record("st", _memory(kind), (Address(Symbol(symbol), offset), given), source=location)
+        if len(values) == 1:
+            return [Param(symbol, b16, source=location)]
+        return [Param(symbol, b8, layout.size, layout.align, location)]
+
+    def _check_ends(self, trace: Trace) -> None:
+        """Refuse a ``ret`` that would leave before the results are in place."""
+        for statement in trace.statements:
+            if isinstance(statement, Instruction) and statement.opcode == "ret":
+                raise TraceError(
+                    f"this ret leaves {self.name} before its results are in place",
+                    location=statement.source,
+                    hint="branch to a label at the end of the function instead, or return one register "
+                    "of 32 or 64 bits that is written before",
+                    see=_SEE,
+                )
+
+
+class _Layout:
+    """Several results in one array: offset of each, size and alignment in bytes."""
+
+    def __init__(self, kinds: Sequence[ScalarType]) -> None:
+        self.offsets: list[int] = []
+        end = 0
+        for kind in kinds:
+            size = declared(kind).nbytes
+            end = -(-end // size) * size
+            self.offsets.append(end)
+            end += size
+        self.align = max(declared(kind).nbytes for kind in kinds)
+        self.size = -(-end // self.align) * self.align
+
+
+def _same(given: ScalarType, wanted: ScalarType) -> bool:
+    """Whether a value of type ``given`` may stand for one of type ``wanted``: bits and integers mix."""
+    if given is wanted:
+        return True
+    kinds = {given.kind, wanted.kind}
+    return given.bits == wanted.bits and "b" in kinds and kinds <= {"b", "u", "s"}
+
+
+def _memory(kind: ScalarType) -> tuple[str, str]:
+    """Modifiers of the load or store of a result or parameter, in the size of its register."""
+    return ("param", memory_type(bits_of(declared(kind))).name)
+
+
+def _load(symbol: str, kind: ScalarType) -> Callable[[Register], Plan]:
+    return lambda register: [("ld", _memory(kind), (register, Address(Symbol(symbol))))]

@@ -1,0 +1,469 @@
+"""Modules recorded as they stand: :class:`Program`, the entries, functions and variables of one PTX module.
+
+The lowest level of the DSL.  Nothing is added to what the author writes: no prologue, no ``ret``, no
+parameter that is not given.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..core.errors import OperandError
+from ..core.source import defined_at
+from ..core.types import ScalarType
+from ..ir import (
+    Attribute,
+    Directive,
+    Function,
+    Module,
+    ModuleDirective,
+    Param,
+    Pointer,
+    Pragma,
+    PrintedModule,
+    print_module,
+)
+from ..isa import check_module, required_version
+from ..isa.directives import DIRECTIVES
+from ..isa.targets import written_target
+from .annotations import Annotations
+from .recording import finished
+from .registers import Reg
+from .sites import caller_frame, here
+from .symbols import Sym, VectorReg, check_name
+from .trace import Trace
+from .types import the_type
+from .unit import Unit
+from .variables import make_variable
+
+__all__ = ["Program", "directives_of", "param"]
+
+_LINKAGE = ("visible", "extern", "weak", "")
+
+
+class Program:
+    """A PTX module, recorded by hand.
+
+    ::
+
+        program = Program("sm_90a")
+        table = program.const(f32, "table", shape=(4,), init=[1.0, 2.0, 3.0, 4.0])
+
+        @program.entry(params=(ir.Param("out", u64),), maxntid=(128, 1, 1))
+        def kernel(out):
+            p = reg.scalar(u64)
+            ptx.inst.ld.param.u64(p, ptx.addr(out))
+            ptx.inst.st.global_.u64(ptx.addr(p), 1)
+            ptx.ret()
+
+        print(program.ptx())
+
+    ``@ptx.func`` functions that a body calls are recorded in front of it.
+    """
+
+    def __init__(
+        self,
+        arch: str,
+        *,
+        version: tuple[int, int] | None = None,
+        options: Sequence[str] = (),
+        address_size: int = 64,
+    ) -> None:
+        """Begin an empty module.
+
+        Args:
+            arch: target; one before sm_75 has the instructions of sm_75.
+            version: PTX ISA version; default: the lowest that has everything recorded.
+            options: what follows the architecture in ``.target``, such as ``"debug"``.
+            address_size: 64.
+
+        Raises:
+            TargetError: no such architecture.
+
+        PTX ISA: `#ptx-module-directives-target`.
+        """
+        self.arch = arch
+        self.version = version
+        self.options = tuple(options)
+        self.address_size = address_size
+        self._target = written_target(arch)
+        self._unit = Unit()
+
+    def __repr__(self) -> str:
+        return f"<program for {self.arch}: {len(self._unit.functions)} functions>"
+
+    # --- declarations -------------------------------------------------------------------------
+
+    def variable(
+        self,
+        space: str,
+        kind: ScalarType,
+        name: str | None = None,
+        *,
+        shape: Sequence[int] = (),
+        align: int | None = None,
+        vector: int = 1,
+        init: Any = None,
+        external: bool = False,
+        linkage: str = "",
+        attributes: Sequence[Attribute] = (),
+    ) -> Sym:
+        """Declare a variable of the module.
+
+        Args:
+            space: ``"global"``, ``"const"``, ``"shared"`` ...
+            kind: type of an element, as declared.
+            name: exactly this name; default: the Python variable that the result is bound to.
+            shape: extents of an array, outermost first; empty for one element. A first extent of 0 is counted
+                from ``init``, or stays unsized where ``external``.
+            align: bytes, a power of two.
+            vector: 2, 4 or 8 for vector elements.
+            init: a number, a symbol (its address), an ``ir`` initialiser such as
+                ``ir.SymbolAddress("x")`` (its generic address), or a nested list of them.
+            external: ``.extern``: defined in another module.
+            linkage: ``"visible"``, ``"weak"``, ``"common"`` or empty.
+            attributes: such as ``ir.Attribute("managed")``.
+
+        Returns: its symbol, an operand and the base of addresses.
+
+        Raises:
+            OperandError: a space, type, shape, alignment or initial value that cannot be.
+            TraceError: a name that PTX cannot have.
+
+        PTX ISA: `#variables`.
+        """
+        site, source = here()
+        made = make_variable(
+            space,
+            kind,
+            name or site.name,
+            shape=shape,
+            align=align,
+            vector=vector,
+            external=external,
+            linkage=linkage,
+            attributes=attributes,
+            init=init,
+            source=source,
+        )
+        self._unit.variables.append(made)
+        self._unit.take(made.name)
+        return Sym(made.name)
+
+    def const(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
+        """:meth:`variable` of constant space. PTX ISA: `#constant-state-space`."""
+        return self.variable("const", kind, name or here()[0].name, **options)
+
+    def global_(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
+        """:meth:`variable` of global space. PTX ISA: `#global-state-space`."""
+        return self.variable("global", kind, name or here()[0].name, **options)
+
+    def shared(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
+        """:meth:`variable` of shared space; unsized and ``external=True`` for dynamic shared memory.
+
+        PTX ISA: `#shared-state-space`.
+        """
+        return self.variable("shared", kind, name or here()[0].name, **options)
+
+    def directive(self, directive: ModuleDirective) -> None:
+        """Put a directive into the module.
+
+        Args:
+            directive: ``ir.Pragma``, ``ir.File``, ``ir.Alias``, ``ir.Section`` or ``ir.Dwarf``.
+
+        Raises :class:`OperandError` for anything else.  PTX ISA: `#directives`.
+        """
+        if not isinstance(directive, ModuleDirective):
+            raise OperandError(f"{directive!r} is no directive of a module: expected a node of pyptx.ir")
+        self._unit.directives.append(directive)
+
+    def declare(
+        self,
+        name: str,
+        *,
+        params: Sequence[Param] = (),
+        returns: Sequence[Param] = (),
+        linkage: str = "extern",
+        kind: str = "func",
+        attributes: Sequence[Attribute] = (),
+        pragmas: Sequence[str] = (),
+        directives: Sequence[Directive] = (),
+        **named: int | Sequence[int] | bool,
+    ) -> Sym:
+        """Declare a function without a body: one of another module, or one that is defined further down.
+
+        Args:
+            name: exactly this name.
+            params, returns: as for :meth:`func`.
+            linkage: ``"extern"``, ``"visible"``, ``"weak"`` or empty.
+            kind: ``"func"`` or ``"entry"``.
+            attributes, pragmas, directives, named: as for :meth:`func`.
+
+        Returns: its symbol, for ``ptx.call``.
+
+        PTX ISA: `#kernel-and-function-directives-func`.
+        """
+        head = self._head(kind, name, params, returns, linkage, attributes, pragmas, directives, named)
+        self._unit.functions.append(replace(head, prototype=True))
+        self._unit.take(name)
+        self._unit.known[name] = head
+        return Sym(name)
+
+    # --- bodies -------------------------------------------------------------------------------
+
+    def entry(
+        self,
+        name: str | None = None,
+        *,
+        params: Sequence[Param] | None = None,
+        linkage: str = "visible",
+        attributes: Sequence[Attribute] = (),
+        pragmas: Sequence[str] = (),
+        directives: Sequence[Directive] = (),
+        **named: int | Sequence[int] | bool,
+    ) -> Callable[[Callable[..., None]], Sym]:
+        """A decorator that records a kernel: it calls the function at once and returns the kernel's symbol.
+
+        The function gets a symbol for each parameter, in order; loading them is up to it, as is the final
+        ``ptx.ret()``.
+
+        Args:
+            name: exactly this name; default: the Python function's.
+            params: ``ir.Param("n", u32)``; ``ir.Param("map", b8, 128, 64)`` for 128 bytes aligned to 64.
+                Default: from the function's annotations, under the names of its parameters: a type, or what
+                :func:`ptx.param` makes: ``def kernel(x: u64, map: ptx.param(b8, 128, align=64))``.
+            linkage: ``"visible"``, ``"weak"`` or empty.
+            attributes: such as ``ir.Attribute("unified", (19, 95))``.
+            pragmas: strings of ``.pragma`` directives in the header.
+            directives: performance directives as nodes.
+            named: performance directives by name, in the order given, after ``directives``:
+                ``maxntid=(128, 1, 1)``, ``minnctapersm=2``; True for one without numbers.
+
+        Raises:
+            OperandError: a parameter, linkage or directive that cannot be.
+            PyptxError: whatever the body does wrong, at its line; then nothing is added to the module.
+
+        PTX ISA: `#kernel-and-function-directives-entry`.
+        """
+        return self._decorator("entry", name, params, (), linkage, attributes, pragmas, directives, named)
+
+    def func(
+        self,
+        name: str | None = None,
+        *,
+        params: Sequence[Param] | None = None,
+        returns: Sequence[Param] = (),
+        linkage: str = "",
+        attributes: Sequence[Attribute] = (),
+        pragmas: Sequence[str] = (),
+        directives: Sequence[Directive] = (),
+        **named: int | Sequence[int] | bool,
+    ) -> Callable[[Callable[..., None]], Sym]:
+        """A decorator that records a device function, as :meth:`entry` records a kernel.
+
+        The Python function gets its results first, then its parameters, as the header has them: a symbol
+        for one of ``.param`` space, a register for one of ``.reg`` space (``ir.Param("x", f32,
+        space="reg")``). ``ptx.call`` calls it.
+
+        PTX ISA: `#kernel-and-function-directives-func`.
+        """
+        return self._decorator("func", name, params, returns, linkage, attributes, pragmas, directives, named)
+
+    def _head(
+        self,
+        kind: str,
+        name: str,
+        params: Sequence[Param],
+        returns: Sequence[Param],
+        linkage: str,
+        attributes: Sequence[Attribute],
+        pragmas: Sequence[str],
+        directives: Sequence[Directive],
+        named: dict[str, Any],
+    ) -> Function:
+        check_name(name)
+        if kind not in ("entry", "func"):
+            raise OperandError(f"{name}: kind is {kind!r}: expected entry or func")
+        if linkage not in _LINKAGE:
+            raise OperandError(f"{name}: linkage is {linkage!r}: expected visible, extern, weak or nothing")
+        for param in (*params, *returns):
+            if not isinstance(param, Param):
+                raise OperandError(
+                    f"{name}: {param!r} is no parameter", hint='write it as ir.Param("n", u32)'
+                )
+        source = here()[1]
+        return Function(
+            name,
+            tuple(params),
+            (*directives, *directives_of(named, kind)),
+            source=source,
+            kind=kind,
+            linkage=linkage,
+            returns=tuple(returns),
+            attributes=tuple(attributes),
+            pragmas=tuple(Pragma((text,), source) for text in pragmas),
+        )
+
+    def _decorator(
+        self,
+        kind: str,
+        name: str | None,
+        params: Sequence[Param] | None,
+        returns: Sequence[Param],
+        *rest: Any,
+    ) -> Callable[[Callable[..., None]], Sym]:
+        scope = caller_frame().f_locals
+
+        def decorate(body: Callable[..., None]) -> Sym:
+            if params is None:
+                found = _annotated(body, Annotations(body, scope), len(returns))
+            else:
+                found = tuple(params)
+            head = self._head(kind, name if name is not None else body.__name__, found, returns, *rest)
+            self._record(head, body)
+            return Sym(head.name)
+
+        return decorate
+
+    def _record(self, head: Function, body: Callable[..., None]) -> None:
+        location = defined_at(body)
+        trace = Trace(head.name, self._target, location, self._unit)
+        mark = self._unit.mark()
+        self._unit.take(head.name)
+        self._unit.known[head.name] = head
+        try:
+            arguments = [_formal(trace, param) for param in (*head.returns, *head.params)]
+            trace.run(body, arguments, {})
+            function = finished(trace, replace(head, source=location), trace.close())
+        except BaseException:
+            self._unit.restore(mark)
+            raise
+        self._unit.functions.append(function)
+
+    # --- the module ---------------------------------------------------------------------------
+
+    def module(self, *, check: bool = True) -> Module:
+        """The module as recorded so far.
+
+        Args:
+            check: hold it against the table (:func:`pyptx.isa.check_module`).
+
+        Raises:
+            PyptxError: the first fault, at its line.
+        """
+        unit = self._unit
+        module = Module(
+            self.version or self._target.since,
+            self.arch,
+            tuple(unit.functions),
+            tuple(unit.variables),
+            self.address_size,
+            self.options,
+            tuple(unit.directives),
+        )
+        if self.version is None:
+            module = replace(module, version=required_version(module))
+        if check:
+            for fault in check_module(module):
+                raise fault
+        return module
+
+    def printed(self, *, lines: bool = False, annotate: bool = False) -> PrintedModule:
+        """The PTX text of :meth:`module`, with its table from lines to Python lines.
+
+        Args:
+            lines: say with ``.file`` and ``.loc`` which Python line recorded each instruction.
+            annotate: put the Python lines between the instructions, as comments.
+
+        PTX ISA: `#debugging-directives-loc`.
+        """
+        return print_module(self.module(), lines=lines, annotate=annotate)
+
+    def ptx(self, *, lines: bool = False, annotate: bool = False) -> str:
+        """The text of :meth:`printed`."""
+        return self.printed(lines=lines, annotate=annotate).text
+
+
+def directives_of(named: dict[str, Any], kind: str) -> tuple[Directive, ...]:
+    """``maxntid=(128, 1, 1)`` as a directive of an ``entry`` or a ``func``.
+
+    Raises :class:`OperandError` for a name that is no such directive, or a value that is no number.
+    """
+    found: list[Directive] = []
+    known = [rule.name for rule in DIRECTIVES.values() if kind in rule.where and rule.name != "pragma"]
+    for name, value in named.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise OperandError(
+                f"{name}= is no option and no directive of {'a kernel' if kind == 'entry' else 'a function'}",
+                hint=f"did you mean {near[0]}=?" if near else f"directives are: {', '.join(known)}",
+                see="performance-tuning-directives",
+            )
+        if value is None or value is False:
+            continue
+        values: Iterable[Any] = () if value is True else (value,) if isinstance(value, int) else value
+        numbers = tuple(values)
+        if not all(isinstance(number, int) for number in numbers):
+            raise OperandError(
+                f"{name}={value!r}: expected whole numbers", see="performance-tuning-directives"
+            )
+        found.append(Directive(name, numbers))
+    return tuple(found)
+
+
+def param(
+    kind: ScalarType,
+    count: int | None = None,
+    *,
+    align: int | None = None,
+    pointer: str | None = None,
+    space: str = "param",
+    name: str = "_",
+) -> Param:
+    """A parameter to annotate with: ``def kernel(map: ptx.param(b8, 128, align=64))``. Records nothing.
+
+    Args:
+        kind: type of an element.
+        count: number of elements of an array by value; None for one value.
+        align: bytes; with ``pointer``, of what it points to.
+        pointer: state space that a pointer points to, ``""`` for generic.
+        space: ``"reg"`` for a device function's register.
+        name: its name; as an annotation, it gets the Python parameter's.
+
+    Raises :class:`OperandError` for what is not a type.  PTX ISA: `#kernel-function-parameters`.
+    """
+    the_type(kind)
+    if pointer is None:
+        return Param(name, kind, count, align, space=space)
+    return Param(name, kind, count, space=space, pointer=Pointer(pointer, align))
+
+
+def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tuple[Param, ...]:
+    """The parameters that the annotations of ``body`` describe, behind the ``skip`` results."""
+    found: list[Param] = []
+    for parameter in list(inspect.signature(body).parameters.values())[skip:]:
+        given = resolve(parameter.annotation)
+        if isinstance(given, ScalarType):
+            given = Param(parameter.name, given)
+        if not isinstance(given, Param):
+            raise OperandError(
+                f"{body.__name__}: the parameter {parameter.name} has no type",
+                hint="annotate it (n: u32), or give params=(ir.Param(...), ...)",
+                see="kernel-function-parameters",
+            )
+        found.append(replace(given, name=parameter.name, source=here()[1]))
+    return tuple(found)
+
+
+def _formal(trace: Trace, param: Param) -> Sym | Reg:
+    """What a body gets for one of its parameters or results."""
+    if param.space != "reg":
+        trace.symbols.names.append(param.name)
+        return Sym(param.name)
+    register = trace.declare_as(param.name, param.type, param.vector, listed=False)
+    made = VectorReg if param.vector > 1 else Reg
+    return made(trace, register, param.type, trace.blocks[0], trace.location)

@@ -1,0 +1,49 @@
+"""One instruction that answers something: its first operand is a register, new or given, that is returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.types import ScalarType
+from ...ir import Pair
+from ..emit import Predicate
+from ..operands import guard, operand
+from ..operators import new_register
+from ..registers import Reg, owned
+from ..sites import here
+from ..trace import current
+from .qualifiers import destination
+from .values import value
+
+__all__ = ["answer"]
+
+
+def answer(
+    kind: ScalarType,
+    opcode: str,
+    modifiers: tuple[str | None, ...],
+    *operands: Any,
+    hint: str,
+    out: Reg | None = None,
+    pred: Predicate = None,
+    second: Reg | None = None,
+) -> Reg:
+    """Record one instruction whose first operand is ``out``, or a new register of ``kind``; it is returned.
+
+    Modifiers that are None are absent.  A new register is named after the variable that the author assigns,
+    else after ``hint``.  With ``second`` the first operand is the pair of both.  ``~p`` stays ``!p``.
+    """
+    trace = current()
+    words = tuple(word for word in modifiers if word is not None)
+    values = tuple(operand(item, trace) for item in operands)
+    if second is None:
+        return value(kind, opcode, words, values, out=out, pred=pred, hint=hint)
+    condition = guard(pred, trace)
+    site, source = here()
+    with trace.atomic():
+        first = destination("out", out)
+        if first is None:
+            first = new_register(trace, kind, site.name or hint, source)
+        both = Pair(owned(first, trace).operand, owned(second, trace).operand)
+        trace.record(opcode, words, (both, *values), condition, source)
+    return first

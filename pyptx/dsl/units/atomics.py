@@ -1,0 +1,234 @@
+"""``ptx.atom``, ``ptx.atom_cas`` and ``ptx.red``: read-modify-write of memory in one step.
+
+Each function records exactly one instruction.  The type is that of the register combined with memory:
+bitwise operations, exchanges and compare-and-swap work on its bits; untyped bits and s64 add as unsigned,
+which is the same; 16-bit floats are added without flushing subnormal numbers (``.noftz``), as PTX demands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
+
+from ...core.errors import OperandError
+from ...core.types import ScalarType
+from ...ir import Operand, Vector
+from ..emit import Predicate
+from ..operands import address, guard
+from ..registers import Number, Reg, RegArray
+from ..trace import current
+from ..types import bits_of, the_type
+from .memory import Place, cached, length, space_of
+from .qualifiers import one_of
+from .values import meet, typed, value, values, words
+
+__all__ = ["atom", "atom_cas", "red"]
+
+_ATOM = "parallel-synchronization-and-communication-instructions-atom"
+_RED = "parallel-synchronization-and-communication-instructions-red"
+
+_REDUCTIONS = ("add", "min", "max", "and", "or", "xor", "inc", "dec")
+_OPERATIONS = (*_REDUCTIONS, "exch")
+_ON_BITS = frozenset({"and", "or", "xor", "exch"})
+#: Floats of 16 bits, alone or two in a register.
+_HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
+
+
+def _word(op: str, kind: ScalarType) -> str:
+    """How the type of ``op`` on a value of ``kind`` is spelled."""
+    if op in _ON_BITS:
+        return bits_of(kind).name
+    if op == "add" and kind.name == "s64":
+        return "u64"
+    return f"u{kind.bits}" if kind.kind == "b" and op in ("add", "inc", "dec") else kind.name
+
+
+class _Operation(NamedTuple):
+    """An operation on memory: type and number of its values (None for one), modifiers, operands."""
+
+    kind: ScalarType
+    length: int | None
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+
+
+def _operation(
+    op: str,
+    place: Place,
+    given: Any,
+    kind: ScalarType | None,
+    order: tuple[str | None, str | None, str | None],
+    noftz: bool,
+    cache_hint: Reg | None,
+    see: str,
+) -> _Operation:
+    """What ``atom`` and ``red`` have in common; ``order`` is semantics, scope and space."""
+    trace = current()
+    several = isinstance(given, (RegArray, list, tuple))
+    items = list(given) if several else [given]
+    count = len(items) if several else None
+    kind = the_type(kind) if kind is not None else _meet(op, items)
+    elements: list[Any] = [typed(item, kind, trace) for item in items]
+    hint, policies = cached(cache_hint, trace)
+    sem, scope, space = order
+    modifiers = words(
+        sem,
+        scope,
+        space_of(place, space),
+        op,
+        (noftz or (kind.name in _HALVES and op not in _ON_BITS)) and "noftz",
+        hint,
+        length(count, see),
+        _word(op, kind),
+    )
+    combined: Operand = Vector(tuple(elements)) if several else elements[0]
+    return _Operation(kind, count, modifiers, (address(place, trace), combined, *policies))
+
+
+def _meet(op: str, items: list[Any]) -> ScalarType:
+    if not any(isinstance(item, Reg) for item in items):
+        raise OperandError(
+            f"the type of {op} with {', '.join(map(repr, items))} is not known",
+            hint="pass it: kind=u32",
+        )
+    return meet(f"atom {op}", *items)
+
+
+@overload
+def atom(
+    op: str,
+    target: Place,
+    given: Reg | Number,
+    kind: ScalarType | None = ...,
+    *,
+    sem: str | None = ...,
+    scope: str | None = ...,
+    space: str | None = ...,
+    noftz: bool = ...,
+    cache_hint: Reg | None = ...,
+    out: Reg | None = ...,
+    pred: Predicate = ...,
+) -> Reg: ...
+
+
+@overload
+def atom(
+    op: str,
+    target: Place,
+    given: Sequence[Reg],
+    kind: ScalarType | None = ...,
+    *,
+    sem: str | None = ...,
+    scope: str | None = ...,
+    space: str | None = ...,
+    noftz: bool = ...,
+    cache_hint: Reg | None = ...,
+    out: Sequence[Reg] | None = ...,
+    pred: Predicate = ...,
+) -> RegArray: ...
+
+
+def atom(
+    op: str,
+    target: Place,
+    given: Reg | Number | Sequence[Reg],
+    kind: ScalarType | None = None,
+    *,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = None,
+    noftz: bool = False,
+    cache_hint: Reg | None = None,
+    out: Reg | Sequence[Reg] | None = None,
+    pred: Predicate = None,
+) -> Reg | RegArray:
+    """Combine a value with memory; the result is what was there before. Records one ``atom``.
+
+    Args:
+        op: ``"add"``, ``"min"``, ``"max"``, ``"and"``, ``"or"``, ``"xor"``, ``"exch"``, ``"inc"`` (to 0 past
+            the value) or ``"dec"`` (to the value below 0).
+        target: address: a register, ``ptx.addr(...)`` or a shared-memory buffer.
+        given: a register or a number; from sm_90 on, 2, 4 or 8 registers of f32 (``"add"``) or of 16-bit
+            floats and packs of them (``"add"``, ``"min"``, ``"max"``), at most 16 bytes in global memory.
+        kind: the type, where ``given`` is a number.
+        sem: ``"relaxed"`` (the default of PTX), ``"acquire"``, ``"release"`` or ``"acq_rel"``.
+        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` (the default of PTX) or ``"sys"``.
+        space: ``"global"``, ``"shared"``, ``"shared::cta"`` or ``"shared::cluster"``; None for a generic
+            address (shared for a buffer).
+        noftz: keep subnormal numbers of f32, from PTX 9.4 and sm_90 on.
+        cache_hint: L2 cache policy, a 64-bit register made by ``ptx.cache.policy``.
+        out: registers to write; by default new ones, named after the variable that takes the result.
+        pred: guard. New registers hold nothing where it is false.
+
+    Raises:
+        InstructionError: an operation that the type does not have, or modifiers that do not go together.
+        OperandError: no such operation, or operands that do not fit.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-atom`.
+    """
+    one_of("op", op, _OPERATIONS, see=_ATOM)
+    it = _operation(op, target, given, kind, (sem, scope, space), noftz, cache_hint, _ATOM)
+    if it.length is None:
+        if out is not None and not isinstance(out, Reg):
+            raise OperandError(f"out is {out!r}: expected one register", see=_ATOM)
+        return value(it.kind, "atom", it.modifiers, it.operands, out=out, pred=pred, hint="old")
+    if isinstance(out, Reg):
+        raise OperandError(f"out is {out!r}: expected {it.length} registers", see=_ATOM)
+    return values(it.kind, it.length, "atom", it.modifiers, it.operands, out=out, pred=pred)
+
+
+def atom_cas(
+    target: Place,
+    compare: Reg | Number,
+    given: Reg | Number,
+    kind: ScalarType | None = None,
+    *,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """Write ``given`` if memory holds ``compare``; the result is what was there. Records one ``atom.cas``.
+
+    Args:
+        target: address: a register, ``ptx.addr(...)`` or a shared-memory buffer.
+        compare, given: registers of one type of 16, 32, 64 or (from sm_90 on) 128 bits, or numbers.
+        kind: the type, where both are numbers.
+        sem, scope, space, out, pred: as for :func:`atom`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-atom`.
+    """
+    trace = current()
+    kind = the_type(kind) if kind is not None else _meet("cas", [compare, given])
+    modifiers = words(sem, scope, space_of(target, space), "cas", bits_of(kind).name)
+    operands = (address(target, trace), typed(compare, kind, trace), typed(given, kind, trace))
+    return value(kind, "atom", modifiers, operands, out=out, pred=pred, hint="old")
+
+
+def red(
+    op: str,
+    target: Place,
+    given: Reg | Number | Sequence[Reg],
+    kind: ScalarType | None = None,
+    *,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = None,
+    noftz: bool = False,
+    cache_hint: Reg | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Combine a value with memory, without a result. Records one ``red``.
+
+    Args:
+        op: as for :func:`atom`, without ``"exch"``.
+        sem: ``"relaxed"`` (the default of PTX) or ``"release"``.
+        target, given, kind, scope, space, noftz, cache_hint, pred: as for :func:`atom`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-red`.
+    """
+    trace = current()
+    one_of("op", op, _REDUCTIONS, see=_RED)
+    it = _operation(op, target, given, kind, (sem, scope, space), noftz, cache_hint, _RED)
+    trace.record("red", it.modifiers, it.operands, guard(pred, trace))

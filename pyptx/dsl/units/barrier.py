@@ -1,0 +1,114 @@
+"""``ptx.barrier``: the CTA's numbered barriers, which the threads of a warp may reach apart.
+
+The same sixteen barriers as ``ptx.bar``, whose arguments mean the same here.  ``aligned=True`` promises that
+all threads of the warp execute the same instruction, as ``bar`` always does.  Every function records exactly
+one instruction.
+
+PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+"""
+
+from __future__ import annotations
+
+from ...core.types import pred as predicate
+from ...core.types import u32
+from ..emit import Predicate, emit
+from ..registers import NotPred, Reg
+from .bar import numbered, reduction, whole_warps
+
+__all__ = ["arrive", "red_and", "red_or", "red_popc", "sync"]
+
+
+def _words(cta: bool, aligned: bool, *words: str) -> tuple[str | None, ...]:
+    return ("cta" if cta else None, *words, "aligned" if aligned else None)
+
+
+def sync(
+    id: Reg | int = 0,
+    threads: Reg | int | None = None,
+    *,
+    aligned: bool = False,
+    cta: bool = False,
+    pred: Predicate = None,
+) -> None:
+    """Wait until all threads of the CTA, or ``threads`` of them, have arrived. Records one ``barrier.sync``.
+
+    Args:
+        id: which barrier, 0..15.
+        threads: how many threads take part, a multiple of 32; None for all.
+        aligned: all threads of the warp execute this instruction together.
+        cta: spell the scope out, ``barrier.cta.sync``.
+        pred: guard.
+
+    Raises:
+        OperandError: a number out of range, or threads that are no whole warps.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+    """
+    some = () if threads is None else (whole_warps(threads),)
+    emit("barrier", _words(cta, aligned, "sync"), numbered(id), *some, pred=pred)
+
+
+def arrive(
+    id: Reg | int, threads: Reg | int, *, aligned: bool = False, cta: bool = False, pred: Predicate = None
+) -> None:
+    """Arrive at barrier ``id``, on which ``threads`` synchronise, without waiting.
+
+    Records one ``barrier.arrive``.  Arguments and errors as for :func:`sync`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+    """
+    emit("barrier", _words(cta, aligned, "arrive"), numbered(id), whole_warps(threads), pred=pred)
+
+
+def red_popc(
+    p: Reg | NotPred,
+    id: Reg | int = 0,
+    threads: Reg | int | None = None,
+    *,
+    aligned: bool = False,
+    cta: bool = False,
+    out: Reg | None = None,
+) -> Reg:
+    """Wait as :func:`sync` does; a new u32 register: in how many threads ``p`` holds.
+
+    Records one ``barrier.red.popc``.  ``out`` is written instead of a new register.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+    """
+    return reduction(u32, "barrier", (*_words(cta, aligned, "red", "popc"), "u32"), p, id, threads, out)
+
+
+def red_and(
+    p: Reg | NotPred,
+    id: Reg | int = 0,
+    threads: Reg | int | None = None,
+    *,
+    aligned: bool = False,
+    cta: bool = False,
+    out: Reg | None = None,
+) -> Reg:
+    """Wait as :func:`sync` does; a new predicate: does ``p`` hold in all threads?
+
+    Records one ``barrier.red.and``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+    """
+    return reduction(predicate, "barrier", (*_words(cta, aligned, "red", "and"), "pred"), p, id, threads, out)
+
+
+def red_or(
+    p: Reg | NotPred,
+    id: Reg | int = 0,
+    threads: Reg | int | None = None,
+    *,
+    aligned: bool = False,
+    cta: bool = False,
+    out: Reg | None = None,
+) -> Reg:
+    """Wait as :func:`sync` does; a new predicate: does ``p`` hold in any thread?
+
+    Records one ``barrier.red.or``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
+    """
+    return reduction(predicate, "barrier", (*_words(cta, aligned, "red", "or"), "pred"), p, id, threads, out)

@@ -1,0 +1,337 @@
+"""Bits and bytes of registers: logic, counting, fields, shifts over two registers, permutations.
+
+Each function records exactly one instruction, whose result is a new register named after the author's
+variable, or the register given as ``out=``; ``pred=`` guards it.  Numbers take the type of the registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...core.errors import OperandError
+from ...core.types import TYPES, ScalarType
+from ...core.types import pred as predicate
+from ...ir import Immediate, Operand
+from ..emit import Predicate
+from ..operands import operand
+from ..registers import NotPred, Number, Reg
+from ..trace import current
+from ..types import as_whole, bits_of
+from .qualifiers import one_of
+from .values import integer_word, meet, typed, value, value_pair, words
+
+__all__ = [
+    "bfe",
+    "bfi",
+    "bfind",
+    "bmsk",
+    "brev",
+    "clz",
+    "cnot",
+    "fns",
+    "lop3",
+    "lop3_test",
+    "popc",
+    "prmt",
+    "shf",
+    "szext",
+]
+
+Value = Reg | Number
+#: A truth table of three values, or the Python function that has it.
+Logic = Callable[[int, int, int], int] | int
+
+_U32 = TYPES["u32"]
+_LOP3 = "logic-and-shift-instructions-lop3"
+_BMSK = "integer-arithmetic-instructions-bmsk"
+_SZEXT = "integer-arithmetic-instructions-szext"
+_SHF = "logic-and-shift-instructions-shf"
+_PRMT = "data-movement-and-conversion-instructions-prmt"
+_PERMUTATIONS = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
+
+
+def _record(
+    kind: ScalarType,
+    opcode: str,
+    modifiers: tuple[str, ...],
+    given: tuple[tuple[Value, ScalarType], ...],
+    out: Reg | None,
+    pred: Predicate,
+) -> Reg:
+    trace = current()
+    operands = [typed(item, wanted, trace) for item, wanted in given]
+    return value(kind, opcode, modifiers, operands, out=out, pred=pred)
+
+
+def _of_bits(opcode: str, a: Reg, out: Reg | None, pred: Predicate, kind: ScalarType | None = None) -> Reg:
+    given = meet(opcode, a)
+    return _record(kind or given, opcode, (bits_of(given).name,), ((a, given),), out, pred)
+
+
+def _word(name: str, see: str, *given: Value) -> ScalarType:
+    """The type of values of 32 bits."""
+    kind = meet(name, *given)
+    if kind.bits != 32:
+        raise OperandError(f"ptx.{name} takes values of 32 bits, not .{kind}", see=see)
+    return kind
+
+
+def popc(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """How many of 32 or 64 bits are set, a u32. Records one ``popc``.
+
+    PTX ISA: `#integer-arithmetic-instructions-popc`.
+    """
+    return _of_bits("popc", a, out, pred, _U32)
+
+
+def clz(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """How many of 32 or 64 bits are zero above the highest that is set, a u32. Records one ``clz``.
+
+    PTX ISA: `#integer-arithmetic-instructions-clz`.
+    """
+    return _of_bits("clz", a, out, pred, _U32)
+
+
+def brev(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """32 or 64 bits in reverse order. Records one ``brev``.
+
+    PTX ISA: `#integer-arithmetic-instructions-brev`.
+    """
+    return _of_bits("brev", a, out, pred)
+
+
+def cnot(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """1 if 16, 32 or 64 bits are all zero, otherwise 0. Records one ``cnot``.
+
+    PTX ISA: `#logic-and-shift-instructions-cnot`.
+    """
+    return _of_bits("cnot", a, out, pred)
+
+
+def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """Position of the highest bit that differs from the sign, 0xFFFFFFFF if there is none, a u32.
+
+    Records one ``bfind``.
+
+    Args:
+        a: 32- or 64-bit integer; bits count as unsigned, whose sign is 0.
+        shiftamt: instead, by how much to shift it left to bring that bit to the top.
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#integer-arithmetic-instructions-bfind`.
+    """
+    kind = meet("bfind", a)
+    modifiers = words(shiftamt and "shiftamt", integer_word(kind))
+    return _record(_U32, "bfind", modifiers, ((a, kind),), out, pred)
+
+
+def fns(mask: Value, base: Value, offset: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """Position of the ``offset``-th set bit of ``mask``, counted from bit ``base``. Records one ``fns``.
+
+    Args:
+        mask: 32 bits.
+        base: where to begin, 0..31.
+        offset: 1 is the first set bit from ``base`` upwards, -1 downwards; 0 asks for bit ``base`` itself.
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#integer-arithmetic-instructions-fns`.
+    """
+    b32, s32 = TYPES["b32"], TYPES["s32"]
+    given = ((mask, b32), (base, b32), (offset, s32))
+    return _record(_U32, "fns", ("b32",), given, out, pred)
+
+
+def bfe(a: Reg, position: Value, count: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """``count`` bits from ``position`` on, extended with zeros or with their sign. Records one ``bfe``.
+
+    Args:
+        a: 32- or 64-bit integer; bits count as unsigned.
+        position, count: 0..255.
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#integer-arithmetic-instructions-bfe`.
+    """
+    kind = meet("bfe", a)
+    given = ((a, kind), (position, _U32), (count, _U32))
+    return _record(kind, "bfe", (integer_word(kind),), given, out, pred)
+
+
+def bfi(
+    field: Value,
+    into: Value,
+    position: Value,
+    count: Value,
+    *,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """``into`` with the low ``count`` bits of ``field`` from ``position`` on. Records one ``bfi``.
+
+    Args:
+        field, into: of one type of 32 or 64 bits.
+        position, count: 0..255.
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#integer-arithmetic-instructions-bfi`.
+    """
+    kind = meet("bfi", field, into)
+    given = ((field, kind), (into, kind), (position, _U32), (count, _U32))
+    return _record(kind, "bfi", (bits_of(kind).name,), given, out, pred)
+
+
+def bmsk(
+    position: Value, count: Value, *, mode: str = "clamp", out: Reg | None = None, pred: Predicate = None
+) -> Reg:
+    """A u32 with ``count`` ones from ``position`` on. Records one ``bmsk``.
+
+    Args:
+        position, count: u32.
+        mode: numbers beyond 32 are cut off (``"clamp"``), or go round (``"wrap"``).
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#integer-arithmetic-instructions-bmsk`.
+    """
+    modifiers = (one_of("mode", mode, ("clamp", "wrap"), see=_BMSK), "b32")
+    return _record(_U32, "bmsk", modifiers, ((position, _U32), (count, _U32)), out, pred)
+
+
+def szext(
+    a: Value, count: Value, *, mode: str = "clamp", out: Reg | None = None, pred: Predicate = None
+) -> Reg:
+    """The low ``count`` bits of ``a``, extended with zeros, or with their sign if s32. Records one ``szext``.
+
+    Args:
+        a: u32 or s32.
+        count: u32.
+        mode: a number beyond 32 is cut off (``"clamp"``), or go round (``"wrap"``).
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#integer-arithmetic-instructions-szext`.
+    """
+    kind = meet("szext", a)
+    modifiers = (one_of("mode", mode, ("clamp", "wrap"), see=_SZEXT), integer_word(kind))
+    return _record(kind, "szext", modifiers, ((a, kind), (count, _U32)), out, pred)
+
+
+def shf(
+    low: Value,
+    high: Value,
+    amount: Value,
+    *,
+    direction: str,
+    mode: str = "wrap",
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """32 bits of the 64 that ``high`` and ``low`` are together, shifted. Records one ``shf``.
+
+    Args:
+        low, high: 32-bit registers of one type, or numbers; the same register twice is a rotation.
+        amount: u32.
+        direction: ``"l"`` shifts left and keeps the upper half, ``"r"`` right and keeps the lower half.
+        mode: an amount beyond 32 goes round (``"wrap"``) or counts as 32 (``"clamp"``).
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#logic-and-shift-instructions-shf`.
+    """
+    kind = _word("shf", _SHF, low, high)
+    one_of("direction", direction, ("l", "r"), see=_SHF)
+    one_of("mode", mode, ("wrap", "clamp"), see=_SHF)
+    given = ((low, kind), (high, kind), (amount, _U32))
+    return _record(kind, "shf", (direction, mode, "b32"), given, out, pred)
+
+
+def prmt(
+    a: Value,
+    b: Value,
+    selector: Value,
+    *,
+    mode: str | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """Four of the eight bytes of ``a`` (0 to 3) and ``b`` (4 to 7). Records one ``prmt``.
+
+    Args:
+        a, b: 32-bit registers of one type, or numbers.
+        selector: four digits of four bits, lowest byte first: number of a byte, and 8 more for its sign
+            in all bits. With a ``mode``, its two lowest bits.
+        mode: ``"f4e"``, ``"b4e"`` (four from there on, forward or backward), ``"rc8"``, ``"rc16"`` (repeat),
+            ``"ecl"``, ``"ecr"`` (edge clamp left or right).
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-prmt`.
+    """
+    kind = _word("prmt", _PRMT, a, b)
+    if mode is not None:
+        one_of("mode", mode, _PERMUTATIONS, see=_PRMT)
+    given = ((a, kind), (b, kind), (selector, _U32))
+    return _record(kind, "prmt", words("b32", mode), given, out, pred)
+
+
+def _table(logic: Logic) -> int:
+    """The truth table of ``logic``: bit 4a + 2b + c is its value for the bits a, b and c."""
+    if callable(logic):
+        found = as_whole(logic(0xF0, 0xCC, 0xAA))
+        if found is None:
+            raise OperandError(
+                "the function of lop3 gives no integer: expected & | ^ ~ of its three arguments", see=_LOP3
+            )
+        return found & 0xFF
+    number = as_whole(logic)
+    if number is None or not 0 <= number <= 0xFF:
+        raise OperandError(
+            f"logic is {logic!r}: expected a function of three values, or a table 0..255", see=_LOP3
+        )
+    return number
+
+
+def _three(a: Value, b: Value, c: Value, logic: Logic) -> tuple[ScalarType, tuple[Operand, ...]]:
+    trace = current()
+    kind = _word("lop3", _LOP3, a, b, c)
+    return kind, (*(typed(item, kind, trace) for item in (a, b, c)), Immediate(_table(logic)))
+
+
+def lop3(
+    a: Value, b: Value, c: Value, logic: Logic, *, out: Reg | None = None, pred: Predicate = None
+) -> Reg:
+    """Any logical function of three values of 32 bits. Records one ``lop3``.
+
+    Args:
+        a, b, c: 32-bit registers of one type, or numbers.
+        logic: ``lambda a, b, c: (a & b) | ~c``, called once with 0xF0, 0xCC and 0xAA, or the table 0..255
+            that it gives for them.
+        out, pred: as in the whole unit.
+
+    PTX ISA: `#logic-and-shift-instructions-lop3`.
+    """
+    kind, operands = _three(a, b, c, logic)
+    return value(kind, "lop3", ("b32",), operands, out=out, pred=pred)
+
+
+def lop3_test(
+    a: Value,
+    b: Value,
+    c: Value,
+    logic: Logic,
+    combine: str,
+    other: Reg | NotPred | bool,
+    *,
+    pred: Predicate = None,
+) -> tuple[Reg, Reg]:
+    """:func:`lop3`, and whether any bit of its result is set, combined with a predicate.
+
+    Records one ``lop3`` with ``.or`` or ``.and``; returns the result and the predicate.
+
+    Args:
+        a, b, c, logic: as for :func:`lop3`.
+        combine: ``"or"`` or ``"and"``.
+        other: a predicate, ``~p``, or a Python bool (``"or"`` with False is the plain test).
+        pred: guard.
+
+    PTX ISA: `#logic-and-shift-instructions-lop3`.
+    """
+    one_of("combine", combine, ("or", "and"), see=_LOP3)
+    kind, operands = _three(a, b, c, logic)
+    tested = operand(int(other) if isinstance(other, bool) else other, current())
+    return value_pair((kind, predicate), ("t", "p"), "lop3", (combine, "b32"), (*operands, tested), pred)

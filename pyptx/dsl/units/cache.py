@@ -1,0 +1,204 @@
+"""``ptx.cache``: L2 eviction policies, prefetches, and hints about single lines.
+
+A policy is a b64 register for the ``cache_hint=`` of copies, loads and stores.  Priorities are
+``"evict_last"``, ``"evict_normal"``, ``"evict_first"`` and ``"evict_unchanged"``.  Every function records
+exactly one instruction.
+
+PTX ISA: `#cache-eviction-priority-hints`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import OperandError
+from ...core.types import b64
+from ..emit import Predicate, checked, emit
+from ..operands import Addr, addr
+from ..registers import Reg
+from ..types import as_number
+from .answers import answer
+from .qualifiers import global_space, one_of
+
+__all__ = [
+    "apply_priority",
+    "discard",
+    "policy",
+    "policy_cvt",
+    "policy_range",
+    "prefetch",
+    "prefetch_uniform",
+]
+
+Global = Reg | Addr
+
+_POLICY = "data-movement-and-conversion-instructions-createpolicy"
+_PREFETCH = "data-movement-and-conversion-instructions-prefetch-prefetchu"
+_PRIMARY = ("evict_last", "evict_normal", "evict_first", "evict_unchanged")
+_SECONDARY = ("evict_first", "evict_unchanged")
+#: Bytes of the line that discard and applypriority name.
+_LINE = 128
+
+
+def _priorities(primary: str, secondary: str | None) -> tuple[str, str | None]:
+    one_of("primary", primary, _PRIMARY, see=_POLICY)
+    if secondary is None:
+        return f"L2::{primary}", None
+    return f"L2::{primary}", f"L2::{one_of('secondary', secondary, _SECONDARY, see=_POLICY)}"
+
+
+# --- policies -------------------------------------------------------------------------------------
+
+
+def policy(
+    primary: str,
+    secondary: str | None = None,
+    *,
+    fraction: Reg | float | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """A new b64 register, a policy: a fraction of the accesses gets ``primary``, the rest ``secondary``.
+
+    Records one ``createpolicy.fractional``.
+
+    Args:
+        primary: ``"evict_last"``, ``"evict_normal"``, ``"evict_first"`` or ``"evict_unchanged"``.
+        secondary: ``"evict_first"`` or ``"evict_unchanged"``, which is the default.
+        fraction: 0 < fraction <= 1, or an f32 register; 1 by default.
+        out: register to write instead of a new one.
+        pred: guard.
+
+    Raises:
+        OperandError: another priority, a fraction out of range.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-createpolicy`.
+    """
+    some: tuple[Any, ...] = ()
+    if isinstance(fraction, Reg):
+        some = (fraction,)
+    elif fraction is not None:
+        number = as_number(fraction)
+        if number is None or not 0 < number <= 1:
+            raise OperandError(f"fraction is {fraction!r}: expected 0 < fraction <= 1", see=_POLICY)
+        some = (float(number),)
+    words = ("fractional", *_priorities(primary, secondary), "b64")
+    return answer(b64, "createpolicy", words, *some, hint="policy", out=out, pred=pred)
+
+
+def policy_range(
+    place: Global,
+    primary_size: Reg | int,
+    total_size: Reg | int,
+    primary: str,
+    secondary: str | None = None,
+    *,
+    space: str | None = "global",
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """A new b64 register, a policy for accesses near ``place``. Records one ``createpolicy.range``.
+
+    Args:
+        place: where the primary range begins; it is ``primary_size`` bytes long. The secondary range is the
+            rest of the ``total_size`` bytes.
+        primary_size, total_size: bytes, numbers or u32 registers.
+        primary, secondary: as for :func:`policy`.
+        space: ``"global"``, or None for a generic address.
+        out, pred: as for :func:`policy`.
+
+    Raises:
+        OperandError: another priority, a primary range longer than the whole.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-createpolicy`.
+    """
+    words = ("range", global_space(space, see=_POLICY), *_priorities(primary, secondary), "b64")
+    sizes = (
+        checked("primary_size", primary_size, 0, 0xFFFFFFFF, see=_POLICY),
+        checked("total_size", total_size, 0, 0xFFFFFFFF, see=_POLICY),
+    )
+    return answer(b64, "createpolicy", words, addr(place), *sizes, hint="policy", out=out, pred=pred)
+
+
+def policy_cvt(access_property: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """A new b64 register: the policy of a CUDA access property, which a 64-bit register holds.
+
+    Records one ``createpolicy.cvt``.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-createpolicy`.
+    """
+    return answer(
+        b64, "createpolicy", ("cvt", "L2", "b64"), access_property, hint="policy", out=out, pred=pred
+    )
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def prefetch(
+    place: Global,
+    level: str = "L2",
+    *,
+    evict: str | None = None,
+    space: str | None = "global",
+    pred: Predicate = None,
+) -> None:
+    """Bring the line at ``place`` into a cache. Records one ``prefetch``.
+
+    Args:
+        place: an address.
+        level: ``"L1"``, ``"L2"``, or ``"L1::32B"``: 32 bytes of an address that is known to be valid (PTX
+            9.4).
+        evict: with L2, its priority there: ``"evict_last"`` or ``"evict_normal"``.
+        space: ``"global"``, ``"local"``, or None for a generic address.
+        pred: guard.
+
+    Raises:
+        OperandError: another level, priority or state space, a priority elsewhere than in global L2.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-prefetch-prefetchu`.
+    """
+    one_of("level", level, ("L1", "L2", "L1::32B"), see=_PREFETCH)
+    one_of("space", space, ("global",) if evict else ("global", "local", None), see=_PREFETCH)
+    words: tuple[str | None, ...] = (space, level, "valid_addr" if level == "L1::32B" else None)
+    if evict is not None:
+        one_of("evict", evict, ("evict_last", "evict_normal"), see=_PREFETCH)
+        one_of("level", level, ("L2",), see=_PREFETCH)
+        words = (space, f"L2::{evict}")
+    emit("prefetch", words, addr(place), pred=pred)
+
+
+def prefetch_uniform(place: Global, *, pred: Predicate = None) -> None:
+    """Bring the line at a generic address into the uniform cache. Records one ``prefetchu.L1``.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-prefetch-prefetchu`.
+    """
+    emit("prefetchu", ("L1",), addr(place), pred=pred)
+
+
+def discard(place: Global, *, space: str | None = "global", pred: Predicate = None) -> None:
+    """Drop the 128-byte line at ``place`` from L2 without writing it back. Records one ``discard``.
+
+    Watch out: what the line held is lost, and reading it before it is written again is undefined.
+
+    Args:
+        place: a multiple of 128.
+        space: ``"global"``, or None for a generic address.
+        pred: guard.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-discard`.
+    """
+    see = "data-movement-and-conversion-instructions-discard"
+    emit("discard", (global_space(space, see=see), "L2"), addr(place), _LINE, pred=pred)
+
+
+def apply_priority(place: Global, *, space: str | None = "global", pred: Predicate = None) -> None:
+    """Give the 128-byte line at ``place`` the normal L2 eviction priority. Records one ``applypriority``.
+
+    Arguments as for :func:`discard`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-applypriority`.
+    """
+    see = "data-movement-and-conversion-instructions-applypriority"
+    words = (global_space(space, see=see), "L2::evict_normal")
+    emit("applypriority", words, addr(place), _LINE, pred=pred)

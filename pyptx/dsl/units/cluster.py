@@ -1,0 +1,166 @@
+"""``ptx.cluster``: the CTAs that run together: their ranks, each other's shared memory, their barrier.
+
+Every function records exactly one instruction, except :func:`sync`.
+
+Watch out: a CTA must not exit while another can still reach its shared memory; a :func:`sync` at the end sees
+to that.
+
+PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
+"""
+
+from __future__ import annotations
+
+from ...core.errors import OperandError
+from ...core.types import u32, u64
+from ...ir import Special
+from ..emit import Predicate, checked, emit
+from ..registers import Reg
+from ..smem import Buffer
+from ..trace import current
+from .answers import answer
+from .qualifiers import one_of
+from .values import value
+
+__all__ = ["arrive", "getctarank", "map", "rank", "size", "sync", "wait"]
+
+_SEE = "parallel-synchronization-and-communication-instructions-barrier-cluster"
+_MAPA = "data-movement-and-conversion-instructions-mapa"
+#: More CTAs than any cluster has; the architectures have fewer, 8 or 16.
+_MAX_RANK = 31
+
+
+def _address(place: Reg | Buffer, space: str | None, *, see: str) -> tuple[Reg, str | None, str]:
+    """A shared or generic address: its register, the word of its space and its type."""
+    register: object = place.addr if isinstance(place, Buffer) else place
+    if not isinstance(register, Reg) or register.type.bits not in (32, 64):
+        raise OperandError(
+            f"the address is {place!r}: expected a 32- or 64-bit register, or a shared-memory buffer",
+            hint="add a constant offset to the result: ptx.addr(mapped, 16)",
+            see=see,
+        )
+    if space == "auto":
+        space = "cluster" if register.type.bits == 32 else None
+    one_of("space", space, ("cluster", None), see=see)
+    word = None if space is None else "shared::cluster"
+    return register, word, f"u{register.type.bits}"
+
+
+def map(
+    place: Reg | Buffer,
+    rank: Reg | int,
+    *,
+    space: str | None = "auto",
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """The address, in the CTA of rank ``rank``, of what ``place`` is in this CTA. Records one ``mapa``.
+
+    A 32-bit shared address gives a 32-bit shared address, a generic one a generic one.  Of a shared-memory
+    buffer it is that of its first byte (plus one ``add`` where a register chose a stage and a constant
+    follows).
+
+    Args:
+        place: a u32 register with a shared address, a buffer, or a u64 register with a generic address.
+        rank: which CTA of the cluster, 0..31: a number or a u32 register.
+        space: ``"auto"``: a 32-bit address is shared, a 64-bit one generic; ``"cluster"`` for a shared
+            address in a 64-bit register; None for a generic one.
+        out: register to write instead of a new one.
+        pred: guard.
+
+    Raises:
+        OperandError: no address, or a rank out of range.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-mapa`.
+    """
+    which = checked("rank", rank, 0, _MAX_RANK, see=_MAPA)
+    with current().atomic():
+        register, word, kind = _address(place, space, see=_MAPA)
+        given = u32 if kind == "u32" else u64
+        return answer(given, "mapa", (word, kind), register, which, hint="mapped", out=out, pred=pred)
+
+
+def getctarank(
+    address: Reg | Buffer,
+    *,
+    space: str | None = "auto",
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """A new u32 register: the rank of the CTA whose shared memory ``address`` lies in.
+
+    Records one ``getctarank``.  Arguments as for :func:`map`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-getctarank`.
+    """
+    see = "data-movement-and-conversion-instructions-getctarank"
+    with current().atomic():
+        register, word, kind = _address(address, space, see=see)
+        return answer(u32, "getctarank", (word, kind), register, hint="rank", out=out, pred=pred)
+
+
+def rank(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """A new u32 register: this CTA's rank in its cluster. Records one ``mov.u32`` of ``%cluster_ctarank``.
+
+    PTX ISA: `#special-registers-cluster-ctarank`.
+    """
+    return value(u32, "mov", ("u32",), (Special("cluster_ctarank"),), out=out, pred=pred, hint="rank")
+
+
+def size(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """A new u32 register: how many CTAs the cluster has. Records one ``mov.u32`` of ``%cluster_nctarank``.
+
+    PTX ISA: `#special-registers-cluster-nctarank`.
+    """
+    return value(u32, "mov", ("u32",), (Special("cluster_nctarank"),), out=out, pred=pred, hint="size")
+
+
+def arrive(*, sem: str | None = None, aligned: bool = False, pred: Predicate = None) -> None:
+    """Arrive at the cluster's barrier, without waiting. Records one ``barrier.cluster.arrive``.
+
+    Args:
+        sem: ``"release"``, which is the default, or ``"relaxed"``, which orders no memory accesses.
+        aligned: all threads of the warp execute this instruction together.
+        pred: guard.
+
+    Raises:
+        OperandError: another order.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
+    """
+    if sem is not None:
+        one_of("sem", sem, ("release", "relaxed"), see=_SEE)
+    emit("barrier", ("cluster", "arrive", sem, "aligned" if aligned else None), pred=pred)
+
+
+def wait(*, sem: str | None = None, aligned: bool = False, pred: Predicate = None) -> None:
+    """Wait until all threads of the cluster have arrived. Records one ``barrier.cluster.wait``.
+
+    Args:
+        sem: ``"acquire"`` spells the default out.
+        aligned: all threads of the warp execute this instruction together.
+        pred: guard.
+
+    Raises:
+        OperandError: another order.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
+    """
+    if sem is not None:
+        one_of("sem", sem, ("acquire",), see=_SEE)
+    emit("barrier", ("cluster", "wait", sem, "aligned" if aligned else None), pred=pred)
+
+
+def sync(*, aligned: bool = False, pred: Predicate = None) -> None:
+    """Wait until all threads of the cluster are here; what they wrote before is then visible to all.
+
+    Records two instructions: ``barrier.cluster.arrive`` and ``barrier.cluster.wait``.
+
+    Args:
+        aligned: all threads of the warp execute it together.
+        pred: guard of both.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
+    """
+    with current().atomic():
+        arrive(aligned=aligned, pred=pred)
+        wait(aligned=aligned, pred=pred)

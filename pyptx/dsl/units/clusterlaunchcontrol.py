@@ -1,0 +1,143 @@
+"""``ptx.clusterlaunchcontrol``: work stealing: a running cluster takes the place of one that has not started.
+
+``try_cancel`` asks; the answer, 16 bytes of shared memory, is read into a b128 register
+(``smem.load(b128, answer)``) and decoded by the others.  Every function records exactly one instruction.
+
+Watch out: the answer is written through the async proxy: after reading it, ``ptx.fence.proxy_async`` comes
+before the buffer is offered again.  After a refusal no further request may follow.
+
+PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.errors import OperandError
+from ...core.types import pred as predicate
+from ...core.types import u32
+from .. import reg
+from ..emit import Predicate, emit
+from ..operands import addr, operand
+from ..registers import Reg, RegArray
+from ..trace import current
+from .answers import answer
+from .places import Shared, barrier, check_place
+from .qualifiers import shared_space
+from .values import values
+
+__all__ = ["first_ctaid", "first_ctaid_x", "first_ctaid_y", "first_ctaid_z", "is_canceled", "try_cancel"]
+
+_TRY = "parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel"
+_QUERY = "parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel"
+
+
+def try_cancel(
+    answer: Shared,
+    mbar: Shared,
+    *,
+    multicast: bool = False,
+    space: str | None = "cta",
+    pred: Predicate = None,
+) -> None:
+    """Ask for a cluster that has not started. Records one ``clusterlaunchcontrol.try_cancel``.
+
+    Args:
+        answer: 16 bytes of shared memory, aligned to 16.
+        mbar: the mbarrier on which the answer's 16 bytes are counted.
+        multicast: write the answer to, and signal, every CTA of the cluster at the same offsets.
+        space: ``"cta"``, or None to leave the state space unwritten.
+        pred: guard: one thread of the cluster asks.
+
+    Raises:
+        OperandError: a buffer that is misaligned or too small.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`.
+    """
+    check_place("the answer", answer, 16, 16, see=_TRY)
+    words = (
+        *("try_cancel", "async", shared_space(space, ("cta", None), see=_TRY)),
+        "mbarrier::complete_tx::bytes",
+        "multicast::cluster::all" if multicast else None,
+        "b128",
+    )
+    emit("clusterlaunchcontrol", words, addr(answer), barrier(mbar), pred=pred)
+
+
+def _response(response: object) -> Reg:
+    if not isinstance(response, Reg) or response.type.bits != 128:
+        raise OperandError(
+            f"response is {response!r}: expected a b128 register",
+            hint="load the answer: smem.load(b128, answer)",
+            see=_QUERY,
+        )
+    return response
+
+
+def is_canceled(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """A new predicate: was a cluster's launch cancelled, so that its work is ours?
+
+    Records one ``clusterlaunchcontrol.query_cancel.is_canceled``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
+    """
+    words = ("query_cancel", "is_canceled", "pred", "b128")
+    return answer(
+        predicate, "clusterlaunchcontrol", words, _response(response), hint="canceled", out=out, pred=pred
+    )
+
+
+def _coordinate(axis: str, response: Reg, out: Reg | None, pred: Predicate) -> Reg:
+    words = ("query_cancel", f"get_first_ctaid::{axis}", "b32", "b128")
+    return answer(
+        u32, "clusterlaunchcontrol", words, _response(response), hint=f"ctaid_{axis}", out=out, pred=pred
+    )
+
+
+def first_ctaid_x(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """A new u32 register: ctaid.x of the first CTA of the cancelled cluster; undefined without one.
+
+    Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::x``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
+    """
+    return _coordinate("x", response, out, pred)
+
+
+def first_ctaid_y(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """As :func:`first_ctaid_x`, of ctaid.y.
+
+    Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::y``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
+    """
+    return _coordinate("y", response, out, pred)
+
+
+def first_ctaid_z(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """As :func:`first_ctaid_x`, of ctaid.z.
+
+    Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::z``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
+    """
+    return _coordinate("z", response, out, pred)
+
+
+def first_ctaid(
+    response: Reg, *, out: RegArray | Sequence[Reg] | None = None, pred: Predicate = None
+) -> RegArray:
+    """Three u32 registers, new ones or ``out``: ctaid.x, .y and .z of the cancelled cluster's first CTA.
+
+    Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid.v4``, whose fourth element is dropped.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
+    """
+    given = operand(_response(response), current())
+    words = ("query_cancel", "get_first_ctaid", "v4", "b32", "b128")
+    with current().atomic():
+        three = reg.array(u32, 3) if out is None else list(out)
+        if len(three) != 3:
+            raise OperandError(f"out is {out!r}: expected three registers", see=_QUERY)
+        values(u32, 4, "clusterlaunchcontrol", words, (given,), out=(*three, None), pred=pred)
+    return three if isinstance(three, RegArray) else RegArray(three, u32, "out")

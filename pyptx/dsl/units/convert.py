@@ -1,0 +1,294 @@
+"""``ptx.cvt`` and its kin: conversions between types, and between generic addresses and state spaces.
+
+Each function records exactly one instruction, whose result is a new register of the type converted to, named
+after the author's variable, or the register given as ``out=``; ``pred=`` guards it.  Nothing is rounded
+unless ``rounding`` says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import OperandError
+from ...core.types import TYPES, ScalarType
+from ...core.types import pred as predicate
+from ...ir import Operand, Vector
+from ...isa.table import orders
+from ..emit import Predicate
+from ..operands import operand
+from ..registers import Number, Reg, owned
+from ..trace import Trace, current
+from ..types import the_type
+from .qualifiers import one_of
+from .values import meet, typed, value, words
+
+__all__ = ["cvt", "cvt_pack", "cvt_x2", "cvt_x4", "cvta", "cvta_to", "isspacep"]
+
+_CVT = "data-movement-and-conversion-instructions-cvt"
+_PACK = "data-movement-and-conversion-instructions-cvt-pack"
+_CVTA = "data-movement-and-conversion-instructions-cvta"
+_SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry")
+_PACKED = ("u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2")
+
+
+def _source(given: Any, trace: Trace) -> tuple[Operand, ScalarType]:
+    """A register to convert, and its type."""
+    if not isinstance(given, Reg):
+        raise OperandError(
+            f"{given!r} cannot be converted: expected a register",
+            hint="reg.scalar(type, init=...) makes a register of a number",
+            see=_CVT,
+        )
+    if given.type.kind in "bp":
+        what = "a predicate" if given.type is predicate else f"untyped bits (.{given.type})"
+        remedy = (
+            "ptx.selp(1, 0, p)"
+            if given.type is predicate
+            else f"say what they are: x.view(u{given.type.bits})"
+        )
+        raise OperandError(f"{given} is {what} and cannot be converted", hint=remedy, see=_CVT)
+    return owned(given, trace).operand, given.type
+
+
+def _scaling(scale: Reg | None, trace: Trace) -> tuple[str | None, tuple[Operand, ...]]:
+    """The modifier and the operand of a scale factor: one for both in 8 bits, or two in 16."""
+    if scale is None:
+        return None, ()
+    if getattr(getattr(scale, "type", None), "bits", 0) not in (8, 16):
+        raise OperandError(
+            f"scale is {scale!r}: expected a register of two ue8m0 in 16 bits, or one in 8", see=_CVT
+        )
+    return f"scaled::n{scale.type.bits // 8}::ue8m0", (operand(scale, trace),)
+
+
+def _bits_of_chance(rbits: Reg | None, trace: Trace) -> tuple[Operand, ...]:
+    return () if rbits is None else (operand(rbits, trace),)
+
+
+def _record(
+    to: ScalarType,
+    modifiers: tuple[str, ...],
+    of: ScalarType,
+    operands: tuple[Operand, ...],
+    out: Reg | None,
+    pred: Predicate,
+    storage: ScalarType | None = None,
+) -> Reg:
+    """One ``cvt``; the modifiers in the order that the form has them."""
+    types = (to.name, of.name)
+    given = (*modifiers, *types)
+    spelled = next((words for words in orders("cvt", given) if words[-2:] == types), given)
+    return value(to, "cvt", spelled, operands, out=out, pred=pred, storage=storage)
+
+
+def cvt(
+    given: Reg,
+    to: ScalarType,
+    *,
+    rounding: str | None = None,
+    ftz: bool = False,
+    sat: bool = False,
+    satfinite: bool = False,
+    relu: bool = False,
+    pzo: bool = False,
+    scale: Reg | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """``given`` as a value of type ``to``: a number, or each of a pack. Records one ``cvt``.
+
+    Args:
+        given: register to convert, of an integer or float type or a pack (f16x2, bf16x2, e4m3x2 ...).
+        to: type of the result; a pack for a pack. bf16 to an 8-bit integer gives an 8-bit register.
+        rounding: to a narrower float ``"rn"``, ``"rz"``, ``"rm"``, ``"rp"`` (tf32 also ``"rna"``); to an
+            integer or an integral float ``"rni"``, ``"rzi"``, ``"rmi"``, ``"rpi"``; None where it is exact.
+        ftz: subnormal f32 are zero.
+        sat: clamp to the range of an integer, floats to 0..1.
+        satfinite: clamp to the largest number instead of infinity; the 8-, 6- and 4-bit formats demand it.
+        relu: negative results, and -0, are zero.
+        pzo: a result of -0 is 0 (sm_107).
+        scale: powers of two that multiply or divide, as the form says: a 16-bit register of two ue8m0 (bf16x2
+            from 8 bits and fewer, s2f6x2), or an 8-bit register of one (sm_107).
+        out: register to write; default: a new one, named after the variable that takes it.
+        pred: guard.
+
+    Raises:
+        InstructionError: no such conversion, or modifiers that it does not have.
+        OperandError: no register, or untyped bits.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cvt`.
+    """
+    trace = current()
+    source, of = _source(given, trace)
+    factor, scales = _scaling(scale, trace)
+    modifiers = _modifiers(rounding, ftz, sat, satfinite, relu, pzo, factor)
+    narrow = of.name == "bf16" and the_type(to).bits == 8
+    return _record(the_type(to), modifiers, of, (source, *scales), out, pred, TYPES["b8"] if narrow else None)
+
+
+def _modifiers(
+    rounding: str | None,
+    ftz: bool = False,
+    sat: bool = False,
+    satfinite: bool = False,
+    relu: bool = False,
+    pzo: bool = False,
+    factor: str | None = None,
+) -> tuple[str, ...]:
+    return words(
+        rounding,
+        ftz and "ftz",
+        sat and "sat",
+        satfinite and "satfinite",
+        relu and "relu",
+        pzo and "pzo",
+        factor,
+    )
+
+
+def cvt_x2(
+    low: Reg | Number,
+    high: Reg | Number,
+    to: ScalarType,
+    *,
+    rounding: str = "rn",
+    satfinite: bool = False,
+    relu: bool = False,
+    pzo: bool = False,
+    rbits: Reg | None = None,
+    scale: Reg | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """Two f32 as one pack, ``low`` in the lower part. Records one ``cvt``.
+
+    Watch out: the instruction has the upper one first.
+
+    Args:
+        low, high: f32.
+        to: f16x2 or bf16x2 (from sm_80 on), e4m3x2, e5m2x2 (sm_89), e2m3x2, e3m2x2, e2m1x2, ue8m0x2
+            (sm_100f and its like), s2f6x2, ue5m3x2.
+        rounding: ``"rn"``, ``"rz"``, ``"rp"`` (ue8m0x2), or ``"rs"``: stochastic, with ``rbits``.
+        satfinite, relu, pzo, scale, out, pred: as for :func:`cvt`.
+        rbits: 32 random bits, a b32 register, for ``"rs"``.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cvt`.
+    """
+    trace, f32 = current(), TYPES["f32"]
+    factor, scales = _scaling(scale, trace)
+    operands = (
+        typed(high, f32, trace),
+        typed(low, f32, trace),
+        *_bits_of_chance(rbits, trace),
+        *scales,
+    )
+    modifiers = _modifiers(rounding, satfinite=satfinite, relu=relu, pzo=pzo, factor=factor)
+    return _record(the_type(to), modifiers, f32, operands, out, pred)
+
+
+def cvt_x4(
+    given: Sequence[Reg | Number],
+    to: ScalarType,
+    rbits: Reg,
+    *,
+    relu: bool = False,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """Four f32 as one pack, rounded stochastically; ``given[0]`` is the lowest. Records one ``cvt.rs``.
+
+    Watch out: the instruction has the uppermost first.  It clamps to the largest number (``.satfinite``).
+
+    Args:
+        given: four f32.
+        to: e4m3x4, e5m2x4, e2m3x4, e3m2x4 or e2m1x4.
+        rbits: 32 random bits, a b32 register.
+        relu, out, pred: as for :func:`cvt`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cvt`.
+    """
+    trace, f32 = current(), TYPES["f32"]
+    if len(given) != 4:
+        raise OperandError(f"ptx.cvt_x4 of {len(given)} values: expected 4", see=_CVT)
+    elements: list[Any] = [typed(item, f32, trace) for item in reversed(list(given))]
+    operands = (Vector(tuple(elements)), operand(rbits, trace))
+    modifiers = _modifiers("rs", satfinite=True, relu=relu)
+    return _record(the_type(to), modifiers, f32, operands, out, pred)
+
+
+def cvt_pack(
+    low: Reg | Number,
+    high: Reg | Number,
+    to: str,
+    *,
+    below: Reg | Number | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """Two s32 clamped to few bits, side by side in a u32. Records one ``cvt.pack.sat``.
+
+    Watch out: the instruction has the upper one first.
+
+    Args:
+        low, high: s32.
+        to: type of each: ``"u16"`` or ``"s16"``; with ``below`` ``"u8"``, ``"s8"``, ``"u4"``, ``"s4"``,
+            ``"u2"``, ``"s2"``.
+        below: 32 bits that are shifted up by the width of both, which go below.
+        out, pred: as for :func:`cvt`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cvt-pack`.
+    """
+    trace, s32 = current(), TYPES["s32"]
+    one_of("to", to, _PACKED, see=_PACK)
+    rest = () if below is None else (typed(below, TYPES["b32"], trace),)
+    operands = (typed(high, s32, trace), typed(low, s32, trace), *rest)
+    modifiers = words("pack", "sat", to, "s32", None if below is None else "b32")
+    return value(TYPES["u32"], "cvt", modifiers, operands, out=out, pred=pred)
+
+
+def _place(name: str, given: Reg, space: str) -> tuple[Operand, ...]:
+    """The operand of an address in ``space``, a register."""
+    one_of("space", space, _SPACES, see=_CVTA)
+    meet(name, given)
+    return (operand(given, current()),)
+
+
+def _address(
+    opcode: str, modifiers: tuple[str, ...], given: Reg, space: str, out: Reg | None, pred: Predicate
+) -> Reg:
+    operands = _place(opcode, given, space)
+    return value(TYPES["u64"], opcode, (*modifiers, "u64"), operands, out=out, pred=pred, hint="address")
+
+
+def cvta(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """The generic address of an address in ``space``. Records one ``cvta``.
+
+    Args:
+        given: 64-bit address; a 32-bit one of shared memory is extended first, by ``ptx.cvt(x, u64)``.
+        space: ``"global"``, ``"shared"``, ``"shared::cta"``, ``"shared::cluster"``, ``"local"``, ``"const"``,
+            ``"param"`` or ``"param::entry"``.
+        out, pred: as for :func:`cvt`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cvta`.
+    """
+    return _address("cvta", (space,), given, space, out, pred)
+
+
+def cvta_to(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """The address in ``space`` of a generic address. Records one ``cvta.to``. Arguments as for :func:`cvta`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cvta`.
+    """
+    return _address("cvta", ("to", space), given, space, out, pred)
+
+
+def isspacep(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """Whether a generic address points into ``space``, as a predicate. Records one ``isspacep``.
+
+    Arguments as for :func:`cvta`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-isspacep`.
+    """
+    operands = _place("isspacep", given, space)
+    return value(predicate, "isspacep", (space,), operands, out=out, pred=pred, hint="p")

@@ -1,0 +1,53 @@
+"""The address field of matrix descriptors, which wgmma and tcgen05 have in common.
+
+Owns the instructions that put a shared address, known when the kernel runs, into a descriptor whose other
+fields are known now.
+"""
+
+from __future__ import annotations
+
+from ...core.errors import OperandError
+from ...core.source import SourceLocation
+from ...core.types import b64, u32, u64
+from ...ir import Immediate, Operand, Register
+from ..operands import operand
+from ..operators import new_register
+from ..registers import Reg
+from ..smem import Buffer
+from ..trace import Trace
+
+__all__ = ["ADDRESS_BITS", "ADDRESS_FIELD", "shared_address", "with_address"]
+
+#: Bits of a descriptor that hold the address, in units of 16 bytes.
+ADDRESS_BITS = 14
+ADDRESS_FIELD = (1 << ADDRESS_BITS) - 1
+
+
+def shared_address(what: str, value: Reg | Buffer, trace: Trace, *, see: str) -> Register:
+    """``value`` as a register with a shared address.
+
+    Raises:
+        OperandError: neither a buffer nor a 32-bit register.
+    """
+    found = operand(value.addr if isinstance(value, Buffer) else value, trace)
+    if not isinstance(found, Register) or found.type.bits != 32:
+        raise OperandError(
+            f"{what} is {value!r}: expected a buffer, or a 32-bit register with a shared address", see=see
+        )
+    return found
+
+
+def with_address(origin: Operand, bits: int, trace: Trace, source: SourceLocation | None, name: str) -> Reg:
+    """``bits | (origin & 0x3FFFF) >> 4``, a new b64 register.
+
+    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the
+    CTA's rank in its cluster, which bits 24 and up of a shared address hold.
+    """
+    field = new_register(trace, u32, "address", source).operand
+    wide = new_register(trace, u64, "wide", source).operand
+    descriptor = new_register(trace, b64, name, source)
+    trace.record("shr", ("u32",), (field, origin, Immediate(4)), source=source)
+    trace.record("and", ("b32",), (field, field, Immediate(ADDRESS_FIELD)), source=source)
+    trace.record("cvt", ("u64", "u32"), (wide, field), source=source)
+    trace.record("or", ("b64",), (descriptor.operand, wide, Immediate(bits)), source=source)
+    return descriptor

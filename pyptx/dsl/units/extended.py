@@ -1,0 +1,130 @@
+"""``ptx.add_cc``, ``ptx.addc`` ...: integers wider than a register, with the carry between instructions.
+
+Each function but :func:`add_wide` and :func:`sub_wide` records exactly one instruction.  Types are u32, s32,
+u64 and s64; untyped bits count as unsigned.  Watch out: the carry lives until the next instruction of this
+kind, and a branch or a call loses it.
+"""
+
+from __future__ import annotations
+
+from ...core.errors import OperandError
+from ..emit import Predicate
+from ..registers import Number, Reg, RegArray
+from ..trace import current
+from .qualifiers import one_of
+from .values import Vector, integer_word, meet, typed, value, words
+
+__all__ = ["add_cc", "add_wide", "addc", "mad_cc", "madc", "sub_cc", "sub_wide", "subc"]
+
+Value = Reg | Number
+
+_MAD = "extended-precision-integer-arithmetic-instructions-mad-cc"
+
+
+def _record(
+    opcode: str,
+    before: tuple[str | bool, ...],
+    given: tuple[Value, ...],
+    out: Reg | None,
+    pred: Predicate,
+) -> Reg:
+    trace = current()
+    kind = meet(opcode, *given)
+    operands = [typed(item, kind, trace) for item in given]
+    return value(kind, opcode, words(*before, integer_word(kind)), operands, out=out, pred=pred)
+
+
+def add_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """``a + b``, and write the carry. Records one ``add.cc``.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions-add-cc`.
+    """
+    return _record("add", ("cc",), (a, b), out, pred)
+
+
+def addc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """``a + b`` and the carry; with ``cc`` write the new carry. Records one ``addc``.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions-addc`.
+    """
+    return _record("addc", (cc and "cc",), (a, b), out, pred)
+
+
+def sub_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """``a - b``, and write the borrow. Records one ``sub.cc``.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions-sub-cc`.
+    """
+    return _record("sub", ("cc",), (a, b), out, pred)
+
+
+def subc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """``a - b`` less the borrow; with ``cc`` write the new borrow. Records one ``subc``.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions-subc`.
+    """
+    return _record("subc", (cc and "cc",), (a, b), out, pred)
+
+
+def mad_cc(a: Value, b: Value, c: Value, *, half: str, out: Reg | None = None, pred: Predicate = None) -> Reg:
+    """The ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c``; write the carry. Records one ``mad.cc``.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions-mad-cc`.
+    """
+    return _record("mad", (one_of("half", half, ("lo", "hi"), see=_MAD), "cc"), (a, b, c), out, pred)
+
+
+def madc(
+    a: Value,
+    b: Value,
+    c: Value,
+    *,
+    half: str,
+    cc: bool = False,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """The ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c`` and the carry. Records one ``madc``.
+
+    With ``cc`` it writes the new carry.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions-madc`.
+    """
+    return _record("madc", (one_of("half", half, ("lo", "hi"), see=_MAD), cc and "cc"), (a, b, c), out, pred)
+
+
+def _chain(name: str, a: Vector, b: Vector) -> RegArray:
+    first, between = (add_cc, addc) if name == "add_wide" else (sub_cc, subc)
+    left, right = list(a), list(b)
+    if len(left) != len(right) or len(left) < 2:
+        raise OperandError(
+            f"ptx.{name} of {len(left)} and {len(right)} registers: expected as many of both, at least 2"
+        )
+    with current().atomic():
+        parts = [first(left[0], right[0])]
+        for number, (x, y) in enumerate(zip(left[1:], right[1:], strict=True), 2):
+            parts.append(between(x, y, cc=number < len(left)))
+    return RegArray(parts, parts[0].type, "sum" if name == "add_wide" else "difference")
+
+
+def add_wide(a: Vector, b: Vector) -> RegArray:
+    """The sum of two integers of ``n`` registers each, lowest first; the last carry is lost.
+
+    Records ``n`` instructions: ``add.cc``, ``addc.cc`` ..., ``addc``.
+
+    Raises:
+        OperandError: different lengths, or fewer than 2 registers.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions`.
+    """
+    return _chain("add_wide", a, b)
+
+
+def sub_wide(a: Vector, b: Vector) -> RegArray:
+    """The difference of two integers of ``n`` registers each, lowest first; the last borrow is lost.
+
+    Records ``n`` instructions: ``sub.cc``, ``subc.cc`` ..., ``subc``. See :func:`add_wide`.
+
+    PTX ISA: `#extended-precision-integer-arithmetic-instructions`.
+    """
+    return _chain("sub_wide", a, b)

@@ -1,0 +1,235 @@
+"""``ptx.fence``: ordering between a thread's accesses, scopes and proxies.
+
+Every function records exactly one instruction.  Scopes are ``"cta"``, ``"cluster"``, ``"gpu"`` and
+``"sys"``.  PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+"""
+
+from __future__ import annotations
+
+from ...core.errors import OperandError
+from ..emit import Predicate, emit
+from ..operands import Addr, addr
+from ..registers import Reg
+from .places import Shared
+from .qualifiers import SCOPES, one_of
+
+__all__ = [
+    "acq_rel",
+    "acquire",
+    "mbarrier_init",
+    "proxy_alias",
+    "proxy_async",
+    "proxy_async_acquire",
+    "proxy_async_release",
+    "proxy_fabric",
+    "proxy_tensormap_acquire",
+    "proxy_tensormap_release",
+    "release",
+    "sc",
+]
+
+_SEE = "parallel-synchronization-and-communication-instructions-membar"
+
+
+def _at(scope: str) -> str:
+    word: str = one_of("scope", scope, SCOPES, see=_SEE)
+    return word
+
+
+# --- between threads ------------------------------------------------------------------------------
+
+
+def acq_rel(scope: str, *, pred: Predicate = None) -> None:
+    """Acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
+
+    Records one ``fence.acq_rel``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    emit("fence", ("acq_rel", _at(scope)), pred=pred)
+
+
+def sc(scope: str, *, pred: Predicate = None) -> None:
+    """Sequentially consistent fence at ``scope``. Records one ``fence.sc``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    emit("fence", ("sc", _at(scope)), pred=pred)
+
+
+def _restricted(given: str | None, allowed: tuple[str, ...], scope: str) -> str | None:
+    if given is None:
+        return None
+    one_of("sync_restrict", given, allowed, see=_SEE)
+    if scope != "cluster":
+        raise OperandError(f"scope is {scope!r}: expected 'cluster' with sync_restrict", see=_SEE)
+    return f"sync_restrict::{given}"
+
+
+def acquire(scope: str, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
+    """Acquire fence at ``scope``. Records one ``fence.acquire``.
+
+    Args:
+        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
+        sync_restrict: ``"shared::cluster"``, with scope ``"cluster"``: only for objects in the shared memory
+            of the cluster.
+        pred: guard.
+
+    Raises:
+        OperandError: another restriction, or one at another scope.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    emit("fence", ("acquire", _restricted(sync_restrict, ("shared::cluster",), scope), _at(scope)), pred=pred)
+
+
+def release(scope: str, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
+    """Release fence at ``scope``. Records one ``fence.release``.
+
+    Args:
+        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
+        sync_restrict: ``"shared::cta"``, with scope ``"cluster"``: only for objects in this CTA's shared
+            memory.
+        pred: guard.
+
+    Raises:
+        OperandError: another restriction, or one at another scope.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    emit("fence", ("release", _restricted(sync_restrict, ("shared::cta",), scope), _at(scope)), pred=pred)
+
+
+def mbarrier_init(*, pred: Predicate = None) -> None:
+    """Order earlier ``mbarrier.init`` before what follows in the cluster.
+
+    Records one ``fence.mbarrier_init.release.cluster``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    emit("fence", ("mbarrier_init", "release", "cluster"), pred=pred)
+
+
+# --- between proxies ------------------------------------------------------------------------------
+
+
+def proxy_async(space: str | None = None, *, pred: Predicate = None) -> None:
+    """Order ordinary accesses before later accesses of TMA and the tensor cores, and back.
+
+    Records one ``fence.proxy.async``.
+
+    Args:
+        space: ``"shared::cta"``, ``"shared::cluster"`` or ``"global"``; None for all, which costs a
+            GPU-wide fence.
+        pred: guard.
+
+    Raises:
+        OperandError: another state space.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    one_of("space", space, (None, "shared::cta", "shared::cluster", "global"), see=_SEE)
+    emit("fence", ("proxy", "async", space), pred=pred)
+
+
+def proxy_async_acquire(*, pred: Predicate = None) -> None:
+    """Order later async-proxy accesses after ordinary ones that were released to this thread.
+
+    The acquiring half of an order from the generic to the async proxy, for objects in the shared memory of
+    the cluster alone: after ``ptx.cluster.wait``, before a copy signals another CTA's mbarrier.
+
+    Records one ``fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    words = ("proxy", "async::generic", "acquire", "sync_restrict::shared::cluster", "cluster")
+    emit("fence", words, pred=pred)
+
+
+def proxy_async_release(*, read: bool = False, scope: str = "cluster", pred: Predicate = None) -> None:
+    """Order earlier ordinary accesses before async-proxy ones behind a matching acquire.
+
+    The releasing half of an order from the generic to the async proxy, for objects in this CTA's shared
+    memory alone: after ``mbarrier_init()``, before a relaxed ``ptx.cluster.arrive``.
+
+    Records one ``fence.proxy.async::generic.release``.
+
+    Args:
+        read: only for reads of the cluster's shared memory (PTX 9.4).
+        scope: ``"cluster"``, or ``"cta"`` with ``read``.
+        pred: guard.
+
+    Raises:
+        OperandError: another scope.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    one_of("scope", scope, ("cta", "cluster") if read else ("cluster",), see=_SEE)
+    restriction = "shared::cluster::read" if read else "shared::cta"
+    words = ("proxy", "async::generic", "release", f"sync_restrict::{restriction}", scope)
+    emit("fence", words, pred=pred)
+
+
+def proxy_alias(sem: str | None = None, *, pred: Predicate = None) -> None:
+    """Order accesses through different virtual addresses of the same memory.
+
+    Records one ``fence.proxy.alias``.
+
+    Args:
+        sem: None for both directions; ``"acquire"`` or ``"release"`` for one, at scope sys (PTX 9.4).
+        pred: guard.
+
+    Raises:
+        OperandError: another order.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    if sem is not None:
+        one_of("sem", sem, ("acquire", "release"), see=_SEE)
+    emit("fence", ("proxy", "alias", sem, None if sem is None else "sys"), pred=pred)
+
+
+def proxy_fabric(proxies: str, sem: str, *, pred: Predicate = None) -> None:
+    """Order accesses of fabric operations and others, in one direction, at scope sys.
+
+    Records one ``fence.proxy.fabric::generic.alias``, or of the other ``proxies`` (PTX 9.3).
+
+    Args:
+        proxies: ``"fabric::generic"``, ``"generic::fabric"`` or ``"fabric::fabric"``.
+        sem: ``"acquire"`` or ``"release"``.
+        pred: guard.
+
+    Raises:
+        OperandError: other proxies, another order.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    one_of("proxies", proxies, ("fabric::generic", "generic::fabric", "fabric::fabric"), see=_SEE)
+    one_of("sem", sem, ("acquire", "release"), see=_SEE)
+    emit("fence", ("proxy", proxies, "alias", sem, "sys"), pred=pred)
+
+
+def proxy_tensormap_release(scope: str, *, pred: Predicate = None) -> None:
+    """Order earlier ordinary writes of tensor maps before their use behind a matching acquire.
+
+    Records one ``fence.proxy.tensormap::generic.release``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    emit("fence", ("proxy", "tensormap::generic", "release", _at(scope)), pred=pred)
+
+
+def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: str, *, pred: Predicate = None) -> None:
+    """Order later uses of the 128-byte tensor map at ``tensor_map`` after ordinary writes of it.
+
+    Records one ``fence.proxy.tensormap::generic.acquire``.
+
+    Args:
+        tensor_map: generic 64-bit address of the map, which lies in global memory.
+        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
+        pred: guard.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
+    """
+    words = ("proxy", "tensormap::generic", "acquire", _at(scope))
+    emit("fence", words, addr(tensor_map), 128, pred=pred)

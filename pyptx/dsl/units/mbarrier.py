@@ -1,0 +1,602 @@
+"""``ptx.mbarrier``: barriers in shared memory.
+
+PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier`.
+
+Every function records exactly one instruction, except :func:`wait`.  ``mbar`` is the barrier's 8 bytes: a
+u32 register, ``ptx.addr(...)`` or a shared-memory buffer.  A phase is the parity 0 or 1, a number or a
+register; a state is a b64 register that :func:`arrive` wrote.
+
+``space`` says where the barrier lies: ``"cta"`` is this CTA, ``"cluster"`` any CTA of the cluster (its
+address comes from ``ptx.cluster.map``), ``"shared"`` the older spelling of ``"cta"``, None a generic 64-bit
+address. ``sem`` and ``scope`` are given together; without them an arrival releases and a wait acquires at
+scope cta.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import OperandError
+from ...core.types import pred as predicate
+from ...core.types import u32
+from ...ir import Guard
+from ..control import uniform
+from ..emit import Predicate, checked, emit
+from ..labels import Label
+from ..registers import Reg
+from ..sites import here
+from ..trace import current
+from .answers import answer
+from .places import Shared, barrier
+from .qualifiers import cta_mask, destination, one_of, order, shared_space
+
+__all__ = [
+    "MAX_COUNT",
+    "arrive",
+    "arrive_drop",
+    "arrive_drop_expect_tx",
+    "arrive_drop_no_complete",
+    "arrive_expect_tx",
+    "arrive_no_complete",
+    "check_layout",
+    "complete_tx",
+    "expect_tx",
+    "init",
+    "inval",
+    "pending_count",
+    "test_wait",
+    "try_wait",
+    "wait",
+]
+
+Phase = Reg | int
+
+#: Most arrivals of a phase, and most bytes that may be pending: 2**20 - 1.
+MAX_COUNT = (1 << 20) - 1
+
+_SEE = "parallel-synchronization-and-communication-instructions-mbarrier"
+_CONTENTS = f"{_SEE}-contents"
+_WAIT = f"{_SEE}-test-wait-try-wait"
+_OWN = ("cta", "shared", None)
+_ANY = ("cta", "cluster", "shared", None)
+_SCOPES = ("cta", "cluster")
+
+
+def _count(count: Reg | int) -> Any:
+    return checked("count", count, 1, MAX_COUNT, see=_CONTENTS)
+
+
+def _bytes(nbytes: Reg | int) -> Any:
+    return checked("nbytes", nbytes, 0, MAX_COUNT, see=_CONTENTS)
+
+
+# --- the object -----------------------------------------------------------------------------------
+
+
+def _layout(layout: str) -> str:
+    return f"layout::{one_of('layout', layout, ('v0', 'v1'), see=f'{_SEE}-init')}"
+
+
+def init(
+    mbar: Shared,
+    count: Reg | int,
+    *,
+    space: str | None = "cta",
+    layout: str | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Make an mbarrier that completes a phase after ``count`` arrivals. Records one ``mbarrier.init``.
+
+    Watch out: other threads may use it only after a barrier, another CTA of the cluster only after
+    ``ptx.fence.mbarrier_init()`` and a cluster barrier.
+
+    Args:
+        mbar: 8 bytes of this CTA's shared memory.
+        count: arrivals of a phase, 1..2**20-1.
+        space: ``"cta"``, ``"shared"`` or None.
+        layout: ``"v0"``, or ``"v1"`` for a barrier that takes reports of copies (PTX 9.3); None is v0.
+        pred: guard.
+
+    Raises:
+        OperandError: a count outside 1..2**20-1, a buffer off an 8-byte boundary.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-init`.
+    """
+    words = ("init", None if layout is None else _layout(layout), shared_space(space, _OWN, see=_SEE), "b64")
+    emit("mbarrier", words, barrier(mbar), _count(count), pred=pred)
+
+
+def check_layout(
+    mbar: Shared,
+    layout: str,
+    *,
+    space: str | None = "cta",
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """A new predicate: has the mbarrier this layout, ``"v0"`` or ``"v1"``?
+
+    Records one ``mbarrier.check_layout`` (PTX 9.3).
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-check-layout`.
+    """
+    words = ("check_layout", _layout(layout), shared_space(space, _OWN, see=_SEE), "b64")
+    return answer(predicate, "mbarrier", words, barrier(mbar), hint="p", out=out, pred=pred)
+
+
+def inval(mbar: Shared, *, space: str | None = "cta", pred: Predicate = None) -> None:
+    """End an mbarrier's life, so that its memory may serve other things. Records one ``mbarrier.inval``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-inval`.
+    """
+    emit("mbarrier", ("inval", shared_space(space, _OWN, see=_SEE), "b64"), barrier(mbar), pred=pred)
+
+
+# --- arrivals -------------------------------------------------------------------------------------
+
+
+def _multicast(multicast: Reg | int | None, space: str | None) -> tuple[str | None, tuple[Reg | int, ...]]:
+    """The word and the operand of a mask of CTAs, if there is one."""
+    if multicast is None:
+        return None, ()
+    if space != "shared::cluster":
+        raise OperandError('multicast reaches other CTAs: expected space="cluster"', see=f"{_SEE}-arrive")
+    return "multicast::cluster::32b", (cta_mask(multicast, 32, see=f"{_SEE}-arrive"),)
+
+
+def _arrive(
+    verb: str,
+    operation: str | None,
+    mbar: Shared,
+    number: Reg | int | None,
+    state: Reg | None,
+    sem: str | None,
+    scope: str | None,
+    space: str | None,
+    multicast: Reg | int | None,
+    pred: Predicate,
+) -> None:
+    word = shared_space(space, _ANY, see=f"{_SEE}-arrive")
+    if word == "shared::cluster" and state is not None:
+        raise OperandError(
+            'an arrival with space="cluster" has no state to give back',
+            hint="drop state=, or arrive on this CTA's own barrier",
+            see=f"{_SEE}-arrive",
+        )
+    cast, mask = _multicast(multicast, word)
+    given = () if number is None else (number,)
+    words = (
+        verb,
+        operation,
+        *order(sem, scope, ("release", "relaxed"), _SCOPES, see=f"{_SEE}-arrive"),
+        word,
+        cast,
+        "b64",
+    )
+    emit("mbarrier", words, destination("state", state), barrier(mbar), *given, *mask, pred=pred)
+
+
+def arrive(
+    mbar: Shared,
+    count: Reg | int | None = None,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    multicast: Reg | int | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Arrive ``count`` times (once). Records one ``mbarrier.arrive``.
+
+    Args:
+        mbar: the barrier; with ``space="cluster"`` it may be another CTA's.
+        count: arrivals, 1..2**20-1.
+        state: a b64 register that receives the phase's state, for waits by state; None drops it.
+        sem, scope: order and scope, given together: ``"release"``/``"relaxed"``, ``"cta"``/``"cluster"``.
+        space: ``"cta"``, ``"cluster"``, ``"shared"`` or None.
+        multicast: with ``space="cluster"``, mask of the CTAs on whose barrier at this offset to arrive: a
+            number or a u32 register (PTX 9.4).
+        pred: guard.
+
+    Raises:
+        OperandError: a count out of range, a state of a remote barrier, ``sem`` without ``scope``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive`.
+    """
+    number = None if count is None else _count(count)
+    _arrive("arrive", None, mbar, number, state, sem, scope, space, multicast, pred)
+
+
+def arrive_drop(
+    mbar: Shared,
+    count: Reg | int | None = None,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    multicast: Reg | int | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Arrive ``count`` times (once), and expect as many arrivals fewer from the next phase on.
+
+    Records one ``mbarrier.arrive_drop``.  Arguments and errors as for :func:`arrive`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop`.
+    """
+    number = None if count is None else _count(count)
+    _arrive("arrive_drop", None, mbar, number, state, sem, scope, space, multicast, pred)
+
+
+def arrive_expect_tx(
+    mbar: Shared,
+    nbytes: Reg | int,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    multicast: Reg | int | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Expect ``nbytes`` of asynchronous copies in this phase, then arrive once.
+
+    Records one ``mbarrier.arrive.expect_tx``.  A tensor copy counts its whole box, also where it is clipped.
+    Arguments as for :func:`arrive`.
+
+    Raises:
+        OperandError: bytes outside 0..2**20-1, and as for :func:`arrive`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive`.
+    """
+    _arrive("arrive", "expect_tx", mbar, _bytes(nbytes), state, sem, scope, space, multicast, pred)
+
+
+def arrive_drop_expect_tx(
+    mbar: Shared,
+    nbytes: Reg | int,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    multicast: Reg | int | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Expect ``nbytes`` in this phase, arrive once, and expect one arrival fewer from the next phase on.
+
+    Records one ``mbarrier.arrive_drop.expect_tx``.  Arguments and errors as for :func:`arrive_expect_tx`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop`.
+    """
+    _arrive("arrive_drop", "expect_tx", mbar, _bytes(nbytes), state, sem, scope, space, multicast, pred)
+
+
+def _no_complete(
+    verb: str,
+    mbar: Shared,
+    count: Reg | int,
+    state: Reg,
+    sem: str | None,
+    scope: str | None,
+    space: str | None,
+    pred: Predicate,
+) -> None:
+    see = f"{_SEE}-{verb.replace('_', '-')}"
+    words = (
+        *(verb, "noComplete", *order(sem, scope, ("release",), ("cta",), see=see)),
+        *(shared_space(space, _OWN, see=see), "b64"),
+    )
+    written = destination("state", state)
+    if written is None:
+        raise OperandError(
+            "state is None: expected a b64 register, which this instruction must have", see=see
+        )
+    emit("mbarrier", words, written, barrier(mbar), _count(count), pred=pred)
+
+
+def arrive_no_complete(
+    mbar: Shared,
+    count: Reg | int,
+    *,
+    state: Reg,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    pred: Predicate = None,
+) -> None:
+    """Arrive ``count`` times, which must not complete the phase. Records one ``mbarrier.arrive.noComplete``.
+
+    Watch out: completing the phase by it is undefined behaviour.
+
+    Args:
+        mbar: the barrier, in this CTA.
+        count: arrivals, 1..2**20-1.
+        state: a b64 register that receives the phase's state.
+        sem, scope: ``"release"`` and ``"cta"``, or neither.
+        space: ``"cta"``, ``"shared"`` or None.
+        pred: guard.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive`.
+    """
+    _no_complete("arrive", mbar, count, state, sem, scope, space, pred)
+
+
+def arrive_drop_no_complete(
+    mbar: Shared,
+    count: Reg | int,
+    *,
+    state: Reg,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    pred: Predicate = None,
+) -> None:
+    """As :func:`arrive_no_complete`, and expect ``count`` arrivals fewer from the next phase on.
+
+    Records one ``mbarrier.arrive_drop.noComplete``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop`.
+    """
+    _no_complete("arrive_drop", mbar, count, state, sem, scope, space, pred)
+
+
+# --- bytes ----------------------------------------------------------------------------------------
+
+
+def _tx(
+    operation: str,
+    mbar: Shared,
+    nbytes: Reg | int,
+    sem: str | None,
+    scope: str | None,
+    space: str | None,
+    multicast: Reg | int | None,
+    pred: Predicate,
+) -> None:
+    see = f"{_SEE}-{operation.replace('_', '-')}-operation"
+    word = shared_space(space, _ANY, see=see)
+    cast, mask = _multicast(multicast, word)
+    words = (operation, *order(sem, scope, ("relaxed",), _SCOPES, see=see), word, cast, "b64")
+    emit("mbarrier", words, barrier(mbar), _bytes(nbytes), *mask, pred=pred)
+
+
+def expect_tx(
+    mbar: Shared,
+    nbytes: Reg | int,
+    *,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    multicast: Reg | int | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Expect ``nbytes`` more in the current phase, without arriving. Records one ``mbarrier.expect_tx``.
+
+    ``sem`` is ``"relaxed"``; the other arguments as for :func:`arrive`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation`.
+    """
+    _tx("expect_tx", mbar, nbytes, sem, scope, space, multicast, pred)
+
+
+def complete_tx(
+    mbar: Shared,
+    nbytes: Reg | int,
+    *,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    multicast: Reg | int | None = None,
+    pred: Predicate = None,
+) -> None:
+    """Count ``nbytes`` as arrived, as a copy would. Records one ``mbarrier.complete_tx``.
+
+    Arguments as for :func:`expect_tx`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-complete-tx-operation`.
+    """
+    _tx("complete_tx", mbar, nbytes, sem, scope, space, multicast, pred)
+
+
+# --- waiting --------------------------------------------------------------------------------------
+
+
+def _wait(
+    verb: str,
+    mbar: Shared,
+    phase: Phase | None,
+    state: Reg | None,
+    suspend_hint: Reg | int | None,
+    sem: str | None,
+    scope: str | None,
+    space: str | None,
+    phase_type: str | None,
+    report: Reg | None,
+    report_value: Reg | None,
+    out: Reg | None,
+    pred: Predicate,
+) -> Reg:
+    if (phase is None) == (state is None):
+        given = "neither is" if phase is None else "both are"
+        raise OperandError(
+            f"{verb} takes a phase's parity or the state of an arrival, {given} given",
+            hint=f"ptx.mbarrier.{verb}(bar, parity), or state=token",
+            see=_WAIT,
+        )
+    if phase is not None:
+        which = checked("phase", phase, 0, 1, see=_WAIT, hint="the parity of a phase: phase & 1")
+    elif isinstance(state, Reg):
+        which = state
+    else:
+        raise OperandError(f"state is {state!r}: expected a b64 register that an arrival wrote", see=_WAIT)
+    if report_value is not None and report is None:
+        raise OperandError("report_value needs report=, the predicate that says whether it holds", see=_WAIT)
+    if phase_type is None and report is not None:
+        phase_type = "primary"
+    if phase_type is not None:
+        one_of("phase_type", phase_type, ("primary", "conditional"), see=_WAIT)
+    extra = () if suspend_hint is None else (checked("suspend_hint", suspend_hint, 0, 0xFFFFFFFF, see=_WAIT),)
+    value = destination("report_value", report_value)
+    words = (
+        verb,
+        "parity" if phase is not None else None,
+        None if phase_type is None else f"phase_type::{phase_type}",
+        *order(sem, scope, ("acquire", "relaxed"), _SCOPES, see=_WAIT),
+        shared_space(space, _OWN, see=_WAIT),
+        "b64",
+    )
+    return answer(
+        predicate,
+        "mbarrier",
+        words,
+        *(() if value is None else (value,)),
+        barrier(mbar),
+        which,
+        *extra,
+        hint="ready",
+        second=destination("report", report),
+        out=out,
+        pred=pred,
+    )
+
+
+def try_wait(
+    mbar: Shared,
+    phase: Phase | None = None,
+    suspend_hint: Reg | int | None = None,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    phase_type: str | None = None,
+    report: Reg | None = None,
+    report_value: Reg | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """A new predicate: has the phase completed? May wait a while, and may say no at any time.
+
+    Records one ``mbarrier.try_wait.parity``, or ``mbarrier.try_wait`` with ``state=``.
+
+    Args:
+        mbar: the barrier, in this CTA's shared memory.
+        phase: parity, 0 or 1. On a fresh barrier parity 1 has completed, 0 has not.
+        suspend_hint: nanoseconds that it may wait.
+        state: instead of a parity, what an arrival of this phase returned.
+        sem, scope: order and scope, given together: ``"acquire"``/``"relaxed"``, ``"cta"``/``"cluster"``.
+        space: ``"cta"``, ``"shared"`` or None.
+        phase_type: ``"primary"``, or with a parity ``"conditional"`` (PTX 9.3).
+        report: predicate register that receives whether a copy reported something, for barriers of layout v1
+            (PTX 9.3, ``phase_type="primary"``).
+        report_value: b8 register (``reg.declare(b8, ...)``) that receives what it reported.
+        out: predicate to write instead of a new one.
+        pred: guard.
+
+    Raises:
+        OperandError: a parity other than 0 and 1, both or neither of ``phase`` and ``state``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`.
+    """
+    return _wait(
+        "try_wait",
+        mbar,
+        phase,
+        state,
+        suspend_hint,
+        sem,
+        scope,
+        space,
+        phase_type,
+        report,
+        report_value,
+        out,
+        pred,
+    )
+
+
+def test_wait(
+    mbar: Shared,
+    phase: Phase | None = None,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    phase_type: str | None = None,
+    report: Reg | None = None,
+    report_value: Reg | None = None,
+    out: Reg | None = None,
+    pred: Predicate = None,
+) -> Reg:
+    """As :func:`try_wait`, never waiting.
+
+    Records one ``mbarrier.test_wait.parity``, or ``mbarrier.test_wait`` with ``state=``.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`.
+    """
+    return _wait(
+        "test_wait",
+        mbar,
+        phase,
+        state,
+        None,
+        sem,
+        scope,
+        space,
+        phase_type,
+        report,
+        report_value,
+        out,
+        pred,
+    )
+
+
+def wait(
+    mbar: Shared,
+    phase: Phase | None = None,
+    suspend_hint: Reg | int | None = None,
+    *,
+    state: Reg | None = None,
+    sem: str | None = None,
+    scope: str | None = None,
+    space: str | None = "cta",
+    uni: bool = False,
+) -> None:
+    """Spin until the phase has completed.
+
+    Records two instructions and one label: ``mbarrier.try_wait`` and a ``bra`` back to it (``bra.uni`` with
+    ``uni``, as compilers write it).
+    Arguments and errors as for :func:`try_wait`.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`.
+    """
+    trace = current()
+    source = here()[1]
+    with trace.atomic():
+        again = Label("wait", trace)
+        trace.place(again, source)
+        ready = try_wait(mbar, phase, suspend_hint, state=state, sem=sem, scope=scope, space=space)
+        trace.branch(again, Guard(ready.operand, negated=True), source, uniform(uni))
+
+
+def pending_count(
+    state: Reg, *, layout: str | None = None, out: Reg | None = None, pred: Predicate = None
+) -> Reg:
+    """A new u32 register: how many arrivals the phase lacked in ``state``.
+
+    Records one ``mbarrier.pending_count``.
+
+    Args:
+        state: what an arrival returned, a b64 register.
+        layout: ``"v0"`` spells the barrier's layout out (PTX 9.3).
+        out: register to write instead of a new one.
+        pred: guard.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-pending-count`.
+    """
+    see = f"{_SEE}-pending-count"
+    word = None if layout is None else f"layout::{one_of('layout', layout, ('v0',), see=see)}"
+    return answer(u32, "mbarrier", ("pending_count", word, "b64"), state, hint="pending", out=out, pred=pred)

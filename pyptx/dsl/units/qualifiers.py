@@ -1,0 +1,162 @@
+"""Words that the units share: state spaces, memory orders, cache hints, choices; and masks of CTAs.
+
+Owns the translation from what an author writes (``"cta"``, ``"cluster"``, ``prefetch=128``) to the words of
+PTX, and the messages where there is no such word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import OperandError
+from ...core.types import ScalarType
+from ..operators import writable
+from ..registers import Reg
+from ..types import as_whole
+
+__all__ = [
+    "SCOPES",
+    "cta_mask",
+    "destination",
+    "global_space",
+    "group_count",
+    "hinted",
+    "multicast_word",
+    "one_of",
+    "order",
+    "report_word",
+    "shared_space",
+    "type_word",
+]
+
+_SPACES = {
+    None: None,
+    "shared": "shared",
+    "cta": "shared::cta",
+    "shared::cta": "shared::cta",
+    "cluster": "shared::cluster",
+    "shared::cluster": "shared::cluster",
+}
+
+#: Scopes, from the narrowest.
+SCOPES = ("cta", "cluster", "gpu", "sys")
+
+_REPORTS = (
+    "disabled",
+    "validity::per_16bytes::80000000",
+    "validity::per_16bytes::8000",
+    "validity::per_16bytes::80",
+    "validity::per_16bytes::8",
+    "validity::per_element::ff",
+)
+#: Largest number of groups that a wait can name.
+_MAX_GROUPS = 8_388_607
+
+
+def one_of(what: str, value: Any, allowed: Sequence[Any], *, see: str, hint: str = "") -> Any:
+    """``value``, if it is one of ``allowed``. Raises :class:`OperandError` with the value and the choices."""
+    if isinstance(value, bool) or value not in allowed:
+        choices = ", ".join(map(repr, allowed))
+        raise OperandError(f"{what} is {value!r}: expected one of {choices}", hint=hint, see=see)
+    return value
+
+
+def shared_space(space: str | None, allowed: Sequence[str | None], *, see: str) -> str | None:
+    """The PTX word of a state space: ``"cta"`` is ``shared::cta``; None is a generic address, without a word.
+
+    ``allowed`` holds the short words: ``"cta"``, ``"cluster"``, ``"shared"``, None.
+    """
+    short = space.removeprefix("shared::") if isinstance(space, str) else space
+    if short not in allowed:
+        choices = ", ".join(map(repr, allowed))
+        generic = "None is a generic 64-bit address" if None in allowed else ""
+        raise OperandError(f"space is {space!r}: expected one of {choices}", hint=generic, see=see)
+    return _SPACES[space]
+
+
+def global_space(space: str | None, *, see: str) -> str | None:
+    """The word of global memory, or None for a generic address."""
+    word: str | None = one_of("space", space, ("global", None), see=see)
+    return word
+
+
+def order(
+    sem: str | None, scope: str | None, orders: Sequence[str], scopes: Sequence[str] = SCOPES, *, see: str
+) -> tuple[str | None, str | None]:
+    """Memory order and scope, which are given together or not at all; ``"weak"`` has no scope."""
+    if sem is not None:
+        one_of("sem", sem, orders, see=see)
+    if (sem in (None, "weak")) != (scope is None):
+        raise OperandError(
+            f"sem is {sem!r} and scope is {scope!r}: expected both or neither",
+            hint="a weak access has no scope" if "weak" in orders else "",
+            see=see,
+        )
+    if scope is not None:
+        one_of("scope", scope, scopes, see=see)
+    return sem, scope
+
+
+def hinted(cache_hint: Reg | None) -> tuple[str | None, tuple[Reg, ...]]:
+    """The word and the operand of an L2 cache policy, if there is one."""
+    return (None, ()) if cache_hint is None else ("L2::cache_hint", (cache_hint,))
+
+
+def type_word(dtype: ScalarType | str, allowed: Sequence[str], *, see: str) -> str:
+    """The name of a type, if it is one of ``allowed``."""
+    name = dtype.name if isinstance(dtype, ScalarType) else str(dtype).lstrip(".")
+    word: str = one_of("dtype", name, allowed, see=see)
+    return word
+
+
+def destination(what: str, register: Reg | None) -> Reg | None:
+    """A register that an instruction writes, if one is given. Refuses numbers and shared registers."""
+    if register is None:
+        return None
+    if not isinstance(register, Reg):
+        raise OperandError(f"{what} is {register!r}: expected a register that receives it")
+    return writable(register)
+
+
+def cta_mask(multicast: Reg | int, bits: int, *, see: str) -> Reg | int:
+    """A mask of the cluster's CTAs: a register, or a number with at least one of ``bits`` bits set."""
+    if isinstance(multicast, Reg):
+        return multicast
+    number = as_whole(multicast)
+    if number is None or not 1 <= number < 1 << bits:
+        raise OperandError(
+            f"multicast is {multicast!r}: expected a mask of CTA ranks, "
+            f"1..{(1 << bits) - 1:#x}, or a register",
+            see=see,
+        )
+    return number
+
+
+def group_count(n: int, *, see: str) -> int:
+    """How many groups of copies a wait may leave pending: a number, no register."""
+    number = as_whole(n)
+    if number is None or not 0 <= number <= _MAX_GROUPS:
+        raise OperandError(f"wait_group({n!r}): expected a number of groups, 0..{_MAX_GROUPS}", see=see)
+    return number
+
+
+def multicast_word(
+    multicast: Reg | int | None, bits: int | None, *, see: str
+) -> tuple[str | None, tuple[Reg | int, ...]]:
+    """The word and the operand of a mask of CTAs, if there is one."""
+    if bits is not None:
+        one_of("multicast_bits", bits, (16, 32), see=see)
+    if multicast is None:
+        if bits is not None:
+            raise OperandError(f"multicast_bits is {bits} without multicast=, the mask", see=see)
+        return None, ()
+    word = "multicast::cluster" if bits is None else f"multicast::cluster::{bits}b"
+    return word, (cta_mask(multicast, bits or 16, see=see),)
+
+
+def report_word(report: str | None, *, see: str) -> str | None:
+    """The word of what a copy reports on its mbarrier: ``"disabled"``, ``"validity::per_16bytes::8"`` ..."""
+    if report is None:
+        return None
+    return f"mbarrier::report::{one_of('report', report, _REPORTS, see=see)}"

@@ -1,0 +1,462 @@
+"""Descriptors of tcgen05: numbers for what Python knows, registers for what depends on an address.
+
+The words themselves are :mod:`pyptx.layout`'s: :class:`~pyptx.layout.InstructionDescriptor`,
+:class:`~pyptx.layout.SmemDescriptor`, :class:`~pyptx.layout.OperandTile` and
+:class:`~pyptx.layout.ZeroColumnMask`, which encode and decode them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.errors import OperandError, SpecError, TargetError
+from ....core.types import ScalarType, b32, b64, u32, u64
+from ....ir import Immediate, Operand
+from ....layout import (
+    K_MAJOR_128B_CONST,
+    SWIZZLE_PERIOD,
+    InstructionDescriptor,
+    OperandTile,
+    SmemDescriptor,
+    ZeroColumnMask,
+)
+from ....layout.instruction_descriptor import mma_kind
+from ....layout.smem_descriptor import ATOM_32B, Major, check_operand_swizzle
+from ...operands import operand
+from ...operators import new_register, result
+from ...registers import Reg, owned
+from ...sites import here
+from ...smem import Buffer
+from ...trace import Trace, current
+from ...types import as_whole
+from ..descriptor_address import ADDRESS_BITS, ADDRESS_FIELD, shared_address, with_address
+from .words import register
+
+__all__ = [
+    "advance",
+    "instruction_descriptor",
+    "make_instr_desc_f16bf16_f32",
+    "masked_descriptor",
+    "smem_descriptor",
+    "with_scale_ids",
+    "zero_column_mask",
+]
+
+_INSTRUCTION = "tcgen05-instruction-descriptor"
+_SMEM = "tcgen05-shared-memory-descriptor"
+_ABSOLUTE = "tcgen05-leading-dimension-byte-offset-absolute-address"
+
+_LEADING_FIELD = 16
+#: Where the first bytes of the scales lie in a block-scaled instruction descriptor.
+_SCALE_A_ID, _SCALE_B_ID, _SCALE_ID_BITS = 29, 4, 2
+
+
+# --- the instruction ------------------------------------------------------------------------------
+
+
+def _name(dtype: ScalarType | str) -> str:
+    return dtype.name if isinstance(dtype, ScalarType) else dtype
+
+
+def _only(what: str, kind: str, choices: Any) -> str:
+    names = tuple(choices)
+    if len(names) != 1:
+        raise SpecError(
+            f"{what} is not given and kind::{kind} has several: expected one of {', '.join(names)}",
+            see="tcgen05-kind-shapes",
+        )
+    return str(names[0])
+
+
+def instruction_descriptor(
+    *,
+    m: int,
+    n: int,
+    kind: str = "f16",
+    a_type: ScalarType | str | None = None,
+    b_type: ScalarType | str | None = None,
+    d_type: ScalarType | str | None = None,
+    a_major: str = "K",
+    b_major: str = "K",
+    negate_a: bool = False,
+    negate_b: bool = False,
+    saturate: bool = False,
+    sparse: bool = False,
+    sparsity_selector: int = 0,
+    max_shift: int = 0,
+    scale_type: ScalarType | str | None = None,
+    scale_a_id: int = 0,
+    scale_b_id: int = 0,
+    block: int | None = None,
+    k: int | None = None,
+    cta_group: int | None = None,
+    ws: bool = False,
+    a_in_tensor_memory: bool = False,
+) -> int:
+    """The instruction descriptor of any kind of ``tcgen05.mma``: a number. Records nothing.
+
+    :meth:`pyptx.layout.InstructionDescriptor.decode` turns it back into words.
+
+    Args:
+        m: rows of D; of the whole pair of CTAs with ``cta_group=2``.
+        n: columns of D.
+        kind: ``"f16"``, ``"tf32"``, ``"f8f6f4"``, ``"i8"``, ``"ti16"``, ``"mxf8f6f4"``, ``"mxf4"`` or
+            ``"mxf4nvf4"``.
+        a_type: f16, bf16 | tf32 | e4m3, e5m2, e2m3, e3m2, e2m1 | u8, s8; may be left out where the kind has
+            one only.
+        b_type: of B; default: that of A.
+        d_type: f32 (default where it exists), f16, s32.
+        a_major, b_major: ``"K"``, or ``"MN"`` (the manual's "transpose").
+        negate_a, negate_b: multiply by -A, -B.
+        saturate: i8: clamp D instead of wrapping.
+        sparse: A is sparse, for ``mma_sp`` and ``mma_ws_sp``.
+        sparsity_selector: which metadata columns to use, 0..3.
+        max_shift: ``mma_ws``: largest column shift of B, 0, 8, 16 or 32.
+        scale_type: block-scaled kinds: ue8m0, or ue4m3 (mxf4nvf4); may be left out where there is one only.
+        scale_a_id, scale_b_id: block-scaled kinds: first byte of the scales in their cells
+            (:func:`with_scale_ids` for registers).
+        block: block-scaled kinds: elements of K with one scale, 16 or 32, if they are to be checked.
+        k: K of the instruction, if it is to be checked, or 96 for the mxf4 kinds (sm_103a).
+        cta_group: 1 or 2; default: 2 for ``m=256``.
+        ws: for ``mma_ws``.
+        a_in_tensor_memory: A lies in tensor memory.
+
+    Raises:
+        SpecError: a shape, type or option that the kind does not have; the message has the values allowed.
+
+    PTX ISA: `#tcgen05-instruction-descriptor`.
+    """
+    has = mma_kind(kind)
+    a = _name(a_type) if a_type is not None else _only("a_type", kind, has.operands)
+    if scale_type is None and has.scaled:
+        scale_type = _only("scale_type", kind, has.scales)
+    wide_k = k == 96
+    descriptor = InstructionDescriptor(
+        kind=kind,
+        m=m,
+        n=n,
+        a_type=a,
+        b_type=_name(b_type) if b_type is not None else a,
+        d_type=_name(d_type) if d_type is not None else "f32" if "f32" in has.results else "s32",
+        a_major=a_major,
+        b_major=b_major,
+        negate_a=negate_a,
+        negate_b=negate_b,
+        saturate=saturate,
+        sparse=sparse,
+        sparsity_selector=sparsity_selector,
+        max_shift=max_shift,
+        scale_type=None if scale_type is None else _name(scale_type),
+        scale_a_id=scale_a_id,
+        scale_b_id=scale_b_id,
+        wide_k=wide_k,
+        cta_group=cta_group if cta_group is not None else 2 if m == 256 else 1,
+        ws=ws,
+        a_in_tensor_memory=a_in_tensor_memory,
+        block=block,
+    )
+    word = descriptor.encode()
+    if k not in (None, descriptor.k):
+        raise SpecError(
+            f"k = {k} does not exist for kind::{kind}, {'sparse' if sparse else 'dense'}; "
+            f"expected {descriptor.k}{' or 96' if has.k == 64 and not sparse else ''}",
+            see="tcgen05-kind-shapes",
+        )
+    return word
+
+
+def make_instr_desc_f16bf16_f32(
+    m: int = 128,
+    n: int = 256,
+    ab_dtype: ScalarType | str = "bf16",
+    *,
+    a_major: str = "K",
+    b_major: str = "K",
+    cta_group: int | None = None,
+) -> int:
+    """The instruction descriptor of kind f16 with an f32 accumulator: a number, 0x08400490 by default.
+
+    Records nothing.  :func:`instruction_descriptor` makes those of every kind.
+
+    Args:
+        m: rows of D; 256 is a pair of CTAs.
+        n: columns of D.
+        ab_dtype: ``"bf16"`` or ``"f16"``, of A and B.
+        a_major, b_major: ``"K"`` or ``"MN"``.
+        cta_group: 1 or 2; default: 2 for ``m=256``.
+
+    Raises:
+        SpecError: a shape or type that the kind does not have.
+
+    PTX ISA: `#tcgen05-instruction-descriptor`.
+    """
+    return instruction_descriptor(
+        m=m, n=n, a_type=ab_dtype, a_major=a_major, b_major=b_major, cta_group=cta_group
+    )
+
+
+def with_scale_ids(idesc: Reg | int, *, a: Reg | int | None = None, b: Reg | int | None = None) -> Reg:
+    """A block-scaled instruction descriptor with other scale factor ids, a b32 register.
+
+    Records one ``bfi.b32`` for each id that is given.
+
+    Args:
+        idesc: the descriptor, a 32-bit register or a number.
+        a, b: first byte of the scales of A and B in their cells: 0..3, or a register.
+
+    Raises:
+        OperandError: no id, one outside 0..3, a descriptor that is not 32 bits wide.
+
+    PTX ISA: `#tcgen05-mma-scale-factor-a`.
+    """
+    trace = current()
+    see = "tcgen05-mma-scale-factor-a"
+    ids = {position: value for position, value in ((_SCALE_A_ID, a), (_SCALE_B_ID, b)) if value is not None}
+    if not ids:
+        raise OperandError(f"a is {a!r} and b is {b!r}: expected at least one scale factor id", see=see)
+    for value in ids.values():
+        number = as_whole(value)
+        if not isinstance(value, Reg) and (number is None or not 0 <= number < 1 << _SCALE_ID_BITS):
+            raise OperandError(f"a scale factor id is {value!r}: expected 0..3, or a register", see=see)
+    with trace.atomic():
+        word = _word_of("idesc", idesc, 32, trace, _INSTRUCTION)
+        for position, value in ids.items():
+            field = (operand(value, trace), word, Immediate(position), Immediate(_SCALE_ID_BITS))
+            found = result(trace, b32, "bfi", ("b32",), field, "idesc")
+            word = found.operand
+    return found
+
+
+def _word_of(what: str, value: Reg | int, bits: int, trace: Trace, see: str) -> Operand:
+    """A descriptor as an operand: a register of that width, or a number that fits."""
+    if isinstance(value, Reg) and value.type.bits == bits:
+        return owned(value, trace).operand
+    number = as_whole(value)
+    if isinstance(value, Reg) or number is None or not 0 <= number < 1 << bits:
+        raise OperandError(f"{what} is {value!r}: expected a {bits}-bit register or number", see=see)
+    return Immediate(number)
+
+
+# --- shared memory --------------------------------------------------------------------------------
+
+
+def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = K_MAJOR_128B_CONST) -> Reg:
+    """A shared-memory descriptor: ``const_bits | (smem_addr & 0x3FFFF) >> 4``, a b64 register.
+
+    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the
+    CTA's rank in its cluster, which bits 24 and up of a shared address hold.  :func:`smem_descriptor` derives
+    the constant bits.
+
+    Args:
+        smem_addr: shared address of the operand, a u32 or b32 register, a multiple of 16.
+        const_bits: everything but the address; default: K-major, 128-byte swizzle, 1024 bytes between 8-row
+            groups.
+
+    Raises:
+        OperandError: constant bits in the address field or beyond 64 bits, an address that is not 32 bits
+            wide.
+
+    PTX ISA: `#tcgen05-shared-memory-descriptor`.
+    """
+    trace = current()
+    bits = as_whole(const_bits)
+    if bits is None or not 0 <= bits < 1 << 64 or bits & ADDRESS_FIELD:
+        raise OperandError(
+            f"const_bits is {const_bits!r}: expected 64 bits with bits 0..13 clear, for the address",
+            see=_SMEM,
+        )
+    site, source = here()
+    with trace.atomic():
+        origin = shared_address("smem_addr", smem_addr, trace, see=_SMEM)
+        return with_address(origin, bits, trace, source, site.name or "desc")
+
+
+def _tile_of(buffer: Buffer, major: Major, swizzle: str | None) -> OperandTile:
+    """The tile that fills ``buffer``."""
+    if swizzle is not None and buffer.swizzle not in ("none", swizzle):
+        raise OperandError(
+            f"swizzle is {swizzle!r} and {buffer.name!r} is swizzled {buffer.swizzle!r}", see=_SMEM
+        )
+    if len(buffer.shape) != 2 or buffer.stages is not None:
+        stages = f" in {buffer.stages} stages" if buffer.stages is not None else ""
+        raise OperandError(
+            f"{buffer.name!r} has shape {buffer.shape}{stages}: expected two axes, "
+            "(rows, K), or (K, rows) for major='MN'",
+            hint="choose a stage, or describe the tile: smem_descriptor(x, OperandTile(rows, k, bits))",
+            see=_SMEM,
+        )
+    across, along = buffer.shape
+    rows, k = (across, along) if major == "K" else (along, across)
+    return OperandTile(rows, k, buffer.dtype.nbytes * 8, major, swizzle or buffer.swizzle)
+
+
+def _base_offset(source: Reg | Buffer, swizzle: str, given: int | None) -> int:
+    """The base offset, from the place of a buffer that is known; else what is given, or 0."""
+    offset = source.known_offset if isinstance(source, Buffer) else None
+    if offset is None:
+        return given or 0
+    grain = 16 if swizzle == "none" else 128
+    if offset % grain:
+        raise OperandError(
+            f"the buffer begins at byte {offset} of shared memory: with swizzle {swizzle!r} expected "
+            f"a multiple of {grain}",
+            hint=f"allocate it with swizzle={swizzle!r}, or align={grain}",
+            see=_SMEM,
+        )
+    period = SWIZZLE_PERIOD["128B" if swizzle == ATOM_32B else swizzle]
+    due = 0 if swizzle == "none" or offset % period == 0 else offset >> 7 & 7
+    if given is not None and given != due:
+        raise OperandError(
+            f"base_offset is {given} for a buffer at byte {offset} with swizzle {swizzle!r}: expected {due}",
+            see=_SMEM,
+        )
+    return due
+
+
+def smem_descriptor(
+    source: Reg | Buffer,
+    tile: OperandTile | None = None,
+    *,
+    major: Major = "K",
+    swizzle: str | None = None,
+    leading: int | None = None,
+    stride: int | None = None,
+    base_offset: int | None = None,
+    leading_address: Reg | Buffer | None = None,
+) -> Reg:
+    """A shared-memory descriptor of an operand, or of the source of :func:`cp`, a b64 register.
+
+    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``; with ``leading_address``
+    three more: ``shr.u32``, ``cvt.u64.u32``, ``bfi.b64``.
+
+    Leading and stride offset follow from the tile: of a buffer of shape ``(rows, K)`` (``(K, rows)`` with
+    ``major="MN"``), or from ``tile``.  Without either they are given.
+
+    Args:
+        source: the operand: a buffer, or a shared address, a 32-bit register.
+        tile: how it is stored; its major-ness and swizzle are used.
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"`` (MN-major tf32); default:
+            the buffer's, or ``"128B"``.
+        leading: leading dimension byte offset, a multiple of 16 up to 262128; default: from the tile, or 16
+            where it is not used (K-major with a swizzle).
+        stride: stride dimension byte offset, likewise.
+        base_offset: 0..7, where the swizzle pattern does not start at a multiple of its period (1024, 512 or
+            256 bytes): ``(pattern start >> 7) & 7``; default: derived for buffers, 0 for registers.
+        leading_address: K = 96 on sm_103a: the shared address of what follows a row's 128 bytes, in place of
+            the leading offset.
+
+    Raises:
+        OperandError: offsets that cannot be derived, a buffer that is misaligned or of other axes.
+        SpecError: a tile that its swizzle does not fit, a value that its field does not hold.
+        TargetError: ``leading_address`` for another target than sm_103.
+
+    PTX ISA: `#tcgen05-shared-memory-descriptor`.
+    """
+    trace = current()
+    if tile is not None and (major, swizzle) not in (("K", None), (tile.major, tile.swizzle)):
+        raise OperandError(
+            f"major is {major!r} and swizzle is {swizzle!r} with a tile that has "
+            f"{tile.major!r} and {tile.swizzle!r}: the tile says both",
+            see=_SMEM,
+        )
+    if tile is None and isinstance(source, Buffer) and (leading is None or stride is None):
+        tile = _tile_of(source, major, swizzle)
+    if tile is not None:
+        major, swizzle = tile.major, tile.swizzle
+        leading = tile.leading_bytes if leading is None else leading
+        stride = tile.stride_bytes if stride is None else stride
+    if swizzle is None:
+        swizzle = source.swizzle if isinstance(source, Buffer) else "128B"
+    check_operand_swizzle(swizzle)
+    if leading is None and major == "K" and swizzle != "none":
+        leading = 16
+    if leading is None or stride is None:
+        raise OperandError(
+            f"leading is {leading!r} and stride is {stride!r}: for a register both follow from a tile only",
+            hint="pass OperandTile(rows, k, element_bits, major, swizzle)",
+            see=_SMEM,
+        )
+    if leading_address is not None and trace.target.number != 103:
+        raise TargetError(
+            f"leading_address needs sm_103a, and the target is {trace.target}", see=f"{_ABSOLUTE}-restriction"
+        )
+    absolute = leading_address is not None
+    offset = _base_offset(source, swizzle, base_offset)
+    bits = SmemDescriptor(0, 0 if absolute else leading, stride, swizzle, offset, int(absolute)).encode()
+    site, location = here()
+    with trace.atomic():
+        origin = shared_address("source", source, trace, see=_SMEM)
+        name = site.name or "desc"
+        if leading_address is None:
+            return with_address(origin, bits, trace, location, name)
+        second = shared_address("leading_address", leading_address, trace, see=_SMEM)
+        relative = with_address(origin, bits, trace, location, "relative").operand
+        field = new_register(trace, u32, "leading", location).operand
+        wide = new_register(trace, u64, "wide", location).operand
+        found = new_register(trace, b64, name, location)
+        place = (Immediate(_LEADING_FIELD), Immediate(ADDRESS_BITS))
+        trace.record("shr", ("u32",), (field, second, Immediate(4)), source=location)
+        trace.record("cvt", ("u64", "u32"), (wide, field), source=location)
+        trace.record("bfi", ("b64",), (found.operand, wide, relative, *place), source=location)
+    return found
+
+
+def advance(desc: Reg, nbytes: int) -> Reg:
+    """A shared-memory descriptor whose matrix begins ``nbytes`` further on, a b64 register.
+
+    Records one ``add.u64``.  :meth:`pyptx.layout.OperandTile.k_offset` gives the bytes to an element of K: 32
+    for each step within a swizzled row.
+
+    Watch out: the address field has 18 bits; a sum beyond them changes the fields next to it.
+
+    Args:
+        desc: the descriptor, a 64-bit register.
+        nbytes: a multiple of 16 below 2**18, or the negative of one.
+
+    Raises:
+        OperandError: another number, a descriptor that is not 64 bits wide.
+
+    PTX ISA: `#tcgen05-shared-memory-descriptor`.
+    """
+    trace = current()
+    number = as_whole(nbytes)
+    if number is None or number % 16 or abs(number) >> 18:
+        raise OperandError(
+            f"nbytes is {nbytes!r}: expected a multiple of 16 within 18 bits",
+            hint="a register is added in units of 16 bytes: desc + (offset >> 4), both 64 bits wide",
+            see=_SMEM,
+        )
+    register("desc", desc, 64, "a 64-bit register", see=_SMEM)
+    step = (number >> 4) & (1 << 64) - 1
+    return result(trace, b64, "add", ("u64",), (owned(desc, trace).operand, Immediate(step)), "desc")
+
+
+def zero_column_mask(
+    *,
+    used: int = 1,
+    skipped: int = 1,
+    start: tuple[int, int, int, int] = (0, 0, 0, 0),
+    skip_first: tuple[bool, bool, bool, bool] = (False, False, False, False),
+    shift: int = 0,
+    enabled: bool = True,
+) -> int:
+    """The zero-column mask descriptor of ``mma_ws``: a number. Records nothing.
+
+    Columns of B count or are zero in runs of ``used`` and ``skipped``, in turn; N is cut into 1, 2 or 4 parts
+    for M = 128, 64 or 32, each of which begins somewhere in that pattern.
+    :class:`pyptx.layout.ZeroColumnMask` says which columns a word makes zero.
+
+    Args:
+        used, skipped: lengths of the runs, 1..256.
+        start: for each part, columns of the pattern before its first, 0..255.
+        skip_first: for each part, whether the pattern begins with a skipped run.
+        shift: B's columns from this one on are used, 0..32.
+        enabled: False for no zeros at all.
+
+    Raises:
+        SpecError: a value that its field cannot hold.
+
+    PTX ISA: `#tcgen05-zero-column-mask-descriptor`.
+    """
+    return ZeroColumnMask(used, skipped, start, skip_first, shift, enabled).encode()

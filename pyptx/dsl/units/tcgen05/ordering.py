@@ -1,0 +1,87 @@
+"""When asynchronous tcgen05 operations are complete, and their order around thread synchronisation."""
+
+from __future__ import annotations
+
+from ....core.errors import OperandError
+from ...emit import Predicate, emit
+from ...operands import Addr, addr
+from ...registers import Reg
+from ...smem import Buffer
+from ..qualifiers import multicast_word, one_of, shared_space
+from .words import group
+
+__all__ = ["commit", "fence_after_thread_sync", "fence_before_thread_sync"]
+
+_COMMIT = "tcgen05-instructions-tcgen05-commit"
+_RESTRICTIONS = (None, "shared::read::mma::a")
+
+
+def commit(
+    mbar: Reg | Addr | Buffer,
+    space: str | None = "cluster",
+    multicast: Reg | None = None,
+    cta_group: int = 1,
+    *,
+    multicast_bits: int | None = None,
+    sync_restrict: str | None = None,
+    pred: Predicate = None,
+) -> None:
+    """One arrival on ``mbar`` when this thread's earlier mma, cp and shift have completed.
+
+    Records one ``tcgen05.commit``.  It covers the executing thread's operations only: issue mma and commit
+    from the same lane.
+
+    Args:
+        mbar: the barrier: a shared address with ``space="cluster"``, a generic 64-bit one with None.
+        space: ``"cluster"`` or None.
+        multicast: mask of the cluster's CTAs whose barrier at the same offset is signalled, a 16-bit
+            register (32-bit with ``multicast_bits=32``).
+        cta_group: 1, or 2 for a pair of CTAs.
+        multicast_bits: 16 or 32 names the width of the mask in the instruction (PTX 9.4; 32: sm_107f); None
+            is 16 without naming it.
+        sync_restrict: ``"shared::read::mma::a"``: the arrival tells that A has been read from shared memory,
+            not that the MMAs have completed (sm_107f).
+        pred: guard.
+
+    Raises:
+        OperandError: an address of the wrong width for the space, a mask that is no register.
+
+    PTX ISA: `#tcgen05-instructions-tcgen05-commit`.
+    """
+    word = shared_space(space, ("cluster", None), see=_COMMIT)
+    target = addr(mbar)
+    base = target.base
+    if space is None and isinstance(base, Reg) and base.type.bits != 64:
+        raise OperandError(
+            f"without a space commit takes a generic 64-bit address, and {base} is .{base.type}",
+            hint='a shared address goes with space="cluster"',
+            see=_COMMIT,
+        )
+    multicast_to, mask = multicast_word(multicast, multicast_bits, see=_COMMIT)
+    one_of("sync_restrict", sync_restrict, _RESTRICTIONS, see=_COMMIT)
+    modifiers = (
+        "commit",
+        group(cta_group),
+        "mbarrier::arrive::one",
+        None if sync_restrict is None else f"sync_restrict::{sync_restrict}",
+        word,
+        multicast_to,
+        "b64",
+    )
+    emit("tcgen05", modifiers, target, *mask, pred=pred)
+
+
+def fence_before_thread_sync(*, pred: Predicate = None) -> None:
+    """Order earlier tcgen05 operations before a following thread synchronisation.
+
+    Records one ``tcgen05.fence::before_thread_sync``.  PTX ISA: `#tcgen05-instructions-tcgen05-fence`.
+    """
+    emit("tcgen05", ("fence::before_thread_sync",), pred=pred)
+
+
+def fence_after_thread_sync(*, pred: Predicate = None) -> None:
+    """Order later tcgen05 operations after an earlier thread synchronisation.
+
+    Records one ``tcgen05.fence::after_thread_sync``.  PTX ISA: `#tcgen05-instructions-tcgen05-fence`.
+    """
+    emit("tcgen05", ("fence::after_thread_sync",), pred=pred)

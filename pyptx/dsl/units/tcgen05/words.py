@@ -1,0 +1,23 @@
+"""Checks of arguments that all of ``ptx.tcgen05`` shares."""
+
+from __future__ import annotations
+
+from ....core.errors import OperandError
+from ...registers import Reg
+from ..qualifiers import one_of
+
+__all__ = ["group", "register"]
+
+
+def group(cta_group: int) -> str:
+    """``cta_group::1`` or ``cta_group::2``; a kernel uses one of them throughout."""
+    return f"cta_group::{one_of('cta_group', cta_group, (1, 2), see='tcgen05-cta-pair')}"
+
+
+def register(what: str, value: object, bits: int, expected: str, *, see: str, hint: str = "") -> Reg:
+    """``value``, if it is a register of that width. Raises :class:`OperandError`."""
+    if isinstance(value, Reg):
+        if value.type.bits == bits:
+            return value
+        raise OperandError(f"{what} is {value}, .{value.type}: expected {expected}", hint=hint, see=see)
+    raise OperandError(f"{what} is {value!r}: expected {expected}", hint=hint, see=see)

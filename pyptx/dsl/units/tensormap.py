@@ -1,0 +1,334 @@
+"""``ptx.tensormap``: tensor maps in memory: changed by the kernel, handed to the TMA engine, prefetched.
+
+A map is 128 bytes, aligned to 64.  The usual way: copy one to shared memory, replace fields, hand it over
+with :func:`cp_fenceproxy`, and before its first use in the new form ``ptx.fence.proxy_tensormap_acquire``.
+The address of a map in shared memory has 32 bits, or is a buffer; a 64-bit one is generic unless
+``space="global"`` says more. Every function records exactly one instruction.
+
+``axis`` counts in PTX order, innermost dimension first.
+
+PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.errors import OperandError
+from ...core.types import ScalarType
+from ...layout.tensor_map_rules import FILLS, INTERLEAVES, SWIZZLES
+from ..emit import Predicate, checked, emit
+from ..operands import Addr, addr
+from ..registers import Reg
+from ..types import as_whole
+from .places import Shared, check_place, is_wide
+from .qualifiers import SCOPES, one_of
+
+__all__ = [
+    "cp_fenceproxy",
+    "prefetch",
+    "replace_box_dim",
+    "replace_element_stride",
+    "replace_elemtype",
+    "replace_fill_mode",
+    "replace_global_address",
+    "replace_global_dim",
+    "replace_global_stride",
+    "replace_interleave_layout",
+    "replace_rank",
+    "replace_swizzle_atomicity",
+    "replace_swizzle_mode",
+]
+
+#: Element types in the order of their codes.
+ELEMENTS = (
+    *("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz"),
+)
+#: Swizzle atoms in the order of their codes.
+ATOMS = ("16B", "32B", "32B_FLIP_8B", "64B")
+
+_SEE = "data-movement-and-conversion-instructions-tensormap-replace"
+_BYTES = 128
+_ALIGNMENT = 64
+
+
+def _replace(
+    field: str,
+    place: Shared,
+    values: tuple[Any, ...],
+    space: str | None,
+    pred: Predicate,
+    *,
+    wide: bool = False,
+) -> None:
+    check_place("the tensor map", place, _BYTES, _ALIGNMENT, see=_SEE)
+    if space == "auto":
+        space = None if is_wide(place) else "cta"
+    one_of("space", space, ("global", "cta", None), see=_SEE)
+    word = "shared::cta" if space == "cta" else space
+    words = ("replace", "tile", field, word, "b1024", "b64" if wide else "b32")
+    emit("tensormap", words, addr(place), *values, pred=pred)
+
+
+def _axis(axis: int, last: int) -> int:
+    number = as_whole(axis)
+    if number is None or not 0 <= number <= last:
+        raise OperandError(f"axis is {axis!r}: expected a number, 0..{last}, innermost first", see=_SEE)
+    return number
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def replace_global_address(
+    tensor_map: Shared, address: Reg, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set the address of the tensor's first element, a 64-bit register, a multiple of 16.
+
+    Records one ``tensormap.replace.tile.global_address``.
+
+    Args:
+        tensor_map: where the map lies.
+        address: the new address.
+        space: ``"auto"``, ``"cta"``, ``"global"``, or None for a generic address.
+        pred: guard.
+
+    Raises:
+        OperandError: a buffer that is misaligned or smaller than a map, another space.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    _replace("global_address", tensor_map, (address,), space, pred, wide=True)
+
+
+def replace_rank(
+    tensor_map: Shared, rank: Reg | int, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set the rank. Records one ``tensormap.replace.tile.rank``, whose operand is the rank minus one.
+
+    Args:
+        tensor_map: where the map lies.
+        rank: 1..5; a register is passed as it is and holds the rank minus one.
+        space, pred: as for :func:`replace_global_address`.
+
+    Raises:
+        OperandError: a number outside 1..5.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    number = checked("rank", rank, 1, 5, see=_SEE)
+    value = number - 1 if isinstance(number, int) else number
+    _replace("rank", tensor_map, (value,), space, pred)
+
+
+def replace_box_dim(
+    tensor_map: Shared,
+    axis: int,
+    value: Reg | int,
+    *,
+    space: str | None = "auto",
+    pred: Predicate = None,
+) -> None:
+    """Set the box's extent along ``axis``. Records one ``tensormap.replace.tile.box_dim``.
+
+    Args:
+        tensor_map: where the map lies.
+        axis: 0..4, innermost first.
+        value: 1..256 elements.
+        space, pred: as for :func:`replace_global_address`.
+
+    Raises:
+        OperandError: an axis or a value out of range.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    values = (_axis(axis, 4), checked("value", value, 1, 256, see=_SEE))
+    _replace("box_dim", tensor_map, values, space, pred)
+
+
+def replace_global_dim(
+    tensor_map: Shared,
+    axis: int,
+    value: Reg | int,
+    *,
+    space: str | None = "auto",
+    pred: Predicate = None,
+) -> None:
+    """Set the tensor's extent along ``axis``. Records one ``tensormap.replace.tile.global_dim``.
+
+    ``value`` is 1..2**32-1 elements; the rest as for :func:`replace_box_dim`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    values = (_axis(axis, 4), checked("value", value, 1, 0xFFFFFFFF, see=_SEE))
+    _replace("global_dim", tensor_map, values, space, pred)
+
+
+def replace_element_stride(
+    tensor_map: Shared,
+    axis: int,
+    value: Reg | int,
+    *,
+    space: str | None = "auto",
+    pred: Predicate = None,
+) -> None:
+    """Set the step along ``axis`` within the box. Records one ``tensormap.replace.tile.element_stride``.
+
+    ``value`` is 1..8 elements; the rest as for :func:`replace_box_dim`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    values = (_axis(axis, 4), checked("value", value, 1, 8, see=_SEE))
+    _replace("element_stride", tensor_map, values, space, pred)
+
+
+def replace_global_stride(
+    tensor_map: Shared,
+    axis: int,
+    value: Reg | int,
+    *,
+    space: str | None = "auto",
+    pred: Predicate = None,
+) -> None:
+    """Set the bytes between neighbours along dimension ``axis + 1``, as the innermost has no stride.
+
+    Records one ``tensormap.replace.tile.global_stride``.
+
+    Args:
+        tensor_map: where the map lies.
+        axis: 0..3: 0 is the stride of the second innermost dimension.
+        value: bytes, a multiple of 16 below 2**40, or a 64-bit register.
+        space, pred: as for :func:`replace_global_address`.
+
+    Raises:
+        OperandError: an axis or a value out of range, or no multiple of 16.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    number = checked("value", value, 0, (1 << 40) - 16, see=_SEE, hint="bytes, a multiple of 16")
+    if isinstance(number, int) and number % 16:
+        raise OperandError(f"value is {value!r}: expected a multiple of 16 bytes below 2**40", see=_SEE)
+    _replace("global_stride", tensor_map, (_axis(axis, 3), number), space, pred, wide=True)
+
+
+# --- choices --------------------------------------------------------------------------------------
+
+
+def replace_elemtype(
+    tensor_map: Shared, dtype: ScalarType | str, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set the element type. Records one ``tensormap.replace.tile.elemtype``.
+
+    Args:
+        tensor_map: where the map lies.
+        dtype: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, or ``"f32.ftz"``, ``"tf32.ftz"``.
+        space, pred: as for :func:`replace_global_address`.
+
+    Raises:
+        OperandError: another type.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    name = dtype.name if isinstance(dtype, ScalarType) else dtype
+    code = ELEMENTS.index(one_of("dtype", name, ELEMENTS, see=_SEE))
+    _replace("elemtype", tensor_map, (code,), space, pred)
+
+
+def replace_interleave_layout(
+    tensor_map: Shared, interleave: str, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set the interleave layout: ``"none"``, ``"16B"`` or ``"32B"``.
+
+    Records one ``tensormap.replace.tile.interleave_layout``.  The rest as for :func:`replace_elemtype`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    code = INTERLEAVES.index(one_of("interleave", interleave, INTERLEAVES, see=_SEE))
+    _replace("interleave_layout", tensor_map, (code,), space, pred)
+
+
+def replace_swizzle_mode(
+    tensor_map: Shared, swizzle: str, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set the swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
+
+    Records one ``tensormap.replace.tile.swizzle_mode``.  The rest as for :func:`replace_elemtype`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    code = SWIZZLES.index(one_of("swizzle", swizzle, SWIZZLES, see=_SEE))
+    _replace("swizzle_mode", tensor_map, (code,), space, pred)
+
+
+def replace_swizzle_atomicity(
+    tensor_map: Shared, atom: str, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set what the swizzle moves as one: ``"16B"``, ``"32B"``, ``"32B_FLIP_8B"`` or ``"64B"`` (PTX 8.6).
+
+    Records one ``tensormap.replace.tile.swizzle_atomicity``.  The rest as for :func:`replace_elemtype`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    code = ATOMS.index(one_of("atom", atom, ATOMS, see=_SEE))
+    _replace("swizzle_atomicity", tensor_map, (code,), space, pred)
+
+
+def replace_fill_mode(
+    tensor_map: Shared, fill: str, *, space: str | None = "auto", pred: Predicate = None
+) -> None:
+    """Set what loads read outside the tensor: ``"zeros"`` or ``"nan"``.
+
+    Records one ``tensormap.replace.tile.fill_mode``.  The rest as for :func:`replace_elemtype`.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
+    """
+    code = FILLS.index(one_of("fill", fill, FILLS, see=_SEE))
+    _replace("fill_mode", tensor_map, (code,), space, pred)
+
+
+# --- maps on their way ----------------------------------------------------------------------------
+
+
+def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: str, *, pred: Predicate = None) -> None:
+    """Copy a map from shared to global memory and release it to the tensormap proxy; the whole warp together.
+
+    Records one ``tensormap.cp_fenceproxy``.
+
+    Args:
+        dst: global address of 128 bytes, a multiple of 64.
+        src: the map in this CTA's shared memory.
+        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``: where the matching
+            ``ptx.fence.proxy_tensormap_acquire`` will be.
+        pred: guard.
+
+    Raises:
+        OperandError: a buffer that is misaligned or smaller than a map, another scope.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-tensormap-cp-fenceproxy`.
+    """
+    see = "parallel-synchronization-and-communication-instructions-tensormap-cp-fenceproxy"
+    check_place("the tensor map", src, _BYTES, _ALIGNMENT, see=see)
+    one_of("scope", scope, SCOPES, see=see)
+    words = (
+        *("cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release", scope),
+        *("sync", "aligned"),
+    )
+    emit("tensormap", words, addr(dst), addr(src), _BYTES, pred=pred)
+
+
+def prefetch(tensor_map: Reg | Addr, *, space: str | None = None, pred: Predicate = None) -> None:
+    """Bring a tensor map near, for later tensor copies. Records one ``prefetch.tensormap``.
+
+    Args:
+        tensor_map: a parameter's, ``A.tma_desc()``, or any 64-bit address of one.
+        space: None for a generic address, which ``A.tma_desc()`` is; ``"param"`` or ``"const"``.
+        pred: guard.
+
+    Raises:
+        OperandError: another space.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-prefetch-prefetchu`.
+    """
+    see = "data-movement-and-conversion-instructions-prefetch-prefetchu"
+    one_of("space", space, (None, "param", "const"), see=see)
+    emit("prefetch", (space, "tensormap"), addr(tensor_map), pred=pred)

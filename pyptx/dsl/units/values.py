@@ -1,0 +1,152 @@
+"""One instruction that computes a value, from a typed wrapper.
+
+Owns what all such wrappers share: the result is a new register named after the author's variable, or the
+register given as ``out=``; operands have one type, and numbers take it.  Which forms exist is for the
+instruction table to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import OperandError
+from ...core.types import ScalarType
+from ...ir import Immediate, Operand, Pair
+from .. import reg
+from ..emit import Predicate
+from ..operands import guard, operand
+from ..operators import check_constant, joined, new_register, result, writable
+from ..registers import Reg, RegArray, owned
+from ..sites import here
+from ..trace import Trace, current
+from ..types import as_number, encode_number
+
+__all__ = ["Vector", "integer_word", "meet", "typed", "value", "value_pair", "values", "words"]
+
+#: Registers that are read or written together.
+Vector = RegArray | Sequence[Reg]
+
+
+def words(*modifiers: str | bool | None) -> tuple[str, ...]:
+    """The modifiers that are present: those that are not None, False or empty."""
+    return tuple(word for word in modifiers if isinstance(word, str) and word)
+
+
+def meet(name: str, *given: Any) -> ScalarType:
+    """The type of the registers among ``given``, the operands of ``name``; numbers take it.
+
+    Raises:
+        OperandError: no register, or types that do not mix.
+    """
+    found: ScalarType | None = None
+    for item in given:
+        if isinstance(item, Reg):
+            found = item.type if found is None else joined(found, item.type, lambda: f"ptx.{name}")
+    if found is None:
+        raise OperandError(
+            f"ptx.{name} of {', '.join(map(repr, given))}: expected at least one register",
+            hint="what Python knows already, Python computes; reg.scalar(type, init=...) makes a register",
+        )
+    return found
+
+
+def typed(given: Any, kind: ScalarType, trace: Trace) -> Operand:
+    """A register as it is, a number as a constant of ``kind``.
+
+    Raises:
+        OperandError: neither, a number that does not fit, or a type that has no constants.
+    """
+    if isinstance(given, Reg):
+        return owned(given, trace).operand
+    number = as_number(given)
+    if number is None:
+        raise OperandError(f"{type(given).__name__} {given!r} is neither a register nor a number")
+    check_constant(number, kind)
+    return Immediate(encode_number(number, kind))
+
+
+def integer_word(kind: ScalarType) -> str:
+    """How ``kind`` is spelled in arithmetic: untyped bits count as unsigned."""
+    return f"u{kind.bits}" if kind.kind == "b" else kind.name
+
+
+def value(
+    kind: ScalarType,
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: Sequence[Operand],
+    *,
+    out: Reg | None = None,
+    pred: Predicate = None,
+    hint: str = "t",
+    storage: ScalarType | None = None,
+) -> Reg:
+    """Record one instruction whose first operand is ``out``, or a new register of ``kind``.
+
+    Raises:
+        OperandError: an ``out`` that is no register, or operands that the form does not take.
+        TraceError: an ``out`` that is shared and must not be written.
+    """
+    trace = current()
+    condition = guard(pred, trace)
+    if out is None:
+        return result(trace, kind, opcode, modifiers, tuple(operands), hint, condition, storage)
+    trace.record(opcode, modifiers, (_target(out, trace).operand, *operands), condition)
+    return out
+
+
+def values(
+    kind: ScalarType,
+    count: int,
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: Sequence[Operand],
+    *,
+    out: Sequence[Reg | None] | None = None,
+    pred: Predicate = None,
+) -> RegArray:
+    """Record one instruction whose first operand is the vector ``out``, or ``count`` new registers.
+
+    Returns the registers written; where ``out`` has None, the vector has ``_``.
+    """
+    trace = current()
+    condition = guard(pred, trace)
+    if out is not None:
+        chosen = [_target(item, trace) for item in out if item is not None]
+        trace.record(opcode, modifiers, (operand(list(out), trace), *operands), condition)
+        return out if isinstance(out, RegArray) else RegArray(chosen, kind, "out")
+    with trace.atomic():
+        fresh = reg.array(kind, count)
+        trace.record(opcode, modifiers, (operand(fresh, trace), *operands), condition)
+    return fresh
+
+
+def _target(out: Any, trace: Trace) -> Reg:
+    if not isinstance(out, Reg):
+        raise OperandError(f"out is {out!r}: expected a register")
+    return writable(owned(out, trace))
+
+
+def value_pair(
+    kinds: tuple[ScalarType, ScalarType],
+    hints: tuple[str, str],
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: Sequence[Operand],
+    pred: Predicate = None,
+) -> tuple[Reg, Reg]:
+    """Record one instruction whose first operand is a pair ``d|p`` of new registers.
+
+    They are named after the two variables that the author unpacks the pair into, else after ``hints``.
+    """
+    trace = current()
+    condition = guard(pred, trace)
+    site, source = here()
+    if len(site.names) == 2:
+        hints = (site.names[0], site.names[1])
+    with trace.atomic():
+        first, second = (new_register(trace, k, h, source) for k, h in zip(kinds, hints, strict=True))
+        pair = Pair(first.operand, second.operand)
+        trace.record(opcode, modifiers, (pair, *operands), condition, source)
+    return first, second

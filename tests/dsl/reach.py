@@ -1,0 +1,118 @@
+"""Every wrapper in every variant: record calls for each target that has them, assemble, and say what they reach.
+
+A unit's test lists calls (`Call`: a name and a body), usually by crossing the values of a wrapper's
+arguments.  :func:`assemble_calls` records each for every target of :data:`TARGETS` that takes it and gives
+ptxas one text per target.  :func:`unreached` compares what was recorded with the variants of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pyptx.core.errors import TargetError
+from pyptx.dsl import ptx as ptx_namespace
+from pyptx.dsl import record
+from pyptx.ir import Instruction, print_module
+from pyptx.isa import bind_instruction, forms_of
+from pyptx.isa.table import variants
+from pyptx.toolchain import Tool, check_text
+
+__all__ = ["TARGETS", "Call", "Reached", "assemble_calls", "public_functions", "unreached"]
+
+#: Targets that every call is tried on: one of each generation, and those with instructions of their own.
+TARGETS = ("sm_75", "sm_80", "sm_90", "sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_110a", "sm_120a")
+
+#: A variant of the table: identifier of the form, opcode and modifiers.
+Variant = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One way to call a wrapper.
+
+    Attributes:
+        wrapper: its name, such as ``"mbarrier.arrive"``.
+        body: makes the call, with the registers it needs.
+        group: calls with different groups never share a kernel (one ``cta_group`` per kernel).
+    """
+
+    wrapper: str
+    body: Callable[[], object]
+    group: int = 0
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What the calls recorded: variants, targets on which each call assembled, names of the wrappers."""
+
+    variants: frozenset[Variant]
+    targets: tuple[tuple[str, ...], ...]
+    wrappers: frozenset[str]
+
+
+def _takes(call: Call, arch: str) -> bool:
+    try:
+        record(call.body, (), (), entry="k", arch=arch)
+    except TargetError:
+        return False
+    return True
+
+
+def _bodies(calls: Sequence[Call]) -> Callable[[], None]:
+    def body() -> None:
+        for call in calls:
+            with ptx_namespace.scope():
+                call.body()
+
+    return body
+
+
+def assemble_calls(calls: Iterable[Call], ptxas: Tool, targets: Sequence[str] = TARGETS) -> Reached:
+    """Record and assemble every call for each target that takes it. Fails where ptxas refuses one.
+
+    A call that no target takes fails too.
+    """
+    calls = list(calls)
+    found: set[Variant] = set()
+    where: list[list[str]] = [[] for _ in calls]
+    for arch in targets:
+        taken = [n for n, call in enumerate(calls) if _takes(call, arch)]
+        for n in taken:
+            where[n].append(arch)
+        for group in sorted({calls[n].group for n in taken}):
+            chosen = [calls[n] for n in taken if calls[n].group == group]
+            module = record(_bodies(chosen), (), (), entry="k", arch=arch).module
+            report = check_text(print_module(module).text, ptxas=ptxas)
+            assert report.ok, f"{arch}: {report}"
+            found |= set(_variants(module.functions[0].instructions()))
+    nowhere = [call.wrapper for call, archs in zip(calls, where, strict=True) if not archs]
+    assert not nowhere, f"no target takes: {nowhere}"
+    return Reached(frozenset(found), tuple(map(tuple, where)), frozenset(c.wrapper for c in calls))
+
+
+def _variants(instructions: Iterable[Instruction]) -> Iterator[Variant]:
+    for instruction in instructions:
+        match = bind_instruction(instruction).match
+        yield match.form.id, (match.form.opcode, *match.spelling)
+
+
+def unreached(
+    reached: Reached, opcode: str, having: Callable[[tuple[str, ...]], bool] = lambda words: True
+) -> list[str]:
+    """Variants of ``opcode`` in the table (of those whose words satisfy ``having``) that no call recorded."""
+    return sorted(
+        ".".join((form.opcode, *match.spelling))
+        for form in forms_of(opcode)
+        for match in variants(form)
+        if having(match.spelling) and (form.id, (form.opcode, *match.spelling)) not in reached.variants
+    )
+
+
+def public_functions(module: object, prefix: str) -> set[str]:
+    """Names of the public functions of a unit: ``mbarrier.arrive`` ..."""
+    return {
+        f"{prefix}.{name}"
+        for name in module.__all__
+        if callable(getattr(module, name))  # type: ignore[attr-defined]
+    }
