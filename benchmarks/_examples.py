@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
+
+from pyptx.tools.load import load_module
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def load_example(path: str) -> ModuleType:
     """The example at ``path`` below examples/, imported."""
-    file = EXAMPLES / path
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None, file
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(EXAMPLES / path)

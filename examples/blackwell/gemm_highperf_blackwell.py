@@ -39,7 +39,7 @@ import time
 import ml_dtypes
 import numpy as np
 
-from pyptx import Layout, SpecError, Tile, b32, bf16, f32, kernel, ptx, reg, smem, u32
+from pyptx import Layout, SpecError, Tile, b32, b64, bf16, f32, kernel, kit, ptx, reg, smem, u64
 
 BM, BN, BK = 128, 256, 64  # tile of D, and the slice of K that one stage holds
 MMA_K = 16  # K of one tcgen05.mma on 16-bit operands: 32 bytes
@@ -51,42 +51,17 @@ B_STAGE = BN * BK * 2
 MMA_DESC_B128 = 0x4000404000010000
 
 
-def advance(stage, phase, stages):
-    """Step around the ring: next stage, and the other phase after the last. Records 4 instructions."""
-    stage += 1
-    wrapped = stage == stages
-    ptx.inst.mov.u32(stage, 0, pred=wrapped)
-    ptx.inst.xor.b32(phase, phase, 1, pred=wrapped)
-
-
-def boustrophedon(tiles_m, tiles_n, group):
-    """This CTA's tile (row, column) from its index: records 12 instructions.
-
-    Groups of ``group`` tile rows are walked column by column, every other group backwards, so that CTAs that
-    run at the same time share rows of A and columns of B in L2.
-    """
-    tile = ptx.special.ctaid.x()
-    band = tile // (group * tiles_n)
-    within = tile % (group * tiles_n)
-    first = band * group
-    height = reg.scalar(u32)
-    ptx.inst.sub.u32(height, tiles_m, first)
-    ptx.inst.min.u32(height, height, group)  # the last band may be lower
-    forward = within // height
-    row = first + within % height
-    column = reg.scalar(u32)
-    ptx.inst.sub.u32(column, tiles_n - 1, forward)
-    ptx.inst.selp.b32(column, column, forward, (band & 1) != 0)
-    return row, column
-
-
-def build_gemm(M, N, K, *, stages=4, group=8, arch="sm_100a"):
+def build_gemm(
+    M, N, K, *, stages=4, order=kit.tile_order.boustrophedon, epilogue="direct", out_dtype=f32, arch="sm_100a"
+):
     """The kernel for one problem size: call it with A[M, K] and B[N, K] in bf16.
 
     Args:
         M, N, K: multiples of 128, 256 and 64.
         stages: depth of the ring, 2 to 4 (48 KiB of shared memory each).
-        group: tile rows that are walked together.
+        order: which tile a CTA computes, a function of ``pyptx.kit.tile_order``.
+        epilogue: ``"direct"``, from registers, or ``"tma"``, through swizzled shared memory.
+        out_dtype: type of D, f32 or bf16.
         arch: target with tcgen05.
     """
     for name, size, tile in (("M", M, BM), ("N", N, BN), ("K", K, BK)):
@@ -97,50 +72,44 @@ def build_gemm(M, N, K, *, stages=4, group=8, arch="sm_100a"):
             )
     if not 1 <= stages <= 4:
         raise SpecError(f"stages = {stages}: expected 1 to 4, each takes {A_STAGE + B_STAGE} bytes")
-    tiles_m, tiles_n, k_tiles = M // BM, N // BN, K // BK
-
-    # Shared memory, hand-placed from a 1024-byte boundary: stages of A, stages of B, barriers, a slot.
-    SMEM_A = 0
-    SMEM_B = SMEM_A + stages * A_STAGE
-    SMEM_FULL = SMEM_B + stages * B_STAGE
-    SMEM_EMPTY = SMEM_FULL + 8 * stages
-    SMEM_DONE = SMEM_EMPTY + 8 * stages
-    SMEM_TMEM_SLOT = SMEM_DONE + 8
-    SMEM_BYTES = SMEM_TMEM_SLOT + 8
+    if epilogue not in ("direct", "tma"):
+        raise SpecError(f"epilogue = {epilogue!r}: expected 'direct' or 'tma'")
+    tiles_m, tiles_n = M // BM, N // BN
+    chunk = 128 // out_dtype.nbytes  # columns of D that one 128-byte row of its box holds
+    through_tma = Tile(M, N, out_dtype, Layout.TMA_128B, tma_box=(32, chunk))
 
     @kernel(
         in_specs=(
             Tile(M, K, bf16, Layout.TMA_128B, tma_box=(BM, BK)),
             Tile(N, K, bf16, Layout.TMA_128B, tma_box=(BN, BK)),
         ),
-        out_specs=(Tile(M, N, f32),),
+        out_specs=(through_tma if epilogue == "tma" else Tile(M, N, out_dtype),),
         grid=(tiles_m * tiles_n, 1, 1),
         block=(32 * WARPS, 1, 1),
         arch=arch,
-        smem=SMEM_BYTES,
         extern_smem=True,
     )
     def gemm(A, B_T, D):
         # --- setup ---------------------------------------------------------------------------
         tid = ptx.special.tid.x()
         warp = tid >> 5
-        base = smem.base()
-        bar_full, bar_empty = base + SMEM_FULL, base + SMEM_EMPTY
-        bar_done = base + SMEM_DONE
-        tmem_slot = base + SMEM_TMEM_SLOT
         is_tma_warp = warp == 0
         is_mma_warp = warp == 1
         is_alloc_warp = warp == 2
 
-        tile_m, tile_n = boustrophedon(tiles_m, tiles_n, group)
+        tile_a = smem.alloc((BM, BK), bf16, swizzle="128B", stages=stages)
+        tile_b = smem.alloc((BN, BK), bf16, swizzle="128B", stages=stages)
+        ring = kit.Ring(stages)  # full: one arrive.expect_tx; empty: one commit
+        done = smem.alloc(1, b64)
+        tmem_slot = smem.alloc(1, b32)
+
+        tile_m, tile_n = order(ptx.special.ctaid.x(), tiles_m, tiles_n)
         m_base = tile_m * BM
         n_base = tile_n * BN
 
         with ptx.if_(is_tma_warp), ptx.if_(ptx.warp.elect()):
-            for s in range(stages):
-                ptx.mbarrier.init(ptx.addr(bar_full, 8 * s), 1)  # one arrive.expect_tx
-                ptx.mbarrier.init(ptx.addr(bar_empty, 8 * s), 1)  # one commit
-            ptx.mbarrier.init(bar_done, 1)
+            ring.init()
+            ptx.mbarrier.init(done, 1)
             ptx.fence.mbarrier_init()
         with ptx.if_(is_alloc_warp):
             ptx.tcgen05.alloc(tmem_slot, BN)
@@ -149,38 +118,33 @@ def build_gemm(M, N, K, *, stages=4, group=8, arch="sm_100a"):
         ptx.tcgen05.fence_before_thread_sync()
         ptx.bar.sync(0)
         ptx.tcgen05.fence_after_thread_sync()
-        tmem_base = smem.load(b32, ptx.addr(tmem_slot))
+        tmem_base = smem.load(b32, tmem_slot)
 
         # --- producer: one lane of warp 0 ----------------------------------------------------
         with ptx.if_(is_tma_warp), ptx.if_(ptx.warp.elect()):
-            stage = reg.scalar(u32, init=0)
-            phase = reg.scalar(u32, init=1)  # parity 1 of a fresh barrier has completed: all stages are free
+            producer = ring.producer()
             with ptx.for_(0, K, BK) as k:
-                full = bar_full + stage * 8
-                ptx.mbarrier.wait(bar_empty + stage * 8, phase)
-                ptx.mbarrier.arrive_expect_tx(full, A_STAGE + B_STAGE)
-                smem_a = base + stage * A_STAGE
-                smem_b = base + stage * B_STAGE + SMEM_B
-                ptx.cp.async_.bulk.tensor_2d(dst=smem_a, src=A.tma_desc(), coord=(k, m_base), mbar=full)
-                ptx.cp.async_.bulk.tensor_2d(dst=smem_b, src=B_T.tma_desc(), coord=(k, n_base), mbar=full)
-                advance(stage, phase, stages)
+                slot = producer.acquire()
+                ptx.mbarrier.arrive_expect_tx(slot.full, A_STAGE + B_STAGE)
+                ptx.cp.async_.bulk.tensor_2d(
+                    dst=tile_a[slot.index], src=A.tma_desc(), coord=(k, m_base), mbar=slot.full
+                )
+                ptx.cp.async_.bulk.tensor_2d(
+                    dst=tile_b[slot.index], src=B_T.tma_desc(), coord=(k, n_base), mbar=slot.full
+                )
+                producer.advance()
             # The last commits must have arrived before the CTA, and its barriers with it, may go.
-            with ptx.for_(0, min(stages, k_tiles)):
-                ptx.mbarrier.wait(bar_empty + stage * 8, phase)
-                advance(stage, phase, stages)
+            producer.drain()
 
         # --- consumer: one lane of warp 1 ----------------------------------------------------
         with ptx.if_(is_mma_warp), ptx.if_(ptx.warp.elect()):
-            idesc = reg.scalar(b32, init=ptx.tcgen05.make_instr_desc_f16bf16_f32())
-            stage = reg.scalar(u32, init=0)
-            phase = reg.scalar(u32, init=0)
+            idesc = reg.scalar(b32, init=ptx.tcgen05.make_instr_desc_f16bf16_f32(BM, BN))
+            consumer = ring.consumer()
             with ptx.for_(0, K, BK) as k:
-                ptx.mbarrier.wait(bar_full + stage * 8, phase)
+                slot = consumer.acquire()
                 ptx.tcgen05.fence_after_thread_sync()
-                desc_a = ptx.tcgen05.masked_descriptor(base + stage * A_STAGE, const_bits=MMA_DESC_B128)
-                desc_b = ptx.tcgen05.masked_descriptor(
-                    base + stage * B_STAGE + SMEM_B, const_bits=MMA_DESC_B128
-                )
+                desc_a = ptx.tcgen05.masked_descriptor(tile_a[slot.index], const_bits=MMA_DESC_B128)
+                desc_b = ptx.tcgen05.masked_descriptor(tile_b[slot.index], const_bits=MMA_DESC_B128)
                 for kk in range(BK // MMA_K):
                     if kk:
                         desc_a += 2 * MMA_K // 16  # 32 bytes further along K, in units of 16
@@ -188,23 +152,24 @@ def build_gemm(M, N, K, *, stages=4, group=8, arch="sm_100a"):
                     # The first MMA of the tile overwrites what tensor memory held.
                     accumulate = True if kk else k != 0
                     ptx.tcgen05.mma(tmem_base, desc_a, desc_b, idesc, kind="f16", pred_operand=accumulate)
-                ptx.tcgen05.commit(bar_empty + stage * 8, space="cluster")
-                advance(stage, phase, stages)
-            ptx.tcgen05.commit(bar_done, space="cluster")
+                ptx.tcgen05.commit(slot.empty, space="cluster")
+                consumer.advance()
+            ptx.tcgen05.commit(done, space="cluster")
 
-        # --- epilogue: every thread its row of the tile --------------------------------------
-        ptx.mbarrier.wait(bar_done, 0)
+        # --- epilogue: every warp its 32 rows of the tile --------------------------------------
+        ptx.mbarrier.wait(done, 0)
         ptx.tcgen05.fence_after_thread_sync()
-        d_row = D.ptr + 0
-        ptx.inst.mad.wide.u32(d_row, m_base + tid, 4 * N, d_row)
-        ptx.inst.mad.wide.u32(d_row, n_base, 4, d_row)
-        tmem_row = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
-        out = reg.array(b32, 128)
-        for column in range(0, BN, 128):
-            ptx.tcgen05.ld(out, tmem_row + column, shape="32x32b", count=128, dtype="b32")
-            ptx.tcgen05.wait_ld()
-            for v in range(0, 128, 4):
-                ptx.inst.st.global_.v4.b32(ptx.addr(d_row, 4 * (column + v)), out[v : v + 4])
+        tmem_rows = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
+        if epilogue == "direct":
+            row = reg.scalar(u64)
+            ptx.inst.mad.wide.u32(row, m_base + tid, N * out_dtype.nbytes, D.ptr)
+            ptx.inst.mad.wide.u32(row, n_base, out_dtype.nbytes, row)
+            kit.epilogue.direct(tmem_rows, row, BN, dtype=out_dtype)
+        else:
+            first = warp * 32
+            place = (n_base, m_base + first)
+            staging = smem.alloc((BM, chunk), out_dtype, swizzle="128B", stages=2)
+            kit.epilogue.through_shared(tmem_rows, staging, D.tma_desc(), place, BN, first=first)
 
         # --- teardown ------------------------------------------------------------------------
         ptx.tcgen05.fence_before_thread_sync()

@@ -16,7 +16,7 @@ import click
 
 from ..entry import Kernel
 
-__all__ = ["load_kernel", "parse_words"]
+__all__ = ["load_kernel", "load_module", "parse_words"]
 
 
 def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
@@ -41,7 +41,8 @@ def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
     return positional, keywords
 
 
-def _module(path: Path) -> ModuleType:
+def load_module(path: Path) -> ModuleType:
+    """The Python file ``path``, executed as a module of its own. Raises click's UsageError if it is none."""
     if not path.is_file():
         raise click.UsageError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -70,7 +71,7 @@ def load_kernel(target: str, words: tuple[str, ...]) -> tuple[Kernel, dict[str, 
     are its arguments.  ``FILE.py`` alone does if the file has one kernel.
     """
     file, _, name = target.partition(":")
-    module = _module(Path(file))
+    module = load_module(Path(file))
     choices = _choices(module)
     if not name:
         kernels = [n for n, v in choices.items() if isinstance(v, Kernel)] or list(choices)

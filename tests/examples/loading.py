@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+
+from pyptx.tools.load import load_module
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @cache
 def load_example(path: str) -> ModuleType:
-    file = EXAMPLES / path
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None and spec.loader is not None, file
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(EXAMPLES / path)

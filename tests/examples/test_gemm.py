@@ -8,18 +8,29 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pyptx import PyptxError, TensorMap, sim
+from pyptx import PyptxError, ScalarType, TensorMap, bf16, f32, kit, sim
 from pyptx.ir import Instruction, Module
 from pyptx.toolchain import Tool
 
 from .loading import load_example
 
 gemm = load_example("blackwell/gemm_highperf_blackwell.py")
+ORDERS = [
+    {"order": order}
+    for order in (
+        kit.tile_order.hilbert,
+        kit.tile_order.snake,
+        partial(kit.tile_order.boustrophedon, group=1),
+        partial(kit.tile_order.grouped, group=2),
+    )
+]
 SCHEDULES = [("eager", 0), ("late", 0), *(("random", seed) for seed in range(3))]
 SCHEDULES += [(f"starve:{engine}", 0) for engine in ("tma", "mma", "ld", "st")]
 
@@ -50,14 +61,27 @@ def test_adversarial_values(schedule: str) -> None:
     assert gemm.worst_error(a, b, d) <= 1
 
 
-@pytest.mark.parametrize("options", [{"stages": 2}, {"stages": 3}, {"stages": 1}, {"group": 1}, {"group": 2}])
-def test_options(options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"stages": 2}, {"stages": 3}, {"stages": 1}, {"epilogue": "tma"}, *ORDERS]
+)
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_options(options: dict[str, Any], dtype: ScalarType) -> None:
     M, N, K = 640, 512, 256
     a, b = gemm.make_inputs(M, N, K)
-    d = np.full((M, N), np.nan, np.float32)
-    report = gemm.build_gemm(M, N, K, **options).simulate(a, b, out=d, schedule="late")
+    d = np.full((M, N), np.nan, np.float32 if dtype is f32 else gemm.ml_dtypes.bfloat16)
+    report = gemm.build_gemm(M, N, K, out_dtype=dtype, **options).simulate(a, b, out=d, schedule="late")
     assert report.verdict == "clean"
-    assert gemm.worst_error(a, b, d) <= 1
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    bound = K * 2.0**-23 * (np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)).T)
+    if dtype is bf16:
+        bound += (np.abs(exact) + bound) * 2.0**-8
+    assert (np.abs(d.astype(np.float64) - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_the_tma_epilogue_assembles_without_spills_or_warnings(dtype: ScalarType, ptxas: Tool) -> None:
+    assembly = gemm.build_gemm(1024, 1024, 1024, epilogue="tma", out_dtype=dtype).assemble()
+    assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
 def test_an_all_zero_output_is_wrong() -> None:
@@ -152,16 +176,17 @@ def test_a_dropped_expect_tx_is_a_deadlock_that_names_everything() -> None:
     assert finding.rule.name == "deadlock"
     text = str(finding)
     # The barrier by its name in the kernel, its phase, its counts.
-    assert "mbarrier bar_full (shared 0x" in text
+    assert "mbarrier full (shared 0x" in text
     assert "phase 0 (parity 0), 1 of 1 arrivals pending, tx-count -49152" in text
     assert "49152 bytes arrived that no expect_tx announced" in text
     # Who waits, and at which line of the kernel; where the barrier was made.
     lines = Path(str(gemm.__file__)).read_text().splitlines()
     waits = {location.line for note, location in finding.other if "waits" in note and location is not None}
     assert len(waits) == 3
-    assert all("ptx.mbarrier.wait" in lines[line - 1] for line in waits)
+    waiting = ("producer.acquire()", "consumer.acquire()", "ptx.mbarrier.wait(done, 0)")
+    assert all(any(call in lines[line - 1] for call in waiting) for line in waits)
     made = [location for note, location in finding.other if "initialised" in note and location is not None]
-    assert any("ptx.mbarrier.init" in lines[location.line - 1] for location in made)
+    assert any("ring.init()" in lines[location.line - 1] for location in made)
 
 
 @pytest.mark.parametrize("schedule", ["late", "random", "starve:tma"])
@@ -183,7 +208,7 @@ def test_a_dropped_commit_starves_the_producer() -> None:
     module = _without(gemm.build_gemm(128, 256, 512).module(), first_commit)
     report, _ = _launch(module, 512)
     assert [f.rule.name for f in report.findings] == ["deadlock"]
-    assert "bar_empty" in str(report)
+    assert "mbarrier empty" in str(report)
 
 
 def test_memory_not_freed_is_reported() -> None:

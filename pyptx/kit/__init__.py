@@ -1,0 +1,10 @@
+"""Helpers made of DSL calls that kernels share: the pipeline ring, tile orders, epilogues.
+
+Each is a thin function or class that says what it records; nothing here does what an author could not write
+with the same few lines.  Instructions that a helper records carry the author's line.
+"""
+
+from . import epilogue, tile_order
+from .ring import Consumer, Producer, Ring, Slot
+
+__all__ = ["Consumer", "Producer", "Ring", "Slot", "epilogue", "tile_order"]

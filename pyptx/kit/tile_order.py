@@ -1,0 +1,144 @@
+"""Tile orders: which tile of the output a CTA computes, from its index.
+
+CTAs with neighbouring indices run at the same time, so an order decides what they share in L2.  Every
+function takes the index and the extents of the grid of tiles, visits each tile once, and gives (row, column)
+as u32 registers.  ``tiles_m`` and ``tiles_n`` are numbers, or u32 registers where the function says so.
+"""
+
+from __future__ import annotations
+
+from ..core.errors import SpecError
+from ..core.types import u32
+from ..dsl import Reg, ptx, reg
+
+__all__ = ["boustrophedon", "grouped", "hilbert", "row_major", "snake"]
+
+Extent = Reg | int
+
+
+def _positive(**values: Extent) -> None:
+    for name, value in values.items():
+        if not isinstance(value, Reg) and (isinstance(value, bool) or value < 1):
+            raise SpecError(f"{name} is {value!r}: expected a positive number")
+
+
+def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
+    """Row by row, each from the left. Records 2 instructions: ``div``, ``rem``; takes registers.
+
+    Raises:
+        SpecError: an extent below 1.
+    """
+    _positive(tiles_m=tiles_m, tiles_n=tiles_n)
+    row = tile // tiles_n
+    column = tile % tiles_n
+    return row, column
+
+
+def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
+    """Row by row, every other row from the right. Records 6 instructions (7 with registers).
+
+    Raises:
+        SpecError: an extent below 1.
+    """
+    row, forward = row_major(tile, tiles_m, tiles_n)
+    return row, _turned(forward, tiles_n, row)
+
+
+def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
+    """``forward``, from the other end in odd lines: 4 instructions, 5 where ``count`` is a register."""
+    column = reg.scalar(u32)
+    ptx.inst.sub.u32(column, count - 1, forward)
+    ptx.inst.selp.b32(column, column, forward, (line & 1) != 0)
+    return column
+
+
+def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg]:
+    """Band, row, and column from the left, in bands of ``group`` rows walked column by column."""
+    _positive(tiles_m=tiles_m, tiles_n=tiles_n, group=group)
+    span = tiles_n * group
+    band = tile // span
+    within = tile % span
+    first = band * group
+    height = reg.scalar(u32)
+    ptx.inst.sub.u32(height, tiles_m, first)
+    ptx.inst.min.u32(height, height, group)  # the last band may be lower
+    column = within // height
+    row = first + within % height
+    return band, row, column
+
+
+def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
+    """Bands of ``group`` rows, each walked column by column from the left.
+
+    Records 8 instructions; takes registers (one more with a register for ``tiles_n``).
+
+    Raises:
+        SpecError: an extent or a group below 1.
+    """
+    _, row, column = _band(tile, tiles_m, tiles_n, group)
+    return row, column
+
+
+def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
+    """As :func:`grouped`, every other band from the right, so that a band begins where the last one ended.
+
+    Records 12 instructions; takes registers (two more with a register for ``tiles_n``).
+
+    Raises:
+        SpecError: an extent or a group below 1.
+    """
+    band, row, forward = _band(tile, tiles_m, tiles_n, group)
+    return row, _turned(forward, tiles_n, band)
+
+
+def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
+    """A Hilbert curve through squares, and the squares row by row as a snake.
+
+    The squares have the largest power of two as side that divides both extents; where that is 1, this is
+    :func:`snake`.  Inside a square, and from one to the next of a row, each step goes to a neighbour.
+
+    Records ``13 * log2(side) + 13`` instructions (6 where the side is 1). Extents are numbers.
+
+    Raises:
+        SpecError: an extent that is a register or below 1.
+    """
+    extents: tuple[Extent, Extent] = (tiles_m, tiles_n)
+    if any(isinstance(extent, Reg) for extent in extents):
+        raise SpecError(
+            "the Hilbert order takes numbers for the extents: how often it turns depends on them",
+            hint="boustrophedon takes registers",
+        )
+    _positive(tiles_m=tiles_m, tiles_n=tiles_n)
+    levels = min((n & -n).bit_length() for n in (tiles_m, tiles_n)) - 1
+    if levels == 0:
+        return snake(tile, tiles_m, tiles_n)
+    side = 1 << levels
+    square_row, square_column = row_major(tile >> (2 * levels), tiles_m // side, tiles_n // side)
+    gray = tile ^ (tile >> 1)
+    x = reg.scalar(u32, init=0)
+    y = reg.scalar(u32, init=0)
+    for level in range(levels):
+        _hilbert_level(tile, gray, level, x, y)
+    # The curve enters a square at its upper left corner and leaves at the upper right one: mirrored in rows
+    # of squares that are walked from the right.
+    forward = reg.scalar(u32)
+    ptx.inst.mad.lo.u32(forward, square_column, side, x)
+    row = reg.scalar(u32)
+    ptx.inst.mad.lo.u32(row, square_row, side, y)
+    return row, _turned(forward, tiles_n, square_row)
+
+
+def _hilbert_level(tile: Reg, gray: Reg, level: int, x: Reg, y: Reg) -> None:
+    """One doubling of the curve: (x, y) into its quadrant, turned as that asks. 13 instructions."""
+    right = (tile >> (2 * level + 1)) & 1
+    down = (gray >> (2 * level)) & 1
+    turned = down == 0
+    flipped = right > down
+    last = (1 << level) - 1
+    ptx.inst.sub.u32(x, last, x, pred=flipped)
+    ptx.inst.sub.u32(y, last, y, pred=flipped)
+    before = x + 0
+    ptx.inst.selp.b32(x, y, x, turned)
+    ptx.inst.selp.b32(y, before, y, turned)
+    ptx.inst.mad.lo.u32(x, right, 1 << level, x)
+    ptx.inst.mad.lo.u32(y, down, 1 << level, y)

@@ -1,0 +1,228 @@
+"""Epilogues: the accumulator arrives whole and rounded, whatever is late; each of their waits is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pyptx import (
+    Kernel,
+    Layout,
+    PyptxError,
+    ScalarType,
+    SpecError,
+    TensorMap,
+    Tile,
+    b32,
+    bf16,
+    f16,
+    f32,
+    kernel,
+    kit,
+    ptx,
+    reg,
+    sim,
+    smem,
+    u32,
+    u64,
+)
+from pyptx.ir import Instruction, Module
+from pyptx.toolchain import Tool
+from tests.dsl.helpers import in_kernel
+
+SCHEDULES = [
+    ("eager", 0),
+    ("late", 0),
+    *(("random", n) for n in range(3)),
+    ("starve:tma", 0),
+    ("starve:ld", 0),
+]
+NUMPY = {f32: np.float32, bf16: ml_dtypes.bfloat16, f16: np.float16}
+SWIZZLES = {"none": Layout.TMA_NONE, "32B": Layout.TMA_32B, "64B": Layout.TMA_64B, "128B": Layout.TMA_128B}
+LANES = 128
+
+
+def through(
+    columns: int,
+    dtype: ScalarType,
+    body: Callable[[Any, Any, Any, Any], None],
+    box: tuple[int, int] | None,
+    swizzle: str,
+) -> Kernel:
+    """X[128, columns] to tensor memory, then ``body(tmem, D, warp, row)`` writes it to D of another type."""
+    tile = Tile(LANES, columns, dtype)
+    if box is not None:
+        tile = Tile(LANES, columns, dtype, SWIZZLES[swizzle], tma_box=box)
+    allocated = max(32, 1 << (columns - 1).bit_length())
+
+    @kernel(
+        in_specs=(Tile(LANES, columns, f32),),
+        out_specs=(tile,),
+        block=(LANES,),
+    )
+    def copy(X, D):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        warp = tid >> 5
+        slot = smem.alloc(1, b32)
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot, allocated)
+        ptx.bar.sync(0)
+        tmem = smem.load(b32, slot) + (warp << 21)
+        source, row = reg.scalar(u64), reg.scalar(u64)
+        ptx.inst.mad.wide.u32(source, tid, 4 * columns, X.ptr)
+        if box is None:
+            ptx.inst.mad.wide.u32(row, tid, dtype.nbytes * columns, D.ptr)
+        value = reg.scalar(b32)
+        for column in range(columns):
+            ptx.inst.ld.global_.b32(value, ptx.addr(source, 4 * column))
+            ptx.tcgen05.st(ptx.addr(tmem, column), [value])
+        ptx.tcgen05.wait_st()
+        body(tmem, D, warp, row)
+        ptx.bar.sync(0)
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.dealloc(smem.load(b32, slot), allocated)
+
+    return copy
+
+
+def direct(columns: int, dtype: ScalarType, chunk: int) -> Kernel:
+    def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
+        kit.epilogue.direct(tmem, row, columns, dtype=dtype, chunk=chunk)
+
+    return through(columns, dtype, body, None, "none")
+
+
+def through_shared(columns: int, dtype: ScalarType, chunk: int, swizzle: str, stages: int | None) -> Kernel:
+    def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
+        staging = smem.alloc((LANES, chunk), dtype, align=128, swizzle=swizzle, stages=stages)
+        kit.epilogue.through_shared(tmem, staging, D.tma_desc(), (0, warp * 32), columns, first=warp * 32)
+
+    return through(columns, dtype, body, (32, chunk), swizzle)
+
+
+def wrong(copy: Kernel, schedule: str, seed: int, module: Module | None = None) -> str:
+    """What is wrong with the copy of numbers of many magnitudes, halves and a NaN; empty if nothing."""
+    columns, dtype = copy.options.specs[0].dims[1], copy.options.specs[1].dtype
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal((LANES, columns)) * 2.0 ** rng.integers(-20, 14, (LANES, columns))).astype(
+        np.float32
+    )
+    x.ravel()[:4] = [1.00390625, 1.01171875, 2.0**-149, np.nan]
+    with np.errstate(over="ignore"):
+        expected = x.astype(NUMPY[dtype])
+    out = np.full((LANES, columns), 7, NUMPY[dtype])
+    if module is None:
+        report = copy.simulate(x, out=out, schedule=schedule, seed=seed, sanitize="strict")
+    else:
+        tile = copy.options.specs[1]
+        arguments = [x, TensorMap.tiled(out, box=tile.tma_box, swizzle=tile.layout.swizzle)]
+        report = sim.load(module).launch(grid=1, block=LANES, args=arguments, schedule=schedule, seed=seed)
+    if report.verdict != "clean":
+        return str(report)
+    bits = {4: np.uint32, 2: np.uint16}[dtype.nbytes]
+    number = ~np.isnan(expected.astype(np.float32))
+    same = (
+        np.array_equal(out.view(bits)[number], expected.view(bits)[number])
+        and np.isnan(out.astype(np.float32)[~number]).all()
+    )
+    return "" if same else "values"
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+@pytest.mark.parametrize(
+    ("columns", "dtype", "chunk"), [(32, f32, 32), (64, bf16, 16), (24, f16, 8), (12, f32, 4)]
+)
+def test_direct(columns: int, dtype: ScalarType, chunk: int, schedule: str, seed: int) -> None:
+    assert not wrong(direct(columns, dtype, chunk), schedule, seed)
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+@pytest.mark.parametrize(
+    ("columns", "dtype", "chunk", "swizzle", "stages"),
+    [
+        (64, f32, 32, "128B", 2),
+        (96, f32, 32, "128B", None),
+        (128, bf16, 64, "128B", 3),
+        (64, f16, 32, "64B", 2),
+        (48, bf16, 16, "32B", 2),
+        (32, f32, 8, "none", 2),
+    ],
+)
+def test_through_shared(
+    columns: int, dtype: ScalarType, chunk: int, swizzle: str, stages: int | None, schedule: str, seed: int
+) -> None:
+    assert not wrong(through_shared(columns, dtype, chunk, swizzle, stages), schedule, seed)
+
+
+def _without(module: Module, drop: Callable[[Instruction], bool]) -> Module:
+    function = module.functions[0]
+    body = tuple(s for s in function.body if not (isinstance(s, Instruction) and drop(s)))
+    assert len(body) < len(function.body)
+    return replace(module, functions=(replace(function, body=body),))
+
+
+def test_a_stage_is_not_overwritten_while_it_is_read() -> None:
+    """Without the wait for the reads of earlier copies, some schedule shows another chunk's values."""
+    copy = through_shared(128, f32, 32, "128B", 2)
+    assert not any(wrong(copy, *which, module=copy.module()) for which in SCHEDULES)
+    broken = _without(copy.module(), lambda i: "wait_group" in i.modifiers)
+    assert any(wrong(copy, *which, module=broken) for which in SCHEDULES)
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, f16])
+def test_assembles_without_spills_or_warnings(dtype: ScalarType, ptxas: Tool) -> None:
+    for copy in (direct(64, dtype, 64), through_shared(128, dtype, 64 // dtype.nbytes, "64B", 2)):
+        assembly = copy.assemble()
+        assert not assembly.spills and not assembly.warnings and not assembly.notes
+
+
+def test_the_swizzle_spreads_a_warp_over_all_banks() -> None:
+    """The eight lanes that store together hit 32 different banks: each place of a 128-byte row once."""
+    rows = np.arange(32) * 128
+    for piece in range(8):
+        place = (rows ^ ((rows >> 7 & 7) << 4)) ^ (16 * piece)
+        for first in range(0, 32, 8):
+            assert len({int(a) % 128 for a in place[first : first + 8]}) == 8
+
+
+def test_how_many_instructions() -> None:
+    def count(dtype: ScalarType, columns: int, chunk: int) -> int:
+        names = [i.opcode for i in direct(columns, dtype, chunk).module().functions[0].instructions()]
+        return names.count("st") + names.count("cvt")
+
+    assert count(f32, 64, 32) == 64 // 4
+    assert count(bf16, 64, 32) == 64 // 8 + 64 // 2
+
+
+def test_refusals() -> None:
+    def refused(call: Callable[[], object], *words: str) -> None:
+        with pytest.raises(PyptxError) as caught:
+            call()
+        assert all(word in str(caught.value) for word in words), caught.value
+
+    def check() -> None:
+        tmem, row = reg.scalar(u32), reg.scalar(u64)
+        refused(lambda: kit.epilogue.direct(tmem, row, 64, dtype=u32), "f32, bf16, f16", "u32")
+        refused(lambda: kit.epilogue.direct(tmem, row, 64, chunk=48), "48", "4..128")
+        refused(
+            lambda: kit.epilogue.direct(tmem, row, 64, dtype=bf16, chunk=4), "4 columns of bf16", "8..128"
+        )
+        refused(lambda: kit.epilogue.direct(tmem, row, 100, chunk=64), "100 columns", "64")
+        refused(lambda: kit.epilogue.direct(tmem, row, 0, chunk=64), "0 columns")
+        narrow = smem.alloc((16, 32), f32, swizzle="128B")
+        with pytest.raises(SpecError, match="32 rows for each warp"):
+            kit.epilogue.through_shared(tmem, narrow, row, (0, 0), 64)  # type: ignore[arg-type]
+
+    in_kernel(check)
+    with pytest.raises(PyptxError, match="the box"):
+        # A box of more columns than the buffer has.
+        def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
+            staging = smem.alloc((LANES, 16), f32, align=128)
+            kit.epilogue.through_shared(tmem, staging, D.tma_desc(), (0, 0), 64)
+
+        through(64, f32, body, (32, 32), "none").ptx()

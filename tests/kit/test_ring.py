@@ -1,0 +1,181 @@
+"""The pipeline ring: right data through it whatever is late, what it records, what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pyptx import (
+    Layout,
+    SharedMemoryError,
+    SpecError,
+    TensorMap,
+    Tile,
+    f32,
+    kernel,
+    kit,
+    ptx,
+    reg,
+    sim,
+    smem,
+    u64,
+)
+from pyptx.entry import Kernel
+from pyptx.ir import Immediate, Instruction
+from tests.dsl.helpers import body_of, in_kernel, recorded
+
+SCHEDULES = [("eager", 0), ("late", 0), *(("random", n) for n in range(4)), ("starve:tma", 0)]
+BOX = 32
+
+
+def sums(tiles: int, stages: int, rounds: int = 1) -> Kernel:
+    """Warp 0 loads ``tiles`` boxes of X by TMA, warp 1 adds them up; ``rounds`` times through the same ring."""
+
+    @kernel(
+        in_specs=(Tile(tiles * BOX, f32, Layout.TMA_NONE, tma_box=(BOX,)),),
+        out_specs=(Tile(BOX, f32),),
+        block=(64,),
+        arch="sm_90a",
+    )
+    def total(X, out):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        ring = kit.Ring(stages, consumers=32)
+        buffer = smem.alloc(BOX, f32, align=128, stages=stages)
+        first_warp = tid < 32
+        with ptx.if_(first_warp), ptx.if_(ptx.warp.elect()):
+            ring.init()
+        ptx.bar.sync(0)
+        with ptx.if_(first_warp), ptx.if_(ptx.warp.elect()):
+            producer = ring.producer()
+            with ptx.for_(0, rounds), ptx.for_(0, tiles * BOX, BOX) as at:
+                slot = producer.acquire()
+                ptx.mbarrier.arrive_expect_tx(slot.full, buffer.nbytes)
+                ptx.cp.async_.bulk.tensor_1d(
+                    dst=buffer[slot.index], src=X.tma_desc(), coord=at, mbar=slot.full
+                )
+                producer.advance()
+            producer.drain()
+        with ptx.else_():
+            lane = tid & 31
+            sum = reg.scalar(f32, init=0.0)
+            consumer = ring.consumer()
+            with ptx.for_(0, rounds * tiles):
+                slot = consumer.acquire()
+                sum += smem.load(f32, buffer[slot.index].at(lane))
+                consumer.release()
+            place = reg.scalar(u64)
+            ptx.inst.mad.wide.u32(place, lane, 4, out.ptr)
+            ptx.inst.st.global_.f32(ptx.addr(place), sum)
+
+    return total
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+@pytest.mark.parametrize(
+    ("tiles", "stages", "rounds"), [(1, 1, 1), (5, 1, 1), (2, 4, 1), (9, 4, 1), (4, 3, 3), (8, 2, 2)]
+)
+def test_what_goes_in_comes_out(tiles: int, stages: int, rounds: int, schedule: str, seed: int) -> None:
+    x = np.random.default_rng(tiles).integers(-8, 8, tiles * BOX).astype(np.float32)
+    report = sums(tiles, stages, rounds).simulate(x, schedule=schedule, seed=seed)
+    assert report.verdict == "clean", str(report)
+    assert np.array_equal(report.outputs[0], rounds * x.reshape(tiles, BOX).sum(0))
+
+
+@pytest.mark.parametrize("dropped", ["wait for empty", "wait for full", "release"])
+def test_each_half_of_the_protocol_is_needed(dropped: str) -> None:
+    """The kernel without one of its waits or arrivals is wrong, or hangs, under some schedule."""
+    tiles, stages = 9, 2
+    module = sums(tiles, stages).module()
+    function = module.functions[0]
+    waits = [s for s in function.body if isinstance(s, Instruction) and "try_wait" in s.modifiers]
+    arrivals = [
+        s
+        for s in function.body
+        if isinstance(s, Instruction)
+        and s.opcode == "mbarrier"
+        and s.modifiers[0] == "arrive"
+        and "expect_tx" not in s.modifiers
+    ]
+    victim = {"wait for empty": waits[0], "wait for full": waits[-1], "release": arrivals[0]}[dropped]
+    # A wait that is always over, an arrival that does not happen.
+    done = Instruction("mov", ("pred",), (victim.operands[0], Immediate(1)))
+    instead = () if dropped == "release" else (done,)
+    body = [s for statement in function.body for s in (instead if statement is victim else (statement,))]
+    broken = replace(module, functions=(replace(function, body=tuple(body)),))
+    x = np.arange(tiles * BOX, dtype=np.float32)
+    right = []
+    for schedule, seed in SCHEDULES:
+        out = np.zeros(BOX, np.float32)
+        arguments = [TensorMap.tiled(x, box=(BOX,)), out]
+        report = sim.load(broken).launch(
+            grid=1, block=64, args=arguments, schedule=schedule, seed=seed, max_steps=200_000
+        )
+        right.append(report.verdict == "clean" and np.array_equal(out, x.reshape(tiles, BOX).sum(0)))
+    assert not all(right)
+
+
+def test_what_it_records() -> None:
+    def body() -> None:
+        ring = kit.Ring(2, producers=3, consumers=5)
+        ring.init()
+        producer = ring.producer()
+        slot = producer.acquire()
+        assert slot.index is producer.stage
+        ptx.mbarrier.arrive(slot.full)
+        producer.advance()
+
+    assert body_of(body) == [
+        "mov.u32 %smem_base, smem;",
+        "add.u32 %empty, %smem_base, 16;",
+        "mbarrier.init.shared::cta.b64 [%smem_base], 3;",
+        "mbarrier.init.shared::cta.b64 [%empty], 5;",
+        "mbarrier.init.shared::cta.b64 [%smem_base+8], 3;",
+        "mbarrier.init.shared::cta.b64 [%empty+8], 5;",
+        "mov.u32 %stage, 0;",
+        "mov.u32 %phase, 1;",
+        "mad.lo.u32 %full, %stage, 8, %smem_base;",
+        "wait:",
+        "mbarrier.try_wait.parity.shared::cta.b64 %ready, [%full+16], %phase;",
+        "@!%ready bra wait;",
+        "mbarrier.arrive.shared::cta.b64 _, [%full];",
+        "add.u32 %stage, %stage, 1;",
+        "setp.eq.u32 %wrapped, %stage, 2;",
+        "@%wrapped mov.u32 %stage, 0;",
+        "@%wrapped xor.b32 %phase, %phase, 1;",
+    ]
+
+
+def test_a_ring_of_one_stage_only_turns_its_phase() -> None:
+    def body() -> None:
+        kit.Ring(1).consumer().advance()
+
+    assert body_of(body)[-1] == "xor.b32 %phase, %phase, 1;"
+    assert len(body_of(body)) == 3
+
+
+def test_lines_are_the_author_s() -> None:
+    def body() -> None:
+        ring = kit.Ring(4)
+        ring.init()  # the author's line
+
+    instructions = [i for i in recorded(body).module.functions[0].instructions() if i.opcode == "mbarrier"]
+    assert len(instructions) == 8
+    assert all(i.source is not None and i.source.text.endswith("# the author's line") for i in instructions)
+
+
+def test_refusals() -> None:
+    def check() -> None:
+        for arguments in (
+            {"stages": 0},
+            {"stages": 2.0},
+            {"stages": 1, "producers": 0},
+            {"stages": 1, "consumers": 1 << 20},
+        ):
+            with pytest.raises(SpecError, match="expected a number, 1.."):
+                kit.Ring(**arguments)  # type: ignore[arg-type]
+        with pytest.raises(SharedMemoryError):
+            kit.Ring(1 << 16)
+
+    in_kernel(check)

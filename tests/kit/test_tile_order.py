@@ -1,0 +1,118 @@
+"""Tile orders: each visits every tile once, as written down here in plain Python, and records what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from pyptx import Kernel, SpecError, Tile, kernel, kit, ptx, reg, u32, u64
+from pyptx.dsl import Reg
+from tests.dsl.helpers import in_kernel, recorded
+
+order = kit.tile_order
+Tiles = list[tuple[int, int]]
+
+
+def tiles_of(choose: Callable[[Reg], tuple[Reg, Reg]], count: int) -> Kernel:
+    """A kernel of ``count`` CTAs that writes what ``choose`` gives for each index."""
+
+    @kernel(out_specs=(Tile(count, 2, u32),), grid=(count,), block=(1,), arch="sm_90a")
+    def tiles(out):  # type: ignore[no-untyped-def]
+        tile = ptx.special.ctaid.x()
+        row, column = choose(tile)
+        place = reg.scalar(u64)
+        ptx.inst.mad.wide.u32(place, tile, 8, out.ptr)
+        ptx.inst.st.global_.v2.b32(ptx.addr(place), [row, column])
+
+    return tiles
+
+
+def run(choose: Callable[[Reg], tuple[Reg, Reg]], count: int) -> Tiles:
+    """What ``choose`` gives for each index, in the simulator."""
+    return [(int(r), int(c)) for r, c in tiles_of(choose, count)()]
+
+
+def snake(m: int, n: int) -> Iterator[tuple[int, int]]:
+    for row in range(m):
+        yield from ((row, c) for c in (range(n) if row % 2 == 0 else reversed(range(n))))
+
+
+def bands(m: int, n: int, group: int, turn: bool) -> Iterator[tuple[int, int]]:
+    for band, first in enumerate(range(0, m, group)):
+        for column in reversed(range(n)) if turn and band % 2 else range(n):
+            yield from ((row, column) for row in range(first, min(first + group, m)))
+
+
+GRIDS = [(1, 1), (1, 7), (7, 1), (3, 5), (8, 8), (9, 4), (12, 20), (17, 3)]
+
+
+@pytest.mark.parametrize(("m", "n"), GRIDS)
+def test_orders_are_what_they_say(m: int, n: int) -> None:
+    assert run(lambda t: order.row_major(t, m, n), m * n) == [(r, c) for r in range(m) for c in range(n)]
+    assert run(lambda t: order.snake(t, m, n), m * n) == list(snake(m, n))
+    for group in (1, 2, 8):
+        assert run(lambda t, g=group: order.grouped(t, m, n, g), m * n) == list(bands(m, n, group, False))  # type: ignore[misc]
+        assert run(lambda t, g=group: order.boustrophedon(t, m, n, g), m * n) == list(
+            bands(m, n, group, True)
+        )  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["row_major", "snake", "grouped", "boustrophedon"])
+def test_extents_in_registers(name: str) -> None:
+    choose = getattr(order, name)
+    numbers = run(lambda t: choose(t, 9, 4), 36)
+    assert run(lambda t: choose(t, reg.scalar(u32, init=9), reg.scalar(u32, init=4)), 36) == numbers
+
+
+@pytest.mark.parametrize(("m", "n"), [*GRIDS, (2, 2), (16, 16), (4, 32), (6, 2)])
+def test_hilbert(m: int, n: int) -> None:
+    found = run(lambda t: order.hilbert(t, m, n), m * n)
+    assert sorted(found) == [(r, c) for r in range(m) for c in range(n)]
+    side = int(np.gcd.reduce([m, n, 1 << 20]))
+    if side == 1:
+        assert found == list(snake(m, n))
+    steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in pairwise(found)]
+    # Neighbours, but for the steps from one row of squares to the next.
+    assert all(step == 1 for i, step in enumerate(steps, 1) if i % (side * n))
+    # Every square is finished before the next begins.
+    for first in range(0, m * n, side * side):
+        square = found[first : first + side * side]
+        assert len({(r // side, c // side) for r, c in square}) == 1
+
+
+def count(choose: Callable[[Reg], object]) -> int:
+    def body() -> None:
+        choose(reg.scalar(u32))
+
+    return len(list(recorded(body).module.functions[0].instructions())) - 1  # without ret
+
+
+def test_how_many_instructions() -> None:
+    assert count(lambda t: order.row_major(t, 4, 6)) == 2
+    assert count(lambda t: order.snake(t, 4, 6)) == 6
+    assert count(lambda t: order.grouped(t, 4, 6)) == 8
+    assert count(lambda t: order.boustrophedon(t, 4, 6)) == 12
+    assert count(lambda t: order.hilbert(t, 4, 6)) == 13 + 13
+    assert count(lambda t: order.hilbert(t, 32, 64)) == 13 * 5 + 13
+    assert count(lambda t: order.hilbert(t, 3, 6)) == 6
+
+
+def test_refusals() -> None:
+    def check() -> None:
+        t = reg.scalar(u32)
+        for call in (
+            lambda: order.row_major(t, 0, 4),
+            lambda: order.snake(t, 4, -1),
+            lambda: order.grouped(t, 4, 4, 0),
+            lambda: order.boustrophedon(t, 4, 4, True),
+            lambda: order.hilbert(t, 4, 0),
+        ):
+            with pytest.raises(SpecError, match="expected a positive number"):
+                call()
+        with pytest.raises(SpecError, match="boustrophedon takes registers"):
+            order.hilbert(t, t, 4)  # type: ignore[arg-type]
+
+    in_kernel(check)
