@@ -1,0 +1,331 @@
+"""Which line of one side is which of the other, in order.
+
+Anchors first: lines that occur once on either side, by key and by how their operands are computed (patience
+diff), from the most telling keys to the least. What is left between anchors is short, and is aligned by the
+least number of differences, with the registers that the anchors made known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from .canonical import Code, Interner, Line, Name, colours
+from .labels import Places
+from .names import bijection, count_votes
+
+__all__ = ["Aligned", "align", "by_ends", "straight"]
+
+#: Pairs of indices (A, B), both ascending.
+Aligned = list[tuple[int, int]]
+#: Part of both sides: from and to in A, from and to in B.
+Region = tuple[int, int, int, int]
+
+#: Distances over which the definitions of operands are told apart, most telling first.
+_DEPTHS = (6, 3, 1)
+#: Cells of a table of costs; what is larger is cut first.
+_CELLS = 40_000
+#: Pairs of lines that cost more are two differences apart: one deleted, one inserted.
+_MOST = 2.0
+_IMPOSSIBLE = 1e9
+#: A register of which nothing is known yet, on both sides.
+_UNKNOWN = 0.05
+
+
+def align(a: Code, b: Code, intern: Interner) -> Aligned:
+    """The lines that stand for each other."""
+    depth = max(_DEPTHS)
+    first, second = colours(a, depth, intern), colours(b, depth, intern)
+    regions: list[Region] = [(0, len(a.lines), 0, len(b.lines))]
+    pairs: Aligned = []
+    crossing = _unique(first[depth], second[depth], regions[0])
+    for distance in (*_DEPTHS, 0):
+        rest: list[Region] = []
+        for region in regions:
+            # Small regions are left to the exact method, once the keys say no more than themselves.
+            if distance == 0 and _cells(region) <= _CELLS:
+                rest.append(region)
+            else:
+                _anchors(first[distance], second[distance], region, pairs, rest)
+        regions = rest
+    finished: list[Region] = []
+    for region in regions:
+        _cut(a.lines, b.lines, region, pairs, finished)
+    chosen = {i for i, _ in pairs}
+    known = _known(a, b, pairs, [(i, j) for i, j in crossing if i not in chosen])
+    for region in sorted(finished, key=_cells):
+        pairs += _exact(a.lines, b.lines, region, known)
+    return sorted(pairs)
+
+
+def straight(a: Code, b: Code) -> list[Aligned]:
+    """Line by line, where both have the same number and the keys agree but for a few; else nothing."""
+    if len(a.lines) != len(b.lines):
+        return []
+    different = sum(one.key != other.key for one, other in zip(a.lines, b.lines, strict=True))
+    return [[(i, i) for i in range(len(a.lines))]] if different <= 2 else []
+
+
+def by_ends(a: Code, b: Code) -> list[Aligned]:
+    """What the beginnings and the ends have in common, names included; none if much lies between.
+
+    Two answers: with the longest common beginning, and with the longest common end. Between them they
+    find the place of one insertion among equal lines.
+    """
+    n, m = len(a.lines), len(b.lines)
+    head = _common(a.lines, b.lines, range(min(n, m)), 0)
+    tail = _common(a.lines, b.lines, range(-1, -min(n, m) - 1, -1), 0)
+    found = []
+    for before, behind in ((head, min(tail, min(n, m) - head)), (min(head, min(n, m) - tail), tail)):
+        region = (before, n - behind, before, m - behind)
+        if _cells(region) > _CELLS:
+            continue
+        pairs = [(i, i) for i in range(before)]
+        pairs += [(n - k, m - k) for k in range(behind, 0, -1)]
+        pairs += _exact(a.lines, b.lines, region, _known(a, b, pairs))
+        found.append(sorted(pairs))
+    return found
+
+
+def _common(a: Sequence[Line], b: Sequence[Line], places: Iterable[int], count: int) -> int:
+    """How many lines agree from ``places``' first on, with one renaming of names."""
+    known = _Names({})
+    for place in places:
+        one, other = a[place], b[place]
+        if one.key != other.key or not all(map(known.agree, one.names, other.names)):
+            break
+        for pair in zip(one.names, other.names, strict=True):
+            known.add(*pair)
+        if not all(map(known.agree, one.names, other.names)):
+            break
+        count += 1
+    return count
+
+
+def _cells(region: Region) -> int:
+    return (region[1] - region[0]) * (region[3] - region[2])
+
+
+# --- anchors ----------------------------------------------------------------------------------
+
+
+def _anchors(
+    first: Sequence[int], second: Sequence[int], region: Region, pairs: Aligned, rest: list[Region]
+) -> None:
+    """Pair what is unique on both sides; again between those; what remains goes to ``rest``."""
+    stack = [region]
+    while stack:
+        low, high, left, right = stack.pop()
+        if low == high or left == right:
+            continue
+        chain = _ascending(_unique(first, second, (low, high, left, right)))
+        if not chain:
+            rest.append((low, high, left, right))
+            continue
+        pairs += chain
+        before = (low - 1, left - 1)
+        for i, j in (*chain, (high, right)):
+            stack.append((before[0] + 1, i, before[1] + 1, j))
+            before = (i, j)
+
+
+def _unique(first: Sequence[int], second: Sequence[int], region: Region) -> Aligned:
+    """What occurs once on either side, in A's order."""
+    low, high, left, right = region
+    here, there = Counter(first[low:high]), Counter(second[left:right])
+    places = {second[j]: j for j in range(left, right) if there[second[j]] == 1}
+    return [(i, places[first[i]]) for i in range(low, high) if here[first[i]] == 1 and first[i] in places]
+
+
+def _ascending(pairs: Aligned) -> Aligned:
+    """The longest part of ``pairs``, ascending in A, that ascends in B too."""
+    tails: list[int] = []
+    ends: list[int] = []
+    previous: list[int] = []
+    for number, (_, j) in enumerate(pairs):
+        place = bisect_left(tails, j)
+        previous.append(ends[place - 1] if place else -1)
+        if place == len(tails):
+            tails.append(j)
+            ends.append(number)
+        else:
+            tails[place], ends[place] = j, number
+    chain: Aligned = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        chain.append(pairs[at])
+        at = previous[at]
+    return chain[::-1]
+
+
+#: Lines on either side whose keys say which of several equal lines is meant.
+_WINDOW = 4
+
+
+def _cut(
+    a: Sequence[Line], b: Sequence[Line], region: Region, pairs: Aligned, finished: list[Region]
+) -> None:
+    """Cut what is too large for the exact method at the rarest line that both sides have."""
+    stack = [region]
+    while stack:
+        low, high, left, right = stack.pop()
+        if _cells((low, high, left, right)) <= _CELLS:
+            finished.append((low, high, left, right))
+            continue
+        here = Counter(line.key for line in a[low:high])
+        there = Counter(line.key for line in b[left:right])
+        shared = [key for key in here if key in there]
+        if not shared:
+            continue  # nothing in common: all deleted, all inserted
+        rarest = min(shared, key=lambda key: here[key] * there[key])
+        ones = [i for i in range(low, high) if a[i].key == rarest]
+        others = [j for j in range(left, right) if b[j].key == rarest]
+        # Of very common lines a sample will do.
+        ones, others = ones[:: len(ones) // 32 + 1], others[:: len(others) // 32 + 1]
+        slope = (right - left) / (high - low)
+        i, j = max(
+            ((i, j) for i in ones for j in others),
+            key=lambda at: (
+                _surroundings(a, b, *at),
+                -abs((at[0] - low) * slope - (at[1] - left)),
+            ),
+        )
+        pairs.append((i, j))
+        stack += [(low, i, left, j), (i + 1, high, j + 1, right)]
+
+
+def _surroundings(a: Sequence[Line], b: Sequence[Line], i: int, j: int) -> int:
+    """How many neighbours of ``a[i]`` and ``b[j]`` agree."""
+    return sum(
+        0 <= i + k < len(a) and 0 <= j + k < len(b) and a[i + k].key == b[j + k].key
+        for k in range(-_WINDOW, _WINDOW + 1)
+    )
+
+
+# --- what lies between ------------------------------------------------------------------------
+
+
+#: What two lines differ in beyond names, and the names that must agree.
+_Pairing = tuple[float, tuple[tuple[int, int], ...]]
+
+
+def _known(a: Code, b: Code, pairs: Aligned, moved: Sequence[tuple[int, int]] = ()) -> _Names:
+    """What ``pairs`` make known, and those that are out of order."""
+    names = bijection(count_votes((a.lines[i], b.lines[j]) for i, j in (*pairs, *moved)))
+    return _Names(names, Places(a, b, sorted(pairs), moved))
+
+
+class _Names:
+    """What is known of the bijection of names, both ways, and of the places of labels."""
+
+    def __init__(self, there: dict[Name, Name], places: Places | None = None) -> None:
+        self.places = places
+        self.there = there
+        self.back = {b: a for a, b in there.items()}
+        #: By the keys of two lines; they are the same for many.
+        self.pairings: dict[tuple[int, int], _Pairing | None] = {}
+
+    def agree(self, a: Name, b: Name) -> bool:
+        """Whether a may stand for b."""
+        return self.there.get(a, b) == b and self.back.get(b, a) == a
+
+    def cost(self, a: Name, b: Name) -> float:
+        there, back = self.there.get(a), self.back.get(b)
+        if there is None and back is None:
+            return _UNKNOWN
+        return 0.0 if there == b else 1.0
+
+    def add(self, a: Name, b: Name) -> None:
+        if a not in self.there and b not in self.back:
+            self.there[a], self.back[b] = b, a
+
+
+def _cost(a: Line, b: Line, known: _Names) -> float:
+    """Differences between two lines if they are taken for each other."""
+    keys = a.key, b.key
+    if keys not in known.pairings:
+        known.pairings[keys] = _pairing(a, b)
+    pairing = known.pairings[keys]
+    if pairing is None:
+        return _IMPOSSIBLE
+    cost, places = pairing
+    for i, j in places:
+        cost += known.cost(a.names[i], b.names[j])
+    if a.targets and b.targets and known.places is not None:
+        cost += not known.places.agree(a, b)
+    return cost if a.key == b.key or cost <= _MOST else _IMPOSSIBLE
+
+
+def _pairing(a: Line, b: Line) -> _Pairing | None:
+    """What the keys of two lines cost, and which of their names must agree; None if that is too much."""
+    if a.key == b.key:
+        return 0.0, tuple((i, i) for i in range(len(a.names)))
+    if len(a.forms) != len(b.forms):
+        return (_MOST, ()) if a.head == b.head and a.opcode[0] != "." else None
+    cost = 0.0
+    places = [(0, 0)] if a.guard and b.guard else []
+    if a.head != b.head:
+        if a.opcode != b.opcode and not a.forms:
+            return None
+        cost += 1.0 if a.opcode == b.opcode else 1.2
+    cost += a.guard != b.guard
+    for form, other, (start, end), (from_, to) in zip(a.forms, b.forms, a.spans, b.spans, strict=True):
+        if form != other:
+            cost += 1.0
+        else:
+            places += zip(range(start, end), range(from_, to), strict=True)
+    return (cost, tuple(places)) if cost <= _MOST else None
+
+
+def _exact(a: Sequence[Line], b: Sequence[Line], region: Region, known: _Names) -> Aligned:
+    """The alignment of a small region with the least cost; new names become known by it."""
+    low, high, left, right = region
+    pairs: Aligned = []
+    # Ends that agree beyond doubt need no table.
+    while low < high and left < right and a[low].key == b[left].key and not _cost(a[low], b[left], known):
+        pairs.append((low, left))
+        low, left = low + 1, left + 1
+    while low < high and left < right:
+        one, other = a[high - 1], b[right - 1]
+        if one.key != other.key or _cost(one, other, known):
+            break
+        pairs.append((high - 1, right - 1))
+        high, right = high - 1, right - 1
+    if low < high and left < right:
+        pairs += _table(a[low:high], b[left:right], low, left, known)
+    for i, j in sorted(pairs):
+        if a[i].key == b[j].key:
+            for one_name, other_name in zip(a[i].names, b[j].names, strict=True):
+                known.add(one_name, other_name)
+    return pairs
+
+
+def _table(a: Sequence[Line], b: Sequence[Line], low: int, left: int, known: _Names) -> Aligned:
+    """Least cost by dynamic programming; a deletion or an insertion costs 1."""
+    n, m = len(a), len(b)
+    rows: list[list[float]] = [[float(j) for j in range(m + 1)]]
+    costs: list[list[float]] = []
+    for i, one in enumerate(a):
+        above = rows[-1]
+        row = [float(i + 1)]
+        cost_row = []
+        last = row[0]
+        for j, other in enumerate(b):
+            cost = _cost(one, other, known)
+            cost_row.append(cost)
+            last = min(above[j] + cost, above[j + 1] + 1.0, last + 1.0)
+            row.append(last)
+        rows.append(row)
+        costs.append(cost_row)
+    pairs: Aligned = []
+    i, j = n, m
+    while i and j:
+        if rows[i][j] == rows[i - 1][j - 1] + costs[i - 1][j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((low + i, left + j))
+        elif rows[i][j] == rows[i - 1][j] + 1.0:
+            i -= 1
+        else:
+            j -= 1
+    return pairs

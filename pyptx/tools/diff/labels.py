@@ -1,0 +1,62 @@
+"""Labels correspond by where they stand, not by name."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+
+from .canonical import Code, Line
+
+__all__ = ["Places"]
+
+#: Lines behind a label that are looked at for one that has a partner.
+_REACH = 12
+
+
+class Places:
+    """Which label of A is which of B under an alignment.
+
+    A label of A is one of B if the lines behind them stand for each other, or if both stand between the
+    same two pairs of lines.
+    """
+
+    def __init__(
+        self, a: Code, b: Code, pairs: list[tuple[int, int]], moved: Iterable[tuple[int, int]] = ()
+    ) -> None:
+        self.a, self.b = a, b
+        self._pairs = pairs
+        self._partner = dict([*pairs, *moved])
+        self._known: dict[tuple[str, str], bool] = {}
+
+    def same(self, x: str, y: str) -> bool:
+        """Whether label ``x`` of A is ``y`` of B."""
+        found = self._known.get((x, y))
+        if found is None:
+            found = self._known[x, y] = self._same(x, y)
+        return found
+
+    def _same(self, x: str, y: str) -> bool:
+        i, j = self.a.labels.get(x), self.b.labels.get(y)
+        if i is None or j is None:
+            # A label that neither function has is a fault of both, and no difference.
+            return i is j and x == y
+        if self._lead_to_partners(i, j):
+            return True
+        place = bisect_left(self._pairs, (i, -1))
+        before = self._pairs[place - 1][1] if place else -1
+        behind = self._pairs[place][1] if place < len(self._pairs) else len(self.b.lines)
+        return before < j <= behind
+
+    def _lead_to_partners(self, i: int, j: int) -> bool:
+        """Whether the lines from ``i`` and from ``j`` on agree up to two that stand for each other."""
+        a, b = self.a.lines, self.b.lines
+        for k in range(min(_REACH, len(a) - i, len(b) - j)):
+            if self._partner.get(i + k) == j + k:
+                return True
+            if i + k in self._partner or a[i + k].key != b[j + k].key:
+                return False
+        return False
+
+    def agree(self, a: Line, b: Line) -> bool:
+        """Whether two lines of one key refer to the same labels."""
+        return all(map(self.same, a.targets, b.targets))

@@ -1,0 +1,161 @@
+"""Counts of both sides: the mix of instructions; what ptxas needs for them; the machine code they become."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from ...core.errors import PyptxError, ToolNotFoundError
+from ...ir import Instruction, Module
+from ...isa.table import chapter_of, spelled
+from ...toolchain import Resources, assemble, disassemble
+from .canonical import spelling
+
+__all__ = ["Counts", "Machine", "Summary", "count", "machine", "summarise"]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Instructions of a module.
+
+    Attributes:
+        instructions: all of them.
+        categories: by chapter of the instruction table.
+        barriers: `bar`, `barrier` and `mbarrier` instructions.
+        copies: bulk and tensor copies (TMA).
+        mma: matrix multiplications, of every generation.
+    """
+
+    instructions: int = 0
+    categories: dict[str, int] = field(default_factory=dict)
+    barriers: int = 0
+    copies: int = 0
+    mma: int = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What ptxas and nvdisasm make of a module.
+
+    Attributes:
+        resources: one per function.
+        sass: machine instructions by opcode, NOP not counted; empty if nvdisasm is absent.
+        code: a digest of each function's machine code, by its name.
+        missing: why something is not known: a tool that is absent, or a text that ptxas refuses.
+    """
+
+    resources: tuple[Resources, ...] = ()
+    sass: dict[str, int] = field(default_factory=dict)
+    code: dict[str, str] = field(default_factory=dict)
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Counts of A and B; ``machines`` is None where the machine code was not asked for."""
+
+    a: Counts
+    b: Counts
+    machines: tuple[Machine, Machine] | None = None
+
+    def same_code(self, a: str, b: str) -> bool | None:
+        """Whether function ``a`` of A and ``b`` of B have the same machine code; None if not known."""
+        if self.machines is None:
+            return None
+        one, other = self.machines[0].code.get(a), self.machines[1].code.get(b)
+        return None if one is None or other is None else one == other
+
+
+#: Opcodes of barriers.
+_BARRIERS = ("bar", "barrier", "mbarrier")
+_MMA_WORDS = {"mma", "mma_async"}
+
+
+def count(module: Module) -> Counts:
+    """The counts of ``module``'s functions together."""
+    categories: Counter[str] = Counter()
+    barriers = copies = mma = total = 0
+    for function in module.functions:
+        for instruction in function.instructions():
+            total += 1
+            categories[_category(instruction.opcode, instruction.modifiers)] += 1
+            barriers += instruction.opcode in _BARRIERS
+            copies += _is_copy(instruction)
+            mma += bool(_MMA_WORDS.intersection((instruction.opcode, *instruction.modifiers[:1])))
+    return Counts(total, dict(categories.most_common()), barriers, copies, mma)
+
+
+def _is_copy(instruction: Instruction) -> bool:
+    """``cp.async.bulk`` and ``cp.reduce.async.bulk``, plain and of tensors; not their groups."""
+    words = instruction.modifiers
+    return (
+        instruction.opcode == "cp"
+        and "bulk" in words
+        and not {"commit_group", "wait_group"}.intersection(words)
+    )
+
+
+@lru_cache(maxsize=65536)
+def _category(opcode: str, modifiers: tuple[str, ...]) -> str:
+    """The chapter of the table in words."""
+    found = spelled(opcode, spelling(opcode, modifiers))
+    return chapter_of(found[0].form.id).replace("_", " ") if found else "unknown"
+
+
+def summarise(
+    modules: tuple[Module, Module], texts: tuple[Callable[[], str], Callable[[], str]] | None = None
+) -> Summary:
+    """Counts of both; with ``texts``, functions that give their PTX, also what the tools make of them."""
+    counts = count(modules[0]), count(modules[1])
+    return Summary(*counts, None if texts is None else (machine(texts[0]()), machine(texts[1]())))
+
+
+def machine(text: str) -> Machine:
+    """Assemble and disassemble ``text``. A tool that is absent or refuses is said, not raised."""
+    try:
+        assembly = assemble(text)
+    except PyptxError as error:
+        return Machine(missing=_first_line(error))
+    try:
+        listing = disassemble(assembly.cubin)
+    except ToolNotFoundError as error:
+        return Machine(assembly.resources, missing=_first_line(error))
+    return Machine(assembly.resources, _mix(listing), _digests(listing))
+
+
+def _first_line(error: PyptxError) -> str:
+    return error.message.splitlines()[0].rstrip(":. ").removesuffix(". Looked at")
+
+
+#: `/*0010*/  @!P0 IADD3.X R1, ...`: the address, a predicate, the opcode before its first dot.
+_SASS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", re.MULTILINE)
+_SECTION = re.compile(r"^\t\.section\t\.text\.([^,]+),.*$", re.MULTILINE)
+#: Labels are numbered through the whole file.
+_LABEL = re.compile(r"\.L_x_\d+")
+
+
+def _mix(listing: str) -> dict[str, int]:
+    found = Counter(_SASS.findall(listing))
+    del found["NOP"]
+    return dict(found.most_common())
+
+
+def _renumbered(numbers: dict[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda label: numbers.setdefault(label[0], f".L{len(numbers)}")
+
+
+def _digests(listing: str) -> dict[str, str]:
+    """Equal where nvdisasm's text is, but for the numbers of its labels."""
+    found = {}
+    _, *parts = _SECTION.split(listing)
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        numbers: dict[str, str] = {}
+        code = body.partition(f".text.{name}:")[2]
+        code = _LABEL.sub(_renumbered(numbers), code)
+        lines = [line.strip() for line in code.splitlines() if line.strip().startswith(("/*", ".L"))]
+        found[name] = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return found
