@@ -16,7 +16,7 @@ from ..ir import Module, Raw, parse_module
 from ..isa import check_module
 from ..isa.targets import version_text
 from ..toolchain import Assembly, PtxRejectedError, assemble
-from .load import load_kernel
+from .load import load_target
 from .resources import complaints, message_row, resource_rows, show_assembly, source_rows
 
 __all__ = ["command"]
@@ -91,12 +91,11 @@ class _Subject:
 
 def _read(file: str, words: tuple[str, ...]) -> _Subject:
     if Path(file).suffix == ".py" or ".py:" in file:
-        kernel, keywords = load_kernel(file, words)
+        loaded = load_target(file, words)
         try:
-            module = kernel.module(**keywords)
+            return _Subject(loaded.module(), loaded.assemble)
         except PyptxError as error:
-            return _Subject(None, lambda: kernel.assemble(**keywords), [error])
-        return _Subject(module, lambda: kernel.assemble(**keywords))
+            return _Subject(None, loaded.assemble, [error])
     if words:
         raise click.UsageError(f"values are for kernels of Python files; {file} is PTX text")
     try:

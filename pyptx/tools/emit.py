@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .load import load_kernel
+from .load import load_target
 from .resources import show_assembly
 
 __all__ = ["command"]
@@ -31,10 +31,10 @@ def command(
     sass: bool,
     assemble: bool,
 ) -> None:
-    """Print the PTX of a kernel.
+    """Print the PTX of a kernel or a program.
 
-    NAME is a kernel, then the words are its dims and compile-time constants (M=4096); or a function that
-    builds one, then they are its arguments:
+    NAME is a kernel, then the words are its dims and compile-time constants (M=4096); a program; or a
+    function that builds one of them, then they are its arguments:
 
     \b
         pyptx emit examples/blackwell/gemm_highperf_blackwell.py:build_gemm 8192 8192 8192 stages=4
@@ -43,14 +43,14 @@ def command(
 
     Exit status: 1 for a kernel that cannot be recorded or assembled, 2 for a wrong command line.
     """
-    kernel, keywords = load_kernel(target, words)
+    loaded = load_target(target, words)
     if sass:
-        text = kernel.sass(lines=annotate or lines, **keywords)
+        text = loaded.sass(lines=annotate or lines)
     else:
-        text = kernel.ptx(lines=lines, annotate=annotate, **keywords)
+        text = loaded.ptx(lines=lines, annotate=annotate)
     if output is None:
         click.echo(text, nl=False)
     else:
         output.write_text(text, encoding="utf-8")
     if assemble:
-        show_assembly(kernel.assemble(**keywords))
+        show_assembly(loaded.assemble())

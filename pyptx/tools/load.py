@@ -1,6 +1,6 @@
-"""What ``FILE.py:NAME`` on the command line means: a kernel, or a function that builds one.
+"""What ``FILE.py:NAME`` on the command line means: a kernel, a program, or a function that builds one.
 
-Shared by the commands that take a kernel.
+Shared by the commands that take one.
 """
 
 from __future__ import annotations
@@ -8,15 +8,19 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
 
+from ..dsl import Program
 from ..entry import Kernel
+from ..ir import Module
+from ..toolchain import Assembly, assemble, disassemble
 
-__all__ = ["load_kernel", "load_module", "parse_words"]
+__all__ = ["Loaded", "load_module", "load_target", "parse_words"]
 
 
 def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
@@ -55,30 +59,57 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """What a command works on: a kernel with the keywords of its specialisation, or a program."""
+
+    what: Kernel | Program
+    keywords: dict[str, Any] = field(default_factory=dict)
+
+    def module(self) -> Module:
+        """What it recorded."""
+        return self.what.module(**self.keywords)
+
+    def ptx(self, *, lines: bool = False, annotate: bool = False) -> str:
+        """Its text."""
+        return self.what.ptx(lines=lines, annotate=annotate, **self.keywords)
+
+    def assemble(self) -> Assembly:
+        """What ptxas makes of it."""
+        if isinstance(self.what, Program):
+            return assemble(self.what.printed(lines=True))
+        return self.what.assemble(**self.keywords)
+
+    def sass(self, *, lines: bool = False) -> str:
+        """The machine code of :meth:`assemble`, disassembled."""
+        return str(disassemble(self.assemble().cubin, lines=lines))
+
+
 def _choices(module: ModuleType) -> dict[str, Any]:
-    """Kernels of the file, and functions called build_..."""
+    """Kernels and programs of the file, and functions called build_..."""
     return {
         name: value
         for name, value in vars(module).items()
-        if isinstance(value, Kernel) or (name.startswith("build") and callable(value))
+        if isinstance(value, (Kernel, Program)) or (name.startswith("build") and callable(value))
     }
 
 
-def load_kernel(target: str, words: tuple[str, ...]) -> tuple[Kernel, dict[str, Any]]:
-    """The kernel that ``target`` and ``words`` name, and the keywords left for its specialisation.
+def load_target(target: str, words: tuple[str, ...]) -> Loaded:
+    """The kernel or program that ``target`` and ``words`` name.
 
-    ``FILE.py:NAME`` names a kernel, then the words are its dims and constants; or a function, then the words
-    are its arguments.  ``FILE.py`` alone does if the file has one kernel.
+    ``FILE.py:NAME`` names a kernel, then the words are its dims and constants; a program, without words; or a
+    function that makes one of them, then the words are its arguments.  ``FILE.py`` alone does if the file has
+    one kernel or program.
     """
     file, _, name = target.partition(":")
     module = load_module(Path(file))
     choices = _choices(module)
     if not name:
-        kernels = [n for n, v in choices.items() if isinstance(v, Kernel)] or list(choices)
-        if len(kernels) != 1:
+        ready = [n for n, v in choices.items() if isinstance(v, (Kernel, Program))] or list(choices)
+        if len(ready) != 1:
             found = ", ".join(f"{file}:{n}" for n in choices) or "none"
-            raise click.UsageError(f"{file} has no single kernel; name one of: {found}")
-        name = kernels[0]
+            raise click.UsageError(f"{file} has no single kernel or program; name one of: {found}")
+        name = ready[0]
     chosen = getattr(module, name, None)
     if chosen is None:
         raise click.UsageError(f"{file} has no {name!r}; it has: {', '.join(choices) or 'no kernels'}")
@@ -86,15 +117,19 @@ def load_kernel(target: str, words: tuple[str, ...]) -> tuple[Kernel, dict[str, 
     if isinstance(chosen, Kernel):
         if positional:
             raise click.UsageError(f"{name} is a kernel: give its dims and constants as name=value")
-        return chosen, keywords
+        return Loaded(chosen, keywords)
+    if isinstance(chosen, Program):
+        if words:
+            raise click.UsageError(f"{name} is a program, which takes no values, got {' '.join(words)}")
+        return Loaded(chosen)
     if not callable(chosen):
         raise click.UsageError(
-            f"{name} is a {type(chosen).__name__}, neither a kernel nor a function that builds one"
+            f"{name} is a {type(chosen).__name__}: expected a kernel, a program or a function"
         )
     try:
         built = chosen(*positional, **keywords)
     except TypeError as error:
         raise click.UsageError(f"{name}{tuple(positional)}: {error}") from None
-    if not isinstance(built, Kernel):
-        raise click.UsageError(f"{name} returned a {type(built).__name__}, not a kernel")
-    return built, {}
+    if not isinstance(built, (Kernel, Program)):
+        raise click.UsageError(f"{name} returned a {type(built).__name__}, neither a kernel nor a program")
+    return Loaded(built)

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 import click
 
 from ...core.errors import PyptxError
-from ..load import load_kernel
+from ...entry import Kernel
+from ..load import load_target
 from .api import compare
 from .inputs import Side, side_of
 from .run import Launching, RunResult, outcome, parse_arguments, run_both
@@ -125,12 +126,14 @@ def _side(text: str) -> Side:
             raise click.UsageError(f"values are for kernels of Python files; {target} is PTX text")
         return side_of(Path(target), target)
     try:
-        kernel, keywords = load_kernel(target, tuple(words))
+        loaded = load_target(target, tuple(words))
     except (click.ClickException, PyptxError):
         raise
     except Exception as error:  # whatever the file's own code raises
         _fail(f"{target} cannot be loaded: {type(error).__name__}: {error}")
-    return side_of(functools.partial(kernel, **keywords), text)
+    if isinstance(loaded.what, Kernel):
+        return side_of(functools.partial(loaded.what, **loaded.keywords), text)
+    return side_of(loaded.what, text)
 
 
 def _extent(text: str | None) -> tuple[int, ...] | None:

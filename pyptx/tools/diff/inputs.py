@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ...dsl import Program
 from ...entry import Kernel
 from ...ir import Function, Module, Param, Statement, Variable, parse_module, print_module
 from .model import Place
@@ -84,10 +85,12 @@ def side_of(given: Any, name: str) -> Side:
         given, keywords = given.func, given.keywords
     if isinstance(given, Kernel):
         return Side(name, given.module(**keywords), None, given, keywords)
+    if isinstance(given, Program):
+        return Side(name, given.module())
     module = getattr(given, "module", None)
     if isinstance(module, Module):
         return Side(name, module)
     raise TypeError(
-        f"{name} is a {type(given).__name__}: expected PTX text, a path, an ir.Module, a kernel "
+        f"{name} is a {type(given).__name__}: expected PTX text, a path, an ir.Module, a Program, a kernel "
         "(functools.partial binds its constants), a recording, or what kernel.specialize() gives"
     )
