@@ -25,6 +25,7 @@ from .data import (
 )
 from .lines import without_lines
 from .nodes import (
+    OPAQUE_TYPES,
     Address,
     Arguments,
     BranchTarget,
@@ -61,6 +62,7 @@ from .printer import PrintedModule, print_module
 from .walk import leaves, map_registers, registers_of
 
 __all__ = [
+    "OPAQUE_TYPES",
     "Address",
     "Alias",
     "Arguments",

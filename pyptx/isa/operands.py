@@ -130,6 +130,8 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
     kinds = types or (TYPES["s64"],)
     for wanted in kinds:
         if wanted.kind == "f" and wanted.name in ("f32", "f64"):
+            if operand.pattern is not None and operand.bits == wanted.bits:
+                return operand  # a NaN keeps its payload
             try:
                 struct.pack(">f" if wanted.bits == 32 else ">d", value)
             except OverflowError:

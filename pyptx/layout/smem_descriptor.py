@@ -31,6 +31,7 @@ __all__ = [
     "Major",
     "SmemDescriptor",
     "byte_field",
+    "check_address",
     "check_operand_swizzle",
     "element_addresses",
     "tile_offsets",
@@ -70,6 +71,26 @@ def check_operand_swizzle(mode: str) -> str:
             see=_SEE,
         )
     return mode
+
+
+def check_address(address: int, base_offset: int, swizzle: str, *, see: str) -> None:
+    """What every descriptor of an operand in shared memory asks of its address and base offset.
+
+    Raises :class:`SpecError` with the value given.
+    """
+    if address % 16 or not 0 <= address < 1 << 32 or address & 0xFC0000:
+        raise SpecError(
+            f"address = {address:#x} is not a multiple of 16 in the 256 KiB of a CTA "
+            f"(bits 18..23 must be 0, bits 24..31 are the CTA's rank)",
+            see=see,
+        )
+    if not 0 <= base_offset <= 7:
+        raise SpecError(f"base_offset = {base_offset} is outside 0..7", see=see)
+    if base_offset and swizzle == "none":
+        raise SpecError(
+            f"base_offset = {base_offset} with swizzle 'none': without a pattern it must be 0",
+            see=see,
+        )
 
 
 def byte_field(name: str, value: int) -> int:
@@ -116,19 +137,7 @@ class SmemDescriptor:
             SpecError: a value that is misaligned, does not fit its field or does not go with another.
         """
         check_operand_swizzle(self.swizzle)
-        if self.address % 16 or not 0 <= self.address < 1 << 32 or self.address & 0xFC0000:
-            raise SpecError(
-                f"address = {self.address:#x} is not a multiple of 16 in the 256 KiB of a CTA "
-                f"(bits 18..23 must be 0, bits 24..31 are the CTA's rank)",
-                see=_SEE,
-            )
-        if not 0 <= self.base_offset <= 7:
-            raise SpecError(f"base_offset = {self.base_offset} is outside 0..7", see=_SEE)
-        if self.base_offset and self.swizzle == "none":
-            raise SpecError(
-                f"base_offset = {self.base_offset} with swizzle 'none': without a pattern it must be 0",
-                see=_SEE,
-            )
+        check_address(self.address, self.base_offset, self.swizzle, see=_SEE)
         if self.leading_mode not in (0, 1):
             raise SpecError(f"leading_mode = {self.leading_mode} is neither 0 nor 1", see=_SEE)
         self._check_absolute()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.errors import SpecError
-from .smem_descriptor import Major, SmemDescriptor, byte_field
+from .smem_descriptor import Major, SmemDescriptor, byte_field, check_address
 from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, check_swizzle
 
 __all__ = ["WgmmaDescriptor", "box_strides"]
@@ -58,19 +58,7 @@ class WgmmaDescriptor:
             UnsupportedError: a swizzle mode that wgmma does not have.
         """
         check_swizzle(self.swizzle)
-        if self.address % 16 or not 0 <= self.address < 1 << 32 or self.address & 0xFC0000:
-            raise SpecError(
-                f"address = {self.address:#x} is not a multiple of 16 in the 256 KiB of a CTA "
-                f"(bits 18..23 must be 0, bits 24..31 are the CTA's rank)",
-                see=_SEE,
-            )
-        if not 0 <= self.base_offset <= 7:
-            raise SpecError(f"base_offset = {self.base_offset} is outside 0..7", see=_SEE)
-        if self.base_offset and self.swizzle == "none":
-            raise SpecError(
-                f"base_offset = {self.base_offset} with swizzle 'none': without a pattern it must be 0",
-                see=_SEE,
-            )
+        check_address(self.address, self.base_offset, self.swizzle, see=_SEE)
         return (
             (self.address & 0x3FFFF) >> 4  # 0-13   start address / 16
             | byte_field("leading_bytes", self.leading_bytes) << 16  # 16-29  leading byte offset / 16

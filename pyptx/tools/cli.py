@@ -14,7 +14,7 @@ from ..core.errors import PyptxError
 
 __all__ = ["COMMANDS", "cli", "main"]
 
-COMMANDS = ("check", "doctor", "emit", "isa")
+COMMANDS = ("check", "diff", "doctor", "emit", "isa", "transpile")
 
 
 class _Commands(click.Group):

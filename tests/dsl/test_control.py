@@ -55,6 +55,68 @@ def test_else_adds_one_branch() -> None:
     ]
 
 
+def test_uniform_branches() -> None:
+    def body() -> None:
+        p, x = reg.scalar(pred), reg.scalar(u32)
+        with ptx.if_(p):
+            x += 1
+        with ptx.else_(uni=True):
+            ptx.bra("away", uni=True)
+        with ptx.loop(uni=True) as loop:
+            loop.continue_(pred=p, uni=True)
+            loop.break_(uni=True)
+        ptx.label("away")
+
+    branches = [line for line in body_of(body) if "bra" in line]
+    assert branches == [
+        "@!%p bra otherwise;",
+        "bra.uni endif;",
+        "bra.uni away;",
+        "@%p bra.uni loop;",
+        "bra.uni endloop;",
+        "bra.uni loop;",
+    ]
+
+
+def test_do_while_branches_back_once() -> None:
+    def body() -> None:
+        x = reg.scalar(u32)
+        with ptx.do_while(lambda: x < 8):
+            x += 1
+        with ptx.do_while(lambda: ~(x < 16), uni=True) as loop:
+            loop.continue_(pred=x == 3)
+            x += 2
+            loop.break_(pred=x == 4)
+
+    assert [line.replace(".u32", "") for line in body_of(body)] == [
+        "loop:",
+        "add %x, %x, 1;",
+        "setp.lt %p, %x, 8;",
+        "@%p bra loop;",
+        "endloop:",
+        "loop_1:",
+        "setp.eq %p_1, %x, 3;",
+        "@%p_1 bra next;",
+        "add %x, %x, 2;",
+        "setp.eq %p_2, %x, 4;",
+        "@%p_2 bra endloop_1;",
+        "next:",
+        "setp.lt %p_3, %x, 16;",
+        "@!%p_3 bra.uni loop_1;",
+        "endloop_1:",
+    ]
+
+
+def test_do_while_takes_a_function() -> None:
+    def body() -> None:
+        p = reg.scalar(pred)
+        with ptx.do_while(p):  # type: ignore[arg-type]
+            pass
+
+    with pytest.raises(OperandError, match=r"do_while takes a function.*%p"):
+        body_of(body)
+
+
 def test_nested_ifs() -> None:
     def body() -> None:
         p, q, x = reg.scalar(pred), reg.scalar(pred), reg.scalar(u32)

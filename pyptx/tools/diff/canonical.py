@@ -22,6 +22,7 @@ from ...ir import (
     CallPrototype,
     Element,
     Function,
+    Immediate,
     Indexed,
     Instruction,
     Label,
@@ -41,6 +42,7 @@ from ...ir import (
     map_registers,
     registers_of,
 )
+from ...isa import bind_instruction
 from ...isa.special import SPECIAL_REGISTERS
 from ...isa.table import forms_of, orders, spelled
 
@@ -226,7 +228,7 @@ def _line(
         if statement.guard is not None:
             guard = "@!" if statement.guard.negated else "@"
             reader.names.append(str(statement.guard.register))
-        for operand in statement.operands:
+        for operand in _fitted(statement):
             start = len(reader.names)
             forms.append(reader.form(operand))
             spans.append((start, len(reader.names)))
@@ -268,6 +270,25 @@ def _line(
         key,
         writes,
     )
+
+
+def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
+    """The operands, with what has several spellings as a recording has it: see :func:`_respelled`."""
+    if not any(map(_respelled, instruction.operands)):
+        return instruction.operands
+    try:
+        fitted = bind_instruction(instruction).fitted
+    except PyptxError:
+        return instruction.operands
+    pairs = zip(instruction.operands, fitted, strict=True)
+    return tuple(new if _respelled(old) else old for old, new in pairs)
+
+
+def _respelled(operand: Operand) -> bool:
+    """``{%r}`` for ``%r``, -1 for a predicate that holds, ``0d3FF0000000000000`` for a number of 32 bits."""
+    if isinstance(operand, Immediate):
+        return operand.value == -1 or isinstance(operand.value, float)
+    return isinstance(operand, Vector)
 
 
 #: Instructions whose type says how many bits are moved; with loads, also how they are extended.

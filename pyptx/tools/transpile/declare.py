@@ -1,0 +1,89 @@
+"""Declarations as arguments: ``ir.Param(...)``, and the keywords of a variable."""
+
+from __future__ import annotations
+
+from ...core.types import ScalarType
+from ...ir import OPAQUE_TYPES, Param, Variable
+
+__all__ = ["annotation", "type_text", "parameter", "parameter_name", "variable_options"]
+
+
+def parameter_name(name: str, function: str) -> str:
+    """A parameter without the function's name that compilers put in front of it."""
+    return name.removeprefix(f"{function}_") if name != f"{function}_" else name
+
+
+def type_text(kind: ScalarType, used: set[str]) -> str:
+    """A type by its name, which is added to ``used``; types of textures and samplers have none."""
+    if kind.name in OPAQUE_TYPES:
+        used.add("ir")
+        return f'ir.OPAQUE_TYPES["{kind.name}"]'
+    used.add(kind.name)
+    return kind.name
+
+
+def parameter(param: Param, name: str, used: set[str]) -> str:
+    """``ir.Param("n", u32)``; the names that it needs are added to ``used``."""
+    used.add("ir")
+    words = [f'"{name}"', type_text(param.type, used)]
+    extents = param.shape or (() if param.count is None else (param.count,))
+    if param.count is not None:
+        words.append(str(param.count))
+    if param.align is not None:
+        words.append(f"align={param.align}" if param.count is None else str(param.align))
+    if len(extents) > 1:
+        words.append(f"shape={extents}")
+    if param.space != "param":
+        words.append(f'space="{param.space}"')
+    if param.vector != 1:
+        words.append(f"vector={param.vector}")
+    if param.pointer is not None:
+        align = "" if param.pointer.align is None else f", {param.pointer.align}"
+        words.append(f'pointer=ir.Pointer("{param.pointer.space}"{align})')
+    return f"ir.Param({', '.join(words)})"
+
+
+def annotation(param: Param, used: set[str]) -> str:
+    """``u32``, or what ``ptx.param`` makes: a parameter without its name."""
+    if param.shape or param.vector != 1:
+        return parameter(param, "_", used)
+    words = [type_text(param.type, used)]
+    align = param.align
+    if param.count is not None:
+        words.append(str(param.count))
+    if param.pointer is not None:
+        words.append(f'pointer="{param.pointer.space or "generic"}"')
+        align = param.pointer.align
+    if align is not None:
+        words.append(f"align={align}")
+    if param.space != "param":
+        words.append(f'space="{param.space}"')
+    if len(words) == 1:
+        return words[0]
+    used.add("ptx")
+    return f"ptx.param({', '.join(words)})"
+
+
+def variable_options(variable: Variable, used: set[str]) -> list[str]:
+    """The keywords of a variable's declaration, but its initial value."""
+    found = []
+    extents = variable.shape or (() if variable.count is None else (variable.count,))
+    if extents:
+        found.append(f"shape=({extents[0]},)" if len(extents) == 1 else f"shape={extents}")
+    for what, value, absent in (
+        ("align", variable.align, None),
+        ("vector", variable.vector, 1),
+        ("external", variable.external, False),
+    ):
+        if value != absent:
+            found.append(f"{what}={value}")
+    if variable.linkage:
+        found.append(f'linkage="{variable.linkage}"')
+    if variable.attributes:
+        used.add("ir")
+        words = ", ".join(
+            f'ir.Attribute("{a.name}", {a.values})' if a.values else f'ir.Attribute("{a.name}")'
+            for a in variable.attributes
+        )
+        found.append(f"attributes=({words},)")
+    return found

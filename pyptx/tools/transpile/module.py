@@ -1,0 +1,286 @@
+"""A module of PTX as a Python file: imports, variables, prototypes, functions, and the line that prints it.
+
+Owns :func:`written`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...core.errors import UnsupportedError
+from ...core.types import TYPES, ScalarType
+from ...ir import (
+    Alias,
+    Dwarf,
+    File,
+    Function,
+    Immediate,
+    Initial,
+    InitialList,
+    MaskedSymbol,
+    Module,
+    Param,
+    Pragma,
+    Section,
+    Setting,
+    Symbol,
+    SymbolAddress,
+    Variable,
+)
+from .declare import annotation, parameter, type_text, variable_options
+from .names import Names, demangled, short_name
+from .text import nearest, number, wrapped
+from .writer import Writer
+
+__all__ = ["Written", "written"]
+
+#: Names that a program may import.
+_RESERVED = ("ir", "ptx", "reg", "program", "Program", *TYPES)
+
+
+class _File:
+    def __init__(self, module: Module, flat: frozenset[str], lines: bool) -> None:
+        self.module = module
+        self.flat = flat
+        self.files = {d.index: d.name for d in module.directives if isinstance(d, File)} if lines else None
+        self.names = Names(_RESERVED)
+        self.symbols: dict[str, str] = {}
+        self.used: set[str] = {"Program"}
+        self.body: list[str] = []
+        self.python: dict[str, str] = {}
+        #: Names of what parameters are that a type does not say, by the text of that.
+        self.kinds: dict[str, str] = {}
+
+    def render(self, title: str) -> str:
+        module = self.module
+        for name in (*(v.name for v in module.variables), *(f.name for f in module.functions)):
+            if name not in self.python:
+                self.python[name] = self.names.new(short_name(name))
+        self._head()
+        for directive in module.directives:
+            if isinstance(directive, Pragma):
+                strings = ", ".join(f'"{s}"' for s in directive.strings)
+                self.body.append(f"program.directive(ir.Pragma(({strings},)))")
+                self.used.add("ir")
+        for variable in module.variables:
+            self._variable(variable)
+        for function in module.functions:
+            if function.prototype:
+                self._prototype(function)
+            else:
+                self._function(function)
+        for directive in module.directives:
+            if isinstance(directive, Alias):
+                self.used.add("ir")
+                self.body.append(f'program.directive(ir.Alias("{directive.name}", "{directive.target}"))')
+            elif not isinstance(directive, File | Section | Dwarf | Pragma):
+                raise UnsupportedError(f"no way to write {directive} in a program")
+        imports = f"from pyptx import {', '.join(sorted(self.used, key=_import_order))}"
+        return "\n".join(
+            [
+                *title.split("\n"),
+                "",
+                *wrapped_import(imports),
+                "",
+                *self.body,
+                "",
+                "",
+                'if __name__ == "__main__":',
+                '    print(program.ptx(), end="")',
+                "",
+            ]
+        )
+
+    def _head(self) -> None:
+        module = self.module
+        words = [f'"{module.target}"', f"version={module.version}"]
+        if module.target_options:
+            words.append(f"options={module.target_options}")
+        if module.address_size != 64:
+            words.append(f"address_size={module.address_size}")
+        self.body.append(f"program = Program({', '.join(words)})")
+
+    # --- variables and prototypes -------------------------------------------------------------
+
+    def _variable(self, variable: Variable) -> None:
+        name = self.python[variable.name]
+        self.symbols[variable.name] = name
+        known = {"global": "global_", "const": "const", "shared": "shared"}.get(variable.space)
+        head = f"program.{known}" if known else "program.variable"
+        words = [] if known else [f'"{variable.space}"']
+        words.append(type_text(variable.type, self.used))
+        if name != variable.name:
+            words.append(f'"{variable.name}"')
+        words += variable_options(variable, self.used)
+        if variable.initial is not None:
+            words.append(f"init={self._initial(variable.initial, variable.type)}")
+        self.body += wrapped(f"{name} = {head}({', '.join(words)})", 0)
+
+    def _initial(self, value: Initial | InitialList, kind: ScalarType) -> str:
+        if isinstance(value, InitialList):
+            text = _string(value) if kind.name in ("b8", "u8") else None
+            if text is not None:
+                return f"list({text})"
+            return f"[{', '.join(self._initial(e, kind) for e in value.elements)}]"
+        if isinstance(value, Immediate):
+            if isinstance(value.value, int):
+                return number(value.value)
+            if value.pattern is None and kind.name in ("f32", "f64") and value.bits == kind.bits:
+                return number(nearest(value.value, value.bits))
+            self.used.add("ir")
+            return f"ir.Immediate.from_pattern(0x{str(value)[2:]}, {value.bits})"
+        if isinstance(value, Symbol) and value.name in self.symbols:
+            base = self.symbols[value.name]
+            return f"{base} + {value.offset}" if value.offset else base
+        self.used.add("ir")
+        if isinstance(value, MaskedSymbol):
+            return f"ir.MaskedSymbol({value.mask:#x}, {self._node(value.symbol)})"
+        return self._node(value)
+
+    def _node(self, value: Symbol | SymbolAddress | Setting | MaskedSymbol) -> str:
+        if isinstance(value, Setting):
+            return f'ir.Setting("{value.name}", {value.value!r})'
+        assert isinstance(value, Symbol | SymbolAddress)
+        offset = f", {value.offset}" if value.offset else ""
+        return f'ir.{type(value).__name__}("{value.name}"{offset})'
+
+    def _signature(self, function: Function, params: Sequence[str]) -> list[str]:
+        """Keywords for results and parameters, whose Python names are ``params``."""
+        found = []
+        names = iter(params)
+        for what, given in (("returns", function.returns), ("params", function.params)):
+            if given:
+                texts = [parameter(p, next(names), self.used) for p in given]
+                found.append(
+                    f"{what}=({', '.join(texts)},)" if len(texts) == 1 else f"{what}=({', '.join(texts)})"
+                )
+        return found
+
+    def _annotation(self, param: Param) -> str:
+        """What a parameter of a Python function is annotated with: its type, or a name for what it is."""
+        text = annotation(param, self.used)
+        if text == param.type.name:
+            return text
+        if text not in self.kinds:
+            wish = "pointer" if param.pointer is not None else f"bytes_{param.nbytes}"
+            self.kinds[text] = self.names.new(wish if param.space == "param" else f"{param.type}_register")
+            self.body.append(f"{self.kinds[text]} = {text}")
+        return self.kinds[text]
+
+    def _options(self, function: Function, linkage: str) -> list[str]:
+        found = [] if function.linkage == linkage else [f'linkage="{function.linkage}"']
+        if function.attributes:
+            self.used.add("ir")
+            words = ", ".join(f'ir.Attribute("{a.name}", {a.values})' for a in function.attributes)
+            found.append(f"attributes=({words},)")
+        if function.pragmas:
+            found.append(f"pragmas={tuple(s for p in function.pragmas for s in p.strings)}")
+        names = [d.name for d in function.directives]
+        if len(set(names)) != len(names):
+            self.used.add("ir")
+            words = ", ".join(f'ir.Directive("{d.name}", {d.values})' for d in function.directives)
+            return [*found, f"directives=({words},)"]
+        for directive in function.directives:
+            values = directive.values
+            text = "True" if not values else str(values[0]) if len(values) == 1 else str(values)
+            found.append(f"{directive.name}={text}")
+        return found
+
+    def _prototype(self, function: Function) -> None:
+        name = self.python[function.name]
+        known = Writer(replaced(function), self.names, self.symbols, arch=self.module.target)
+        words = [f'"{function.name}"', *self._signature(function, known.parameters())]
+        words += self._options(function, "extern")
+        if function.kind != "func":
+            words.append(f'kind="{function.kind}"')
+        self.body += wrapped(f"{name} = program.declare({', '.join(words)})", 0)
+        self.symbols[function.name] = name
+
+    # --- functions ----------------------------------------------------------------------------
+
+    def _function(self, function: Function) -> None:
+        name = self.python[function.name]
+        writer = Writer(
+            function,
+            self.names,
+            self.symbols,
+            arch=self.module.target,
+            flat=function.name in self.flat,
+            lines=self.files,
+        )
+        params = writer.parameters()
+        words = [] if name == function.name else [f'"{function.name}"']
+        results = len(function.returns)
+        words += self._signature(replace(function, params=()), params[:results])
+        given = zip(params[results:], function.params, strict=True)
+        params = [*params[:results], *(f"{text}: {self._annotation(param)}" for text, param in given)]
+        words += self._options(function, "visible" if function.kind == "entry" else "")
+        block = writer.write()
+        self.used |= writer.used
+        self.body += ["", ""]
+        plain = demangled(function.name)
+        self.body += wrapped(f"@program.{function.kind}({', '.join(words)})", 0)
+        self.body += wrapped(f"def {name}({', '.join(params)}):", 0)
+        if plain not in (name, function.name):
+            self.body.append(f'    """``{plain}``"""')
+        self.body += block.render(1)
+        self.symbols[function.name] = name
+
+
+def replaced(function: Function) -> Function:
+    """A prototype as a function without statements."""
+    return Function(function.name, function.params, kind=function.kind, returns=function.returns)
+
+
+def _string(value: InitialList) -> str | None:
+    """The bytes as a literal, if they are text."""
+    numbers = [e.value for e in value.elements if isinstance(e, Immediate)]
+    if len(numbers) != len(value.elements) or len(numbers) < 3:
+        return None
+    data = []
+    for n in numbers:
+        if not isinstance(n, int) or not (32 <= n < 127 or n in (0, 9, 10, 13, 27)):
+            return None
+        data.append(n)
+    if 0 in data[:-1]:
+        return None
+    return (
+        repr(bytes(data)).replace("b'", 'b"', 1)[:-1] + '"' if b'"' not in bytes(data) else repr(bytes(data))
+    )
+
+
+def _import_order(name: str) -> tuple[bool, str]:
+    return (not name[0].isupper(), name)
+
+
+def wrapped_import(line: str) -> list[str]:
+    if len(line) <= 110:
+        return [line]
+    head, _, names = line.partition(" import ")
+    return [f"{head} import (", *(f"    {name}," for name in names.split(", ")), ")"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A Python file, and what its functions are called there, by their names in PTX."""
+
+    text: str
+    functions: Mapping[str, str]
+
+
+def written(
+    module: Module, title: str, *, flat: frozenset[str] = frozenset(), lines: bool = False
+) -> Written:
+    """The Python file that records ``module``; ``title`` is its docstring, quotes included.
+
+    Functions named in ``flat`` are written with labels and branches alone.  ``lines`` adds comments for
+    ``.loc``.
+
+    Raises:
+        InstructionError, OperandError: an instruction that the table does not have.
+        UnsupportedError: a statement or directive that no program records.
+    """
+    file = _File(module, flat, lines)
+    text = file.render(title)
+    return Written(text, {f.name: file.python[f.name] for f in module.functions})

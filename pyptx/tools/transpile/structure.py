@@ -1,0 +1,295 @@
+"""From labels and branches to blocks: ``if_``, ``else_``, loops and braces, where they stand exactly so.
+
+Owns :func:`structured`.  A block is made of a branch only where the block records that branch at its place
+and nothing else; what is left keeps its labels and branches.  No statement moves.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ...ir import Guard, Label, ScopeMark, TargetList
+from .body import Step
+
+__all__ = ["If", "Jump", "Loop", "Node", "Scope", "Structure", "structured", "uni", "walk"]
+
+#: Python takes 20 blocks in one another; some are left to loops over repetitions.
+_DEPTH = 14
+
+
+@dataclass(eq=False)
+class If:
+    """``with ptx.if_(...)``: a guarded branch over ``body``; ``orelse`` with the branch over it, ``skip``."""
+
+    branch: Step
+    body: list[Node]
+    skip: Step | None = None
+    orelse: list[Node] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Loop:
+    """``ptx.loop`` or, with a guard, ``ptx.do_while``: ``back`` is the branch to its head.
+
+    ``named`` says that a branch in it leaves it or starts its next pass.
+    """
+
+    body: list[Node]
+    back: Step
+    named: bool = False
+
+    @property
+    def guard(self) -> Guard | None:
+        assert self.back.instruction is not None
+        return self.back.instruction.guard
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A branch as ``break_`` or ``continue_`` of a loop."""
+
+    kind: str
+    loop: Loop
+
+
+@dataclass(eq=False)
+class Scope:
+    """``with ptx.block()``: braces that bound the life of variables."""
+
+    body: list[Node]
+
+
+Node: TypeAlias = "Step | If | Loop | Scope"
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The blocks of a function."""
+
+    nodes: list[Node]
+    #: Branches that leave a loop or start its next pass, by the index of their statement.
+    jumps: dict[int, Jump]
+    #: Labels that must be written, because a branch names them.
+    labels: frozenset[str]
+
+
+def uni(step: Step) -> bool:
+    """Is the branch a ``bra.uni``?"""
+    return step.instruction is not None and step.instruction.modifiers == ("uni",)
+
+
+class _Builder:
+    def __init__(self, steps: Sequence[Step], flat: bool) -> None:
+        self.steps = steps
+        self.flat = flat
+        #: Where control goes from a step on: labels are passed.
+        self.place = self._places()
+        self.where = {
+            s.statement.name: self.place[i] for i, s in enumerate(steps) if isinstance(s.statement, Label)
+        }
+        #: By place, the steps that jump there, in order.
+        self.sources: dict[int, list[int]] = {}
+        self._find_sources()
+        self.targets = sorted(self.sources)
+        self.closing = self._closing()
+        self.jumps: dict[int, Jump] = {}
+        self.consumed: set[int] = set()
+
+    def _places(self) -> list[int]:
+        count = len(self.steps)
+        place = list(range(count + 1))
+        for at in range(count - 1, -1, -1):
+            if self.steps[at].is_label:
+                place[at] = place[at + 1]
+        return place
+
+    def _find_sources(self) -> None:
+        tables = {
+            s.statement.name: s.statement.targets
+            for s in self.steps
+            if isinstance(s.statement, TargetList) and s.statement.kind == "branchtargets"
+        }
+        for at, step in enumerate(self.steps):
+            target = step.target
+            if target is not None:
+                self.sources.setdefault(self.where[target], []).append(at)
+            elif step.instruction is not None and step.instruction.opcode == "brx":
+                name = str(step.instruction.operands[-1])
+                for label in tables.get(name, ()):
+                    self.sources.setdefault(self.where[label], []).append(at)
+
+    def _closing(self) -> dict[int, int]:
+        """Where the brace that a step opens is closed."""
+        found: dict[int, int] = {}
+        stack: list[int] = []
+        for at, step in enumerate(self.steps):
+            if isinstance(step.statement, ScopeMark):
+                if step.statement.opens:
+                    stack.append(at)
+                else:
+                    found[stack.pop()] = at
+        return found
+
+    # --- what may be a block ------------------------------------------------------------------
+
+    def _label_start(self, place: int) -> int:
+        """The first of the labels that stand at ``place``."""
+        at = place
+        while at > 0 and self.steps[at - 1].is_label:
+            at -= 1
+        return at
+
+    def _closed(self, low: int, high: int, entered: bool = False) -> bool:
+        """Does nothing outside of ``low..high`` jump in between, and do its braces pair?
+
+        ``entered`` allows jumps to ``low`` itself.
+        """
+        first = bisect_left(self.targets, low + entered)
+        for place in self.targets[first:]:
+            if place >= high:
+                break
+            sources = self.sources[place]
+            if sources[0] < low or sources[-1] >= high:
+                return False
+        at = low
+        while at < high:
+            statement = self.steps[at].statement
+            if isinstance(statement, ScopeMark):
+                if not statement.opens or self.closing[at] >= high:
+                    return False
+                at = self.closing[at]
+            at += 1
+        return True
+
+    def build(self, low: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]) -> list[Node]:
+        """The nodes of steps ``low..high``; ``loops`` are those around, with their heads and ends."""
+        found: list[Node] = []
+        at = low
+        while at < high:
+            step = self.steps[at]
+            if isinstance(step.statement, ScopeMark):
+                end = self.closing[at]
+                found.append(Scope(self.build(at + 1, end, depth + 1, loops)))
+                at = end + 1
+                continue
+            made = None if self.flat or depth >= _DEPTH else self._block(at, high, depth, loops)
+            if made is None:
+                self._leaves_loop(at, loops)
+                found.append(step)
+                at += 1
+                continue
+            if step.is_label:
+                found.append(step)
+            node, at = made
+            found.append(node)
+        return found
+
+    def _block(
+        self, at: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]
+    ) -> tuple[Node, int] | None:
+        step = self.steps[at]
+        if not step.is_label:
+            return self._if(at, high, depth, loops) if step.target is not None else None
+        if at + 1 < len(self.steps) and self.steps[at + 1].is_label:
+            return None  # the last of several labels is the head
+        return self._loop(at, high, depth, loops)
+
+    def _loop(
+        self, at: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]
+    ) -> tuple[Node, int] | None:
+        head = self.place[at]
+        back = [
+            s for s in self.sources.get(head, ()) if head <= s < high and self.steps[s].target is not None
+        ]
+        if not back:
+            return None
+        last = back[-1]
+        # A jump to the head from before it names the label, which then stands in front of the loop.
+        if not self._closed(head, last + 1, entered=True):
+            return None
+        node = Loop([], self.steps[last])
+        self.consumed.add(last)
+        node.body = self.build(head, last, depth + 1, (*loops, (node, head, self.place[last + 1])))
+        return node, last + 1
+
+    def _if(
+        self, at: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]
+    ) -> tuple[Node, int] | None:
+        step = self.steps[at]
+        instruction = step.instruction
+        assert instruction is not None and step.target is not None
+        place = self.where[step.target]
+        if instruction.guard is None or instruction.modifiers or place <= at:
+            return None
+        end = self._label_start(place)
+        if not at + 1 < end <= high or not self._closed(at + 1, end):
+            return None
+        node = If(step, [])
+        self.consumed.add(at)
+        otherwise = self._otherwise(at, place, end, high)
+        if otherwise is None:
+            node.body = self.build(at + 1, end, depth + 1, loops)
+            return node, end
+        skip, stop = otherwise
+        node.skip = self.steps[skip]
+        self.consumed.add(skip)
+        node.body = self.build(at + 1, skip, depth + 1, loops)
+        node.orelse = self.build(place, stop, depth + 1, loops)
+        return node, stop
+
+    def _otherwise(self, at: int, place: int, end: int, high: int) -> tuple[int, int] | None:
+        """The branch over the block behind ``place`` and where that ends, if the two are an ``else_``."""
+        skip = end - 1
+        last = self.steps[skip]
+        if last.target is None or last.instruction is None or last.instruction.guard is not None:
+            return None
+        stop = self._label_start(self.where[last.target])
+        if (
+            not place < stop <= high
+            or self.sources[place] != [at]
+            or not self._closed(place, stop, entered=True)
+        ):
+            return None
+        return skip, stop
+
+    def _leaves_loop(self, at: int, loops: tuple[tuple[Loop, int, int], ...]) -> None:
+        """Note a branch that is the ``break_`` or ``continue_`` of a loop around it."""
+        target = self.steps[at].target
+        if target is None:
+            return
+        place = self.where[target]
+        for loop, head, leave in reversed(loops):
+            kind = "break_" if place == leave else "continue_" if place == head and loop.guard is None else ""
+            if kind:
+                self.jumps[at] = Jump(kind, loop)
+                loop.named = True
+                self.consumed.add(at)
+                return
+
+
+def structured(steps: Sequence[Step], flat: bool = False) -> Structure:
+    """The blocks of a function's steps; with ``flat`` braces alone."""
+    builder = _Builder(steps, flat)
+    nodes = builder.build(0, len(steps), 0, ())
+    named: set[str] = set()
+    for at, step in enumerate(steps):
+        if step.target is not None and at not in builder.consumed:
+            named.add(step.target)
+        elif isinstance(step.statement, TargetList):
+            named.update(step.statement.targets)
+    jumps = {steps[at].index: jump for at, jump in builder.jumps.items()}
+    return Structure(nodes, jumps, frozenset(named))
+
+
+def walk(nodes: Sequence[Node]) -> Iterator[Step]:
+    """The steps of ``nodes`` that are written as lines."""
+    for node in nodes:
+        if isinstance(node, Step):
+            yield node
+        else:
+            yield from walk(node.body)
+            if isinstance(node, If):
+                yield from walk(node.orelse)
