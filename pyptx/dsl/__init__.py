@@ -6,6 +6,7 @@ ptxas, the simulator or the GPU.
 """
 
 from . import ptx, reg, smem
+from .arguments import guard_arguments, guard_methods
 from .labels import Label
 from .params import Layout, Scalar, Slot, TensorMapReg, Tile, TileParam
 from .program import Program
@@ -35,3 +36,9 @@ __all__ = [
     "reg",
     "smem",
 ]
+
+guard_arguments(ptx, "ptx")
+guard_arguments(reg, "reg")
+guard_arguments(smem, "smem")
+guard_methods(Buffer, "a buffer", ("stage", "rows", "at"))
+guard_methods(Reg, "a register", ("view", "set"))

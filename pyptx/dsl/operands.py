@@ -34,6 +34,7 @@ from .registers import NotPred, Reg, RegArray, owned
 from .symbols import Sym
 from .trace import Trace
 from .types import as_number, as_whole
+from .valueless import Valueless
 
 __all__ = [
     "Addr",
@@ -105,7 +106,7 @@ class PairOf:
         self.second = second
 
 
-class SpecialName:
+class SpecialName(Valueless):
     """A special register, by its name without ``%``. ``ptx.special.tid.x`` is one; calling it reads it."""
 
     __slots__ = ("name",)
@@ -115,6 +116,9 @@ class SpecialName:
 
     def __repr__(self) -> str:
         return "%" + self.name
+
+    def remedy(self) -> tuple[str, str]:
+        return "the name of a special register", f"call it to read it: ptx.special.{self.name}()"
 
 
 def addr(
@@ -166,6 +170,7 @@ def addr(
         return Addr(base, number, coordinates, *more)
     raise OperandError(
         f"{type(base).__name__} {base!r} is not an address: expected a register or a shared-memory buffer",
+        hint=base.remedy()[1] if isinstance(base, Valueless) else "",
         see="addresses-as-operands",
     )
 
@@ -217,7 +222,7 @@ def _element(value: Any, trace: Trace) -> Part:
     if isinstance(value, SpecialName):
         return Special(value.name)
     raise OperandError(
-        f"{type(value).__name__} {value!r} cannot stand in a vector: expected registers or numbers"
+        f"{type(value).__name__} {value!r} cannot be an operand: expected a register or a number"
     )
 
 

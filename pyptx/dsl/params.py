@@ -21,6 +21,7 @@ from ..layout import SWIZZLE_BYTES
 from .registers import Reg
 from .trace import Plan, Trace, word
 from .types import memory_type
+from .valueless import Valueless
 
 __all__ = ["Layout", "Parameters", "Scalar", "Slot", "TensorMapReg", "Tile", "TileParam"]
 
@@ -145,7 +146,7 @@ class TensorMapReg(Reg):
         self.tile = tile
 
 
-class TileParam:
+class TileParam(Valueless):
     """A tensor parameter inside the kernel.
 
     Attributes:
@@ -176,6 +177,12 @@ class TileParam:
 
     def __repr__(self) -> str:
         return f"<parameter {self.name}: {self.shape} {self.dtype}>"
+
+    def remedy(self) -> tuple[str, str]:
+        return (
+            "a tensor in global memory",
+            f"load and store its elements by address: ptx.load(type, {self.name}.ptr + bytes)",
+        )
 
     @property
     def ptr(self) -> Reg:

@@ -430,7 +430,7 @@ def param(
         kind: type of an element.
         count: number of elements of an array by value; None for one value.
         align: bytes; with ``pointer``, of what it points to.
-        pointer: state space that a pointer points to, ``""`` for generic.
+        pointer: state space that a pointer points to; ``"generic"`` names none in the text.
         space: ``"reg"`` for a device function's register.
         name: its name; as an annotation, it gets the Python parameter's.
 
@@ -439,7 +439,8 @@ def param(
     the_type(kind)
     if pointer is None:
         return Param(name, kind, count, align, space=space)
-    return Param(name, kind, count, space=space, pointer=Pointer(pointer, align))
+    target = "" if pointer == "generic" else pointer
+    return Param(name, kind, count, space=space, pointer=Pointer(target, align))
 
 
 def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tuple[Param, ...]:

@@ -15,9 +15,12 @@ from .registers import NotPred, Number, Reg, RegArray
 from .sites import here
 from .symbols import declare
 from .trace import Trace, current, word
-from .types import as_whole, the_type
+from .types import the_type
 
 __all__ = ["array", "declare", "scalar"]
+
+#: Registers of one array; a thread has 255 of 32 bits.
+_LONGEST = 1 << 16
 
 
 def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name: str | None = None) -> Reg:
@@ -63,7 +66,7 @@ def array(
 
     Args:
         kind: PTX type of each.
-        count: how many, at least 1.
+        count: how many, 1 to 65536.
         init: one value for all, or a sequence of ``count`` values.
         name: stem of the names; default: the Python variable that the result is bound to.
 
@@ -73,8 +76,8 @@ def array(
     """
     trace = current()
     kind = the_type(kind)
-    if (as_whole(count) or 0) < 1:
-        raise OperandError(f"an array has at least one register, got count {count!r}")
+    if not 1 <= count <= _LONGEST:
+        raise OperandError(f"count is {count}: expected 1..{_LONGEST} registers")
     site, source = here()
     hint = name or site.name or "v"
     values: Sequence[Reg | Number | None]

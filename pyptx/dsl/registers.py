@@ -240,7 +240,8 @@ class Reg:
     def _no_value(self) -> NoReturn:
         raise TraceError(
             f"the register {self} ({self.type}) has no value while the kernel is recorded",
-            hint="what depends on it must be recorded too; Python numbers are known before the kernel runs",
+            hint="what depends on it must be recorded too: ptx.for_(0, n) instead of range(n), ptx.sqrt(x) "
+            "instead of math.sqrt(x); Python numbers are known before the kernel runs",
         )
 
     def __int__(self) -> NoReturn:
@@ -251,6 +252,14 @@ class Reg:
 
     def __index__(self) -> NoReturn:
         self._no_value()
+
+    def __abs__(self) -> NoReturn:
+        raise OperandError(f"abs({self}): Python's abs records nothing", hint="ptx.abs(x) is one instruction")
+
+    def __pow__(self, other: object) -> NoReturn:
+        raise OperandError(
+            f"{self} ** {other!r}: PTX has no power", hint="multiply, or use ptx.ex2(y * ptx.lg2(x))"
+        )
 
     def __iter__(self) -> NoReturn:
         raise TraceError(

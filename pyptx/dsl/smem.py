@@ -8,7 +8,7 @@ beyond (or with ``extern_smem=True``); the author's code is the same.  PTX ISA: 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..core.errors import OperandError, SharedMemoryError, TraceError
@@ -178,7 +178,7 @@ class Buffer:
         """
         trace = current()
         if self._origin is None:
-            return self._shared.address(self.offset, self.name, self._source)
+            return self._own().address(self.offset, self.name, self._source)
         if self.offset == 0:
             return self._origin
         operands = (self._origin.operand, Immediate(self.offset))
@@ -189,9 +189,21 @@ class Buffer:
         """Bytes from the 1024-byte aligned base of shared memory; None where a register chose the place."""
         return self.offset if self._origin is None else None
 
+    def _own(self) -> Shared:
+        """The shared memory that it lies in, if that is of the current recording."""
+        if self._shared.trace is not current():
+            made = f", made at {self._source}" if self._source is not None else ""
+            state = "has ended" if self._shared.trace.finished else "is another one"
+            raise TraceError(
+                f"the buffer {self.name!r}{made} is shared memory of a recording of the kernel "
+                f"{self._shared.trace.name}, which {state}",
+                hint="allocate it inside this kernel; a device function takes its address as an argument",
+            )
+        return self._shared
+
     def address_parts(self) -> tuple[Reg, int]:
         """Base register and constant offset, for address operands. Records nothing."""
-        return (self._shared.base() if self._origin is None else self._origin), self.offset
+        return (self._own().base() if self._origin is None else self._origin), self.offset
 
     def stage(self, index: Reg | int) -> Buffer:
         """Stage ``index`` as a buffer. Records nothing for a number, one ``mad.lo.u32`` for a register.
@@ -209,6 +221,10 @@ class Buffer:
 
     def __getitem__(self, index: Reg | int) -> Buffer:
         return self.stage(index)
+
+    def __iter__(self) -> Iterator[Buffer]:
+        """The stages in order. Records nothing. Raises :class:`TraceError` for a buffer without stages."""
+        return iter([self.stage(index) for index in range(1 if self.stages is None else self.stages)])
 
     def rows(self, start: Reg | int, count: int) -> Buffer:
         """The sub-tile of ``count`` rows from row ``start`` on (rows lie along the first axis).
@@ -271,7 +287,7 @@ class Buffer:
         if isinstance(index, Reg):
             trace = current()
             if origin is None:
-                origin, offset = self._shared.address(offset, self.name, self._source), 0
+                origin, offset = self._own().address(offset, self.name, self._source), 0
             values = (owned(index, trace).operand, Immediate(step), owned(origin, trace).operand)
             origin = result(trace, u32, "mad", ("lo", "u32"), values, f"{self.name}_{what.partition(' ')[0]}")
         else:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import NoReturn
 
 from ..core.errors import InstructionError, TargetError
 from ..ir import Special
@@ -16,6 +17,7 @@ from .operators import result
 from .registers import Reg
 from .trace import current
 from .types import move_type
+from .valueless import Valueless
 
 __all__ = ["Special1", "SpecialVector", "special"]
 
@@ -43,7 +45,7 @@ class Special1(SpecialName):
         return result(trace, entry.type, "mov", modifiers, (Special(self.name),), hint)
 
 
-class SpecialVector:
+class SpecialVector(Valueless):
     """A special register of components, such as ``tid``; the fourth is always 0."""
 
     __slots__ = ("name", "w", "x", "y", "z")
@@ -57,6 +59,12 @@ class SpecialVector:
 
     def __repr__(self) -> str:
         return f"%{self.name}"
+
+    def remedy(self) -> tuple[str, str]:
+        return "a special register of components", f"read one of them: ptx.special.{self.name}.x()"
+
+    def __call__(self) -> NoReturn:
+        self._refuse()
 
 
 class SpecialRoot:

@@ -6,7 +6,7 @@ Also the rare operands: a part of a register, a negated or moved source, a float
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.errors import OperandError, TraceError
 from ..core.types import ScalarType
@@ -35,6 +35,10 @@ def check_name(name: object) -> str:
     return name
 
 
+def _fits(offset: int) -> bool:
+    return -(1 << 63) <= offset < 1 << 63
+
+
 class Sym:
     """The name of a variable, a parameter or a function, with a constant byte offset.
 
@@ -61,9 +65,9 @@ class Sym:
 
     def __add__(self, offset: int) -> Sym:
         number = as_whole(offset)
-        if number is None:
+        if number is None or not _fits(self.offset + number):
             raise OperandError(
-                f"{self} + {offset!r}: a symbol takes a constant number of bytes",
+                f"{self} + {offset!r}: a symbol takes a constant number of bytes, 64 bits at most",
                 hint="move its address into a register first, and add to that",
                 see="addresses-as-operands",
             )
@@ -72,6 +76,13 @@ class Sym:
     def __sub__(self, offset: int) -> Sym:
         number = as_whole(offset)
         return self + (offset if number is None else -number)
+
+    def __iter__(self) -> NoReturn:
+        raise OperandError(
+            f"{self} names one variable and cannot be iterated over",
+            hint="index it with numbers: s[0], s[1]",
+            see="arrays-as-operands",
+        )
 
     def __getitem__(self, index: int | Reg | Sum) -> Indexed:
         if isinstance(index, Reg):
@@ -183,8 +194,8 @@ def plus(register: Reg, offset: int) -> Sum:
     ``r + 4`` records an ``add``.
     """
     number = as_whole(offset)
-    if number is None:
-        raise OperandError(f"ptx.plus adds a constant to a register, not {offset!r}")
+    if number is None or not _fits(number):
+        raise OperandError(f"ptx.plus adds a constant of 64 bits at most to a register, not {offset!r}")
     return Sum(_register(register, "a sum"), number)
 
 

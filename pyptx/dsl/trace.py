@@ -37,7 +37,7 @@ from .sites import here
 from .types import declared
 from .unit import Symbols, Unit
 
-__all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "word"]
+__all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "word"]
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
@@ -489,6 +489,11 @@ def word(hint: str) -> str:
     if not found or found == "_" or found[0].isdigit():
         found = "r" + found.rstrip("_")
     return found
+
+
+def current_or_none() -> Trace | None:
+    """The recording that this thread is in, or None outside a kernel."""
+    return _current.get()
 
 
 def current() -> Trace:

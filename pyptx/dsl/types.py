@@ -11,6 +11,7 @@ import math
 import operator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..core.errors import OperandError
@@ -36,7 +37,11 @@ _LOADABLE = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 
 
 
 def bits_of(kind: ScalarType) -> ScalarType:
-    """The untyped bits of the same width."""
+    """The untyped bits of the same width. Raises :class:`OperandError` for predicates, which have none."""
+    if kind is pred:
+        raise OperandError(
+            "a predicate (.pred) is not a word of bits", hint="select one with it: ptx.selp(x, y, p)"
+        )
     return TYPES[f"b{kind.bits}"]
 
 
@@ -131,7 +136,8 @@ def _encode_float(value: int | float, kind: ScalarType) -> int | float:
     if math.isfinite(float(narrowed)) != math.isfinite(number) or (
         not math.isfinite(number) and not isinstance(value, float)
     ):
-        raise OperandError(f"{value!r} does not fit .{kind}")
+        largest = float(ml_dtypes.finfo(kind.dtype).max)  # type: ignore[no-untyped-call]
+        raise OperandError(f"{value!r} does not fit .{kind}: its largest number is {largest:g}")
     if kind.name in ("f32", "f64"):
         return number
     raw = np.asarray(narrowed).view(f"u{np.dtype(kind.dtype).itemsize}")

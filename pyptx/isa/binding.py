@@ -37,7 +37,7 @@ from .notation import Alternative, OperandSpec
 from .operands import Mismatch, fit
 from .special import SPECIAL_REGISTERS
 from .table import Match, match_modifiers, orders
-from .targets import Target, TargetSet, Version, target
+from .targets import Target, TargetSet, Version, written_target
 
 __all__ = ["Binding", "Shape", "bind", "bind_instruction", "check_target", "required_version"]
 
@@ -317,12 +317,14 @@ def check_target(binding: Binding, arch: Target, location: SourceLocation | None
 
 
 def required_version(module: Module) -> Version:
-    """The smallest ``.version`` that the target, the parameters, directives and instructions need."""
-    arch = target(module.target)
+    """The smallest ``.version`` that the target, parameters, registers, directives and instructions need."""
+    arch = written_target(module.target)
     version = arch.since
     for function in module.functions:
         if sum(p.nbytes for p in function.params) > 4352:
             version = max(version, (8, 1))
+        if any(register.type.name == "b128" for register in function.registers):
+            version = max(version, (8, 3))
         for directive in function.directives:
             if directive.name in DIRECTIVES:
                 version = max(version, DIRECTIVES[directive.name].since)

@@ -17,20 +17,20 @@ from typing import Any
 from ..dsl import ptx, reg, smem
 from ..isa import Form, forms_of
 
-__all__ = ["recorded", "wrappers_of"]
+__all__ = ["functions_of", "recorded", "wrappers_of"]
 
 _RECORDS = re.compile(r"\bRecords one ``([\w.:]+)")
 _EVERY = "..."
 
 
-def _functions(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
+def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Public functions below ``owner``, by the name that an author calls them by."""
     for key in getattr(owner, "__all__", None) or [k for k in vars(type(owner)) if not k.startswith("_")]:
         value = getattr(owner, key)
         if inspect.isfunction(value) or (callable(value) and not inspect.isclass(value)):
             yield f"{name}.{key}", value
         if isinstance(value, ModuleType) or type(value).__module__ == getattr(owner, "__name__", ""):
-            yield from _functions(value, f"{name}.{key}")
+            yield from functions_of(value, f"{name}.{key}")
 
 
 @cache
@@ -38,7 +38,7 @@ def recorded() -> dict[str, str]:
     """Name of each wrapper -> the instruction that its docstring says it records."""
     found: dict[str, str] = {}
     for root, owner in (("ptx", ptx), ("reg", reg), ("smem", smem)):
-        for name, function in _functions(owner, root):
+        for name, function in functions_of(owner, root):
             if match := _RECORDS.search(inspect.getdoc(function) or ""):
                 every = match[1].endswith(_EVERY)
                 found[name] = match[1].rstrip(".") + (_EVERY if every else "")

@@ -168,7 +168,7 @@ def test_refuses() -> None:
             reduce(a, n, a, "xor")  # rejected
         with rejected(OperandError, "dtype is 'b16'", "'b32', 'u32'"):
             reduce(a, h, a, "add")  # rejected
-        with rejected(OperandError, "vector of 2"):
+        with rejected(OperandError, "several: 2 x u32", "a register or an integer"):
             reduce(a, several, a, "add")  # rejected
         for size in (-8, 4, 1 << 20, 8.0):
             with rejected(OperandError, f"size is {size!r}", "multiple of 8", "0..1048568"):

@@ -42,7 +42,7 @@ def given(*positional: Any, **named: Any) -> Arguments:
 class Bench:
     """Registers, places in memory and labels that the calls of one kernel share."""
 
-    def __init__(self, arch: str) -> None:
+    def __init__(self) -> None:
         one = self._one
         self.b16, self.b32, self.b64, self.b128 = one(b16), one(b32), one(b64), one(b128)
         self.u16, self.u32, self.u64, self.s32 = one(u16), one(u32), one(u64), one(s32)
@@ -58,8 +58,7 @@ class Bench:
         self.slot = smem.alloc(1, b32, name="slot")
         self.label = ptx.label("start")
         self.symbol = ptx.variable("shared", b32, "variable", shape=(4,))
-        if arch == "sm_90a":
-            self.sums = ptx.wgmma.accumulator(n=8, name="sums")
+        self.sums = ptx.wgmma.accumulator(n=8, name="sums")
         self.a = ptx.mma.fragment("a", "m16n8k16", "f16", name="a")
         self.b = ptx.mma.fragment("b", "m16n8k16", "f16", name="b")
         self.d = ptx.mma.fragment("d", "m16n8k16", "f32", name="d")
@@ -82,12 +81,13 @@ VALID: dict[str, Callable[[Bench], Arguments]] = {
     "ptx.raw": lambda v: given("// text"),
     "ptx.symbol": lambda v: given("variable"),
     "ptx.branchtargets": lambda v: given(ptx.new_label("targets"), [v.label]),
-    "ptx.call": lambda v: given([v.u32], v.u64, [v.u32], prototype=v.prototype),
+    "ptx.call": lambda v: given([v.u32], v.u64, [v.u32], prototype=ptx.callprototype(
+        ptx.new_label("type"), params=[ptx.param(u32)], returns=[ptx.param(u32)])),
     "ptx.callprototype": lambda v: given(ptx.new_label("type"), params=[ptx.param(u32)]),
-    "ptx.calltargets": lambda v: given(ptx.new_label("functions"), []),
+    "ptx.calltargets": lambda v: given(ptx.new_label("functions"), ["f"]),
     "ptx.param": lambda v: given(u32),
     "ptx.pragma": lambda v: given("nounroll"),
-    "ptx.variable": lambda v: given("local", b32, shape=(4,)),
+    "ptx.variable": lambda v: given("local", b32, "fresh", shape=(4,)),
     "ptx.bra": lambda v: given(v.label),
     "ptx.exit": lambda v: given(v.p),
     "ptx.ret": lambda v: given(v.p),
@@ -177,9 +177,9 @@ VALID: dict[str, Callable[[Bench], Arguments]] = {
     "ptx.bar.warp_sync": lambda v: given(),
     "ptx.cache.apply_priority": lambda v: given(v.u64),
     "ptx.cache.discard": lambda v: given(v.u64),
-    "ptx.cache.policy": lambda v: given("L2::evict_last", "L2::evict_unchanged"),
+    "ptx.cache.policy": lambda v: given("evict_last", "evict_unchanged"),
     "ptx.cache.policy_cvt": lambda v: given(v.b64),
-    "ptx.cache.policy_range": lambda v: given(v.u64, 64, 128, "L2::evict_last"),
+    "ptx.cache.policy_range": lambda v: given(v.u64, 64, 128, "evict_last"),
     "ptx.cache.prefetch": lambda v: given(v.u64),
     "ptx.cache.prefetch_uniform": lambda v: given(v.u64),
     "ptx.cluster.arrive": lambda v: given(),
@@ -219,7 +219,7 @@ VALID: dict[str, Callable[[Bench], Arguments]] = {
     "ptx.fence.proxy_async": lambda v: given(),
     "ptx.fence.proxy_async_acquire": lambda v: given(),
     "ptx.fence.proxy_async_release": lambda v: given(),
-    "ptx.fence.proxy_fabric": lambda v: given("proxy::fabric::generic", "acquire"),
+    "ptx.fence.proxy_fabric": lambda v: given("fabric::generic", "acquire"),
     "ptx.fence.proxy_tensormap_acquire": lambda v: given(v.u64, "gpu"),
     "ptx.fence.proxy_tensormap_release": lambda v: given("gpu"),
     "ptx.fence.release": lambda v: given("cluster", sync_restrict="shared::cta"),
@@ -231,7 +231,6 @@ VALID: dict[str, Callable[[Bench], Arguments]] = {
     "ptx.stmatrix": lambda v: given(v.u32, v.words),
     "ptx.movmatrix": lambda v: given(v.b32),
     "ptx.mma": lambda v: given(v.d, v.a, v.b),
-    "ptx.mma.fragment": lambda v: given("a", "m16n8k16", "f16"),
     "ptx.wmma.load_a": lambda v: given(v.u32, "m16n16k16", "f16"),
     "ptx.wmma.load_b": lambda v: given(v.u32, "m16n16k16", "f16"),
     "ptx.wmma.load_c": lambda v: given(v.u32, "m16n16k16", "f32"),
@@ -324,7 +323,7 @@ VALID: dict[str, Callable[[Bench], Arguments]] = {
     "ptx.wgmma.wait_group": lambda v: given(1),
     # registers and shared memory
     "reg.array": lambda v: given(b32, 2),
-    "reg.declare": lambda v: given(b32, v.fresh),
+    "reg.declare": lambda v: given(b32, "fresh"),
     "reg.scalar": lambda v: given(b32, 1),
     "smem.alloc": lambda v: given((4, 4), f32),
     "smem.base": lambda v: given(),

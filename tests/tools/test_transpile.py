@@ -615,5 +615,25 @@ def test_module_is_kept(file: Path) -> None:
 @pytest.mark.parametrize("source", sorted(SHOWN.glob("*.ptx")), ids=lambda path: path.stem)
 def test_the_programs_in_the_docs_are_what_transpile_writes(source: Path) -> None:
     program = source.with_suffix(".py").read_text()
-    assert pyptx.transpile(source) == program, f"pyptx transpile {source.name} -o {source.with_suffix('.py').name}"
+    assert pyptx.transpile(source) == program, (
+        f"pyptx transpile {source.name} -o {source.with_suffix('.py').name}"
+    )
     assert program.count("\n") < source.read_text().count("\n")
+
+
+def test_targets_before_the_table() -> None:
+    """Their instructions are those of the first target that the table knows."""
+    text = kernel("ld.param.u64 %rd1, [x];\nadd.s32 %r1, %r2, %r3;\nret;", ".param .u64 x").replace(
+        "sm_90a", "sm_20"
+    )
+    found = transpiled(text.replace(".version 8.7", ".version 3.1"))
+    assert found.checked and found.flat == ()
+    assert 'Program("sm_20", version=(3, 1))' in found.text
+    assert "r1 = r2 + r3" in found.text
+
+
+def test_variables_of_a_function_keep_their_values() -> None:
+    declared = ".global .b32 from[4] = {1, 2, 3, 4};\n.global .u64 place = from;\n" + DECLARED
+    found = transpiled(kernel("mov.u64 %rd1, from;\nret;", declared=declared))
+    assert found.checked
+    assert "init=[1, 2, 3, 4]" in found.text

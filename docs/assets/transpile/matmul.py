@@ -1,6 +1,6 @@
 """matmul.ptx (PTX 8.8, sm_80) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, b32, b64, b8, f32, pred, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, b8, b32, b64, f32, pred, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_80", version=(8, 8))
 global_smem = program.shared(b8, shape=(0,), align=16, external=True)

@@ -1,6 +1,6 @@
 """warpgroup.ptx (PTX 9.4, sm_90a) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, b32, b64, b8, f32, pred, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, b8, b32, b64, f32, pred, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_90a", version=(9, 4))
 global_smem = program.shared(b8, shape=(0,), align=16, external=True)

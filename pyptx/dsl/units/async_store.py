@@ -56,6 +56,8 @@ def typed_value(
         given: Any = value
     else:
         given = list(value)
+        if not given:
+            raise OperandError("[] holds no value: expected a register, or some", see=see)
     first = given if isinstance(given, Reg) or not isinstance(given, (RegArray, list)) else given[0]
     if dtype is None:
         if not isinstance(first, Reg):

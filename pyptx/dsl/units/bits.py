@@ -272,7 +272,12 @@ def prmt(
 def _table(logic: Logic) -> int:
     """The truth table of ``logic``: bit 4a + 2b + c is its value for the bits a, b and c."""
     if callable(logic):
-        found = as_whole(logic(0xF0, 0xCC, 0xAA))
+        try:
+            found = as_whole(logic(0xF0, 0xCC, 0xAA))
+        except TypeError as fault:
+            raise OperandError(
+                f"logic is {logic!r}: expected a function of three integers ({fault})", see=_LOP3
+            ) from fault
         if found is None:
             raise OperandError(
                 "the function of lop3 gives no integer: expected & | ^ ~ of its three arguments", see=_LOP3

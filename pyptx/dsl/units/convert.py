@@ -176,6 +176,11 @@ def cvt_x2(
     PTX ISA: `#data-movement-and-conversion-instructions-cvt`.
     """
     trace, f32 = current(), TYPES["f32"]
+    if (rbits is not None) != (rounding == "rs"):
+        raise OperandError(
+            f"rounding is {rounding!r} and rbits is {rbits!r}: expected bits with 'rs', and only there",
+            see=_CVT,
+        )
     factor, scales = _scaling(scale, trace)
     operands = (
         typed(high, f32, trace),
@@ -241,6 +246,12 @@ def cvt_pack(
     """
     trace, s32 = current(), TYPES["s32"]
     one_of("to", to, _PACKED, see=_PACK)
+    if below is not None and TYPES.get(to, s32).bits == 16:
+        raise OperandError(
+            f"below is {below!r}: two .{to} fill the result",
+            hint="leave below= away, or pack into narrower types",
+            see=_PACK,
+        )
     rest = () if below is None else (typed(below, TYPES["b32"], trace),)
     operands = (typed(high, s32, trace), typed(low, s32, trace), *rest)
     modifiers = words("pack", "sat", to, "s32", None if below is None else "b32")

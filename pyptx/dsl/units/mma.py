@@ -267,7 +267,8 @@ def _check(operand: _Given, shape: str, dtype: str, sparse: bool, major: str | N
     if fragment is not None and fragment.layout != layout:
         raise OperandError(
             f"operand {operand.letter} is {fragment!r}, whose elements lie otherwise: expected "
-            f"{'a sparse' if sparse else 'a dense'} fragment{f' by {major}s' if major else ''}",
+            f"{'a sparse' if sparse else 'a dense'} fragment{f' by {major}s' if major else ''}"
+            f"{' (metadata= is given)' if sparse else ''}",
             hint="ptx.mma.fragment(..., sparse=, layout=) declares it",
             see=_SEE,
         )

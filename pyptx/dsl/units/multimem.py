@@ -38,7 +38,7 @@ def _value(
 ) -> tuple[str | None, str, Any]:
     """Vector word, type word, operand. A register of packed floats needs its type named."""
     if dtype is None:
-        first = value if isinstance(value, (Reg, int, float)) else value[0]
+        first = value if isinstance(value, (Reg, int, float)) else next(iter(value), None)
         if isinstance(first, Reg) and first.type.name in allowed:
             dtype = first.type
     return typed_value(value, dtype, allowed, see=_SEE)

@@ -63,7 +63,7 @@ def _coordinates(
     if len(given) != expected:
         rows = " for a column and four rows" if mode in _FOUR_ROWS else ""
         raise OperandError(
-            f"tensor_{rank}d takes {expected} coordinates{rows}, got {len(given)}",
+            f"tensor_{rank}d takes {expected} coordinates{rows}, got {len(given)}: {coord!r}",
             hint="coordinates count elements, innermost dimension first",
             see=_SEE,
         )
@@ -165,7 +165,7 @@ def _is_load(dst: Shared | Map, src: Shared | Map) -> bool:
             return bool(is_map(src))
     which = "both dst and src are" if is_wide(src) else "neither dst nor src is"
     raise OperandError(
-        f"{which} a tensor map: exactly one must be",
+        f"{which} a tensor map: exactly one must be; dst is {dst!r}, src is {src!r}",
         hint="src=A.tma_desc() loads into shared memory, dst=D.tma_desc() stores from it",
         see=_SEE,
     )

@@ -595,7 +595,14 @@ def reduce(
                 total = made
             else:
                 assert callable(op)
-                total = op(total, other)
+                try:
+                    total = op(total, other)
+                except TypeError as fault:
+                    if isinstance(fault, OperandError):
+                        raise
+                    raise OperandError(
+                        f"op is {op!r}: expected a function of two registers ({fault})", see=_SHFL
+                    ) from fault
                 if getattr(total, "type", None) is not given.type:
                     raise OperandError(
                         f"the function of reduce gave {total!r}: expected a register of type .{given.type}"

@@ -1,9 +1,23 @@
-"""Declarations as arguments: ``ir.Param(...)``, and the keywords of a variable."""
+"""Declarations as arguments: ``ir.Param(...)``, and the keywords of a variable with its initial value."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...core.types import ScalarType
-from ...ir import OPAQUE_TYPES, Param, Variable
+from ...ir import (
+    OPAQUE_TYPES,
+    Immediate,
+    Initial,
+    InitialList,
+    MaskedSymbol,
+    Param,
+    Setting,
+    Symbol,
+    SymbolAddress,
+    Variable,
+)
+from .text import nearest, number
 
 __all__ = ["annotation", "type_text", "parameter", "parameter_name", "variable_options"]
 
@@ -64,8 +78,8 @@ def annotation(param: Param, used: set[str]) -> str:
     return f"ptx.param({', '.join(words)})"
 
 
-def variable_options(variable: Variable, used: set[str]) -> list[str]:
-    """The keywords of a variable's declaration, but its initial value."""
+def variable_options(variable: Variable, symbols: Mapping[str, str], used: set[str]) -> list[str]:
+    """The keywords of a variable's declaration; ``symbols`` are the Python names of those declared before."""
     found = []
     extents = variable.shape or (() if variable.count is None else (variable.count,))
     if extents:
@@ -86,4 +100,55 @@ def variable_options(variable: Variable, used: set[str]) -> list[str]:
             for a in variable.attributes
         )
         found.append(f"attributes=({words},)")
+    if variable.initial is not None:
+        found.append(f"init={_initial(variable.initial, variable.type, symbols, used)}")
     return found
+
+
+def _initial(
+    value: Initial | InitialList, kind: ScalarType, symbols: Mapping[str, str], used: set[str]
+) -> str:
+    if isinstance(value, InitialList):
+        text = _string(value) if kind.name in ("b8", "u8") else None
+        if text is not None:
+            return f"list({text})"
+        return f"[{', '.join(_initial(e, kind, symbols, used) for e in value.elements)}]"
+    if isinstance(value, Immediate):
+        if isinstance(value.value, int):
+            return number(value.value)
+        if value.pattern is None and kind.name in ("f32", "f64") and value.bits == kind.bits:
+            return number(nearest(value.value, value.bits))
+        used.add("ir")
+        return f"ir.Immediate.from_pattern(0x{str(value)[2:]}, {value.bits})"
+    if isinstance(value, Symbol) and value.name in symbols:
+        base = symbols[value.name]
+        return f"{base} + {value.offset}" if value.offset else base
+    used.add("ir")
+    if isinstance(value, MaskedSymbol):
+        return f"ir.MaskedSymbol({value.mask:#x}, {_node(value.symbol)})"
+    return _node(value)
+
+
+def _node(value: Symbol | SymbolAddress | Setting | MaskedSymbol) -> str:
+    if isinstance(value, Setting):
+        return f'ir.Setting("{value.name}", {value.value!r})'
+    assert isinstance(value, Symbol | SymbolAddress)
+    offset = f", {value.offset}" if value.offset else ""
+    return f'ir.{type(value).__name__}("{value.name}"{offset})'
+
+
+def _string(value: InitialList) -> str | None:
+    """The bytes as a literal, if they are text."""
+    numbers = [e.value for e in value.elements if isinstance(e, Immediate)]
+    if len(numbers) != len(value.elements) or len(numbers) < 3:
+        return None
+    data = []
+    for n in numbers:
+        if not isinstance(n, int) or not (32 <= n < 127 or n in (0, 9, 10, 13, 27)):
+            return None
+        data.append(n)
+    if 0 in data[:-1]:
+        return None
+    return (
+        repr(bytes(data)).replace("b'", 'b"', 1)[:-1] + '"' if b'"' not in bytes(data) else repr(bytes(data))
+    )

@@ -9,28 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...core.errors import UnsupportedError
-from ...core.types import TYPES, ScalarType
+from ...core.types import TYPES
 from ...ir import (
     Alias,
     Dwarf,
     File,
     Function,
-    Immediate,
-    Initial,
-    InitialList,
-    MaskedSymbol,
     Module,
     Param,
     Pragma,
     Section,
-    Setting,
-    Symbol,
-    SymbolAddress,
     Variable,
 )
 from .declare import annotation, parameter, type_text, variable_options
 from .names import Names, demangled, short_name
-from .text import nearest, number, wrapped
+from .text import wrapped
 from .writer import Writer
 
 __all__ = ["Written", "written"]
@@ -112,38 +105,8 @@ class _File:
         words.append(type_text(variable.type, self.used))
         if name != variable.name:
             words.append(f'"{variable.name}"')
-        words += variable_options(variable, self.used)
-        if variable.initial is not None:
-            words.append(f"init={self._initial(variable.initial, variable.type)}")
+        words += variable_options(variable, self.symbols, self.used)
         self.body += wrapped(f"{name} = {head}({', '.join(words)})", 0)
-
-    def _initial(self, value: Initial | InitialList, kind: ScalarType) -> str:
-        if isinstance(value, InitialList):
-            text = _string(value) if kind.name in ("b8", "u8") else None
-            if text is not None:
-                return f"list({text})"
-            return f"[{', '.join(self._initial(e, kind) for e in value.elements)}]"
-        if isinstance(value, Immediate):
-            if isinstance(value.value, int):
-                return number(value.value)
-            if value.pattern is None and kind.name in ("f32", "f64") and value.bits == kind.bits:
-                return number(nearest(value.value, value.bits))
-            self.used.add("ir")
-            return f"ir.Immediate.from_pattern(0x{str(value)[2:]}, {value.bits})"
-        if isinstance(value, Symbol) and value.name in self.symbols:
-            base = self.symbols[value.name]
-            return f"{base} + {value.offset}" if value.offset else base
-        self.used.add("ir")
-        if isinstance(value, MaskedSymbol):
-            return f"ir.MaskedSymbol({value.mask:#x}, {self._node(value.symbol)})"
-        return self._node(value)
-
-    def _node(self, value: Symbol | SymbolAddress | Setting | MaskedSymbol) -> str:
-        if isinstance(value, Setting):
-            return f'ir.Setting("{value.name}", {value.value!r})'
-        assert isinstance(value, Symbol | SymbolAddress)
-        offset = f", {value.offset}" if value.offset else ""
-        return f'ir.{type(value).__name__}("{value.name}"{offset})'
 
     def _signature(self, function: Function, params: Sequence[str]) -> list[str]:
         """Keywords for results and parameters, whose Python names are ``params``."""
@@ -233,25 +196,10 @@ def replaced(function: Function) -> Function:
     return Function(function.name, function.params, kind=function.kind, returns=function.returns)
 
 
-def _string(value: InitialList) -> str | None:
-    """The bytes as a literal, if they are text."""
-    numbers = [e.value for e in value.elements if isinstance(e, Immediate)]
-    if len(numbers) != len(value.elements) or len(numbers) < 3:
-        return None
-    data = []
-    for n in numbers:
-        if not isinstance(n, int) or not (32 <= n < 127 or n in (0, 9, 10, 13, 27)):
-            return None
-        data.append(n)
-    if 0 in data[:-1]:
-        return None
-    return (
-        repr(bytes(data)).replace("b'", 'b"', 1)[:-1] + '"' if b'"' not in bytes(data) else repr(bytes(data))
-    )
-
-
-def _import_order(name: str) -> tuple[bool, str]:
-    return (not name[0].isupper(), name)
+def _import_order(name: str) -> tuple[bool, str, int]:
+    """Classes first, b8 before b16: as formatters sort imports."""
+    stem = name.rstrip("0123456789")
+    return (not name[0].isupper(), stem, int(name[len(stem) :] or 0))
 
 
 def wrapped_import(line: str) -> list[str]:

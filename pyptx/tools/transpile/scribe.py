@@ -224,9 +224,8 @@ class Scribe:
         given = [f'"{variable.space}"', self._type(variable.type)]
         if name != variable.name:
             given.append(f'"{variable.name}"')
-        self.block.add(
-            f"{name} = ptx.variable({', '.join([*given, *variable_options(variable, self.used)])})"
-        )
+        given += variable_options(variable, self.symbols, self.used)
+        self.block.add(f"{name} = ptx.variable({', '.join(given)})")
 
     # --- operands -----------------------------------------------------------------------------
 

@@ -373,7 +373,8 @@ def smem_descriptor(
         leading = 16
     if leading is None or stride is None:
         raise OperandError(
-            f"leading is {leading!r} and stride is {stride!r}: for a register both follow from a tile only",
+            f"leading is {leading!r} and stride is {stride!r}: for the register {source} "
+            "both follow from a tile only",
             hint="pass OperandTile(rows, k, element_bits, major, swizzle)",
             see=_SMEM,
         )
