@@ -5,7 +5,7 @@ Blocks are context managers.  What each records is said in its docstring; nothin
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, TypeVar, cast
 
 from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
@@ -175,7 +175,19 @@ def _branches(trace: Trace) -> _Branches:
     return state if isinstance(state, _Branches) else _Branches()
 
 
-class Guarded:
+Made = TypeVar("Made", bound="Guarded")
+
+
+class _Announced(type):
+    """Tells the recording of every block that is made, so that one that is never entered is found."""
+
+    def __call__(cls: type[Made], *arguments: Any, **named: Any) -> Made:  # type: ignore[misc] # a metaclass
+        made: Made = type.__call__(cls, *arguments, **named)
+        made.trace.unopened[id(made)] = (made, here()[1])
+        return made
+
+
+class Guarded(metaclass=_Announced):
     """A block that threads enter together or jump over."""
 
     kind = "block"
@@ -190,8 +202,13 @@ class Guarded:
         if self.trace is not current():
             raise TraceError(f"this {self.kind} belongs to another recording")
         source = here()[1]
+        self._forget()
         self.block = Block(self.kind, source)
         return source
+
+    def _forget(self) -> None:
+        """Entered, or refused with a message of its own."""
+        self.trace.unopened.pop(id(self), None)
 
     def _close(self, error: type[BaseException] | None) -> None:
         assert self.block is not None
@@ -250,6 +267,7 @@ class else_(Guarded):
     def __enter__(self) -> None:
         trace = self.trace
         last = _branches(trace).last
+        self._forget()
         if last is None or not trace.statements or trace.statements[-1] is not last:
             raise TraceError(
                 "else_ without if_: it must directly follow the block of an `with ptx.if_(p):`",

@@ -135,6 +135,7 @@ class Loop(Guarded):
     def _jump(self, what: str, target: Label, pred: Condition | None, uni: bool) -> None:
         trace = current()
         if trace is not self.trace or self.block is None or not self.block.open:
+            self._forget()
             raise TraceError(
                 f"{what} outside its loop", hint=f"use it inside the `with ptx.{self.kind}(...)` block"
             )

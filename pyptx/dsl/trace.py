@@ -155,6 +155,8 @@ class Trace:
         self.finished = False
         #: A block that an exception left half recorded: fatal, if somebody swallows the exception.
         self.abandoned: Block | None = None
+        #: Blocks that were made and not entered yet, with the line; by identity.
+        self.unopened: dict[int, tuple[Any, SourceLocation]] = {}
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._claimed: list[_Name] = []
@@ -412,6 +414,12 @@ class Trace:
         if len(self.blocks) > 1:
             block = self.block
             raise TraceError(f"the {block.kind} was never closed", location=block.source)
+        for made, source in self.unopened.values():
+            raise TraceError(
+                f"this {made.kind} was never entered, and so recorded nothing",
+                location=source,
+                hint=f"it takes a block: `with ptx.{made.kind}(...):`",
+            )
         return result
 
     def close(self) -> list[Statement]:

@@ -128,3 +128,33 @@ def test_a_register_that_nothing_uses_has_its_version(ptxas: Tool) -> None:
     module = recorded(wide, arch="sm_90a").module
     assert module.version == (8, 3)
     assert check_text(print_module(module).text, ptxas=ptxas).ok
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda p: ptx.if_(p), "if_"),
+        (lambda p: ptx.loop(), "loop"),
+        (lambda p: ptx.for_(0, 4), "for_"),
+        (lambda p: ptx.while_(lambda: p), "while_"),
+    ],
+    ids=["if_", "loop", "for_", "while_"],
+)
+def test_a_block_without_with(make: Callable[[Reg], object], kind: str) -> None:
+    """Forgotten, it would record nothing and its body would run for all threads."""
+
+    def body() -> None:
+        make(reg.scalar(pred))
+
+    with pytest.raises(TraceError, match=f"this {kind} was never entered") as caught:
+        recorded(body)
+    assert f"with ptx.{kind}(" in str(caught.value)
+    assert caught.value.location is not None and "lambda" in caught.value.location.text
+
+
+def test_a_block_that_is_refused_is_not_missed() -> None:
+    def body() -> None:
+        with pytest.raises(OperandError):
+            ptx.if_(7)  # type: ignore[arg-type]
+
+    recorded(body)

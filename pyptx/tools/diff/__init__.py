@@ -6,8 +6,8 @@
 
 from typing import Any
 
-from .api import assert_same_ptx, diff
-from .model import KINDS, Diff, Difference, FunctionDiff, Place
+from .api import Diff, assert_same_ptx, diff
+from .model import KINDS, Difference, FunctionDiff, Place
 
 __all__ = ["KINDS", "Diff", "Difference", "FunctionDiff", "Place", "assert_same_ptx", "diff"]
 

@@ -8,11 +8,31 @@ from typing import Any
 
 from ...entry import Kernel
 from .inputs import Side, side_of
-from .model import Diff
+from .model import Comparison
 from .modules import compare_modules
+from .show import as_json, report
 from .summary import summarise
 
-__all__ = ["assert_same_ptx", "compare", "diff"]
+__all__ = ["Diff", "assert_same_ptx", "compare", "diff"]
+
+
+class Diff(Comparison):
+    """The comparison of two modules; its ``str()`` is the report.
+
+    Attributes:
+        a, b: what was compared, in words.
+        modules: their IR.
+        differences: all of them: of the modules, then function by function.
+        functions: the functions that stand for each other.
+        summary: counts of both sides; registers, spills and machine code where they were asked for.
+    """
+
+    def __str__(self) -> str:
+        return report(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain values; docs/diff.md has the schema."""
+        return as_json(self)
 
 
 def diff(a: Any, b: Any, *, header: bool = True, types: bool = True, machine: bool = False) -> Diff:

@@ -1,17 +1,16 @@
-"""What a comparison gives: :class:`Diff`, its differences and where they are."""
+"""What a comparison gives: :class:`Comparison`, its differences and where they are."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...core.source import SourceLocation
 from ...ir import Module, Param, Statement, Variable
 from .summary import Summary
 
-__all__ = ["KINDS", "Diff", "Difference", "FunctionDiff", "Locate", "Place", "Row"]
+__all__ = ["KINDS", "Comparison", "Difference", "FunctionDiff", "Locate", "Place", "Row"]
 
 #: Kinds of differences, and what each says.
 KINDS = {
@@ -118,8 +117,8 @@ class FunctionDiff:
 
 
 @dataclass(frozen=True)
-class Diff:
-    """The comparison of two modules.
+class Comparison:
+    """What a comparison of two modules found.
 
     Attributes:
         a, b: what was compared, in words.
@@ -154,14 +153,3 @@ class Diff:
     def __bool__(self) -> bool:
         """Whether there is a difference."""
         return not self.equal
-
-    def __str__(self) -> str:
-        from .show import report
-
-        return report(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain values; docs/diff.md has the schema."""
-        from .show import as_json
-
-        return as_json(self)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.source import SourceLocation
-from .model import Diff, Difference, FunctionDiff, Place, Row
+from .model import Comparison, Difference, FunctionDiff, Place, Row
 from .summary import Counts, Machine
 
 __all__ = ["as_json", "print_report", "report"]
@@ -38,7 +38,7 @@ class _View:
     limit: int | None
 
 
-def report(diff: Diff, *, width: int = 110, context: int = 2, limit: int | None = 200) -> str:
+def report(diff: Comparison, *, width: int = 110, context: int = 2, limit: int | None = 200) -> str:
     """The report as plain text.
 
     Args:
@@ -50,7 +50,7 @@ def report(diff: Diff, *, width: int = 110, context: int = 2, limit: int | None 
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
-def print_report(diff: Diff, *, context: int, limit: int | None, width: int | None = None) -> None:
+def print_report(diff: Comparison, *, context: int, limit: int | None, width: int | None = None) -> None:
     """Print the report: in colour, as wide as the terminal, or as plain text in a pipe."""
     if not sys.stdout.isatty():
         print(report(diff, width=width or 110, context=context, limit=limit))
@@ -65,7 +65,7 @@ def print_report(diff: Diff, *, context: int, limit: int | None, width: int | No
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
-def _lines(diff: Diff, view: _View) -> Iterator[Styled]:
+def _lines(diff: Comparison, view: _View) -> Iterator[Styled]:
     yield from _head(diff)
     yield from _summary(diff)
     outside = [d for d in diff.differences if d.a is None or d.a.index is None]
@@ -90,7 +90,7 @@ def _plural(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _head(diff: Diff) -> Iterator[Styled]:
+def _head(diff: Comparison) -> Iterator[Styled]:
     for side, name in (("A", diff.a), ("B", diff.b)):
         if name != side:
             yield [(f"{side}  ", "bold"), (name, "")]
@@ -105,7 +105,7 @@ def _head(diff: Diff) -> Iterator[Styled]:
             yield [(f"{count:6} times  ", _DIM), (message, "")]
 
 
-def _summary(diff: Diff) -> Iterator[Styled]:
+def _summary(diff: Comparison) -> Iterator[Styled]:
     a, b = diff.summary.a, diff.summary.b
     rows = _count_rows(a, b)
     machines = diff.summary.machines
@@ -158,7 +158,7 @@ def _mix_rows(a: dict[str, int], b: dict[str, int], *, same: bool) -> list[_Coun
     return rows
 
 
-def _resource_rows(diff: Diff, a: Machine, b: Machine) -> list[_Counted]:
+def _resource_rows(diff: Comparison, a: Machine, b: Machine) -> list[_Counted]:
     first = {r.function: r for r in a.resources}
     second = {r.function: r for r in b.resources}
     pairs = [(f.a, f.b) for f in diff.functions if f.a in first or f.b in second]
@@ -190,7 +190,7 @@ def _cut(text: str, width: int) -> str:
 # --- side by side -----------------------------------------------------------------------------
 
 
-def _function(diff: Diff, function: FunctionDiff, view: _View) -> Iterator[Styled]:
+def _function(diff: Comparison, function: FunctionDiff, view: _View) -> Iterator[Styled]:
     renamed = "" if function.a == function.b else f" | {function.b}"
     inside = [d for d in function.differences if _is_inside(d)]
     same = "; the machine code is the same" if diff.summary.same_code(function.a, function.b) else ""
@@ -375,7 +375,7 @@ def _number(place: Place) -> str:
 # --- JSON -------------------------------------------------------------------------------------
 
 
-def as_json(diff: Diff) -> dict[str, Any]:
+def as_json(diff: Comparison) -> dict[str, Any]:
     """Plain values; the schema is in docs/diff.md."""
     summary: dict[str, Any] = {"a": _counts(diff.summary.a), "b": _counts(diff.summary.b)}
     if diff.summary.machines is not None:
