@@ -133,7 +133,7 @@ def through_shared(
         """At most ``pending`` copies still read their stage, and every lane knows."""
         with ptx.if_(leader):
             ptx.cp.async_.bulk.wait_group(pending, read=True)
-        ptx.inst.bar.warp.sync(0xFFFFFFFF)
+        ptx.warp.sync()
 
     for number, column in enumerate(range(0, columns, chunk)):
         if number >= depth:
@@ -146,7 +146,7 @@ def through_shared(
             else:
                 ptx.inst.st.shared.v4.b32(ptx.addr(place ^ (16 * i) if i else place), piece)
         ptx.fence.proxy_async("shared::cta")
-        ptx.inst.bar.warp.sync(0xFFFFFFFF)
+        ptx.warp.sync()
         with ptx.if_(leader):
             ptx.cp.async_.bulk.tensor_2d(
                 dst=target, src=stages[number % depth], coord=(first_column + column, first_row)

@@ -13,7 +13,7 @@ from ..registers import Reg, owned
 from ..sites import here
 from ..trace import current
 from .qualifiers import destination
-from .values import value
+from .values import value, words
 
 __all__ = ["answer"]
 
@@ -34,10 +34,10 @@ def answer(
     else after ``hint``.  With ``second`` the first operand is the pair of both.  ``~p`` stays ``!p``.
     """
     trace = current()
-    words = tuple(word for word in modifiers if word is not None)
+    present = words(*modifiers)
     values = tuple(operand(item, trace) for item in operands)
     if second is None:
-        return value(kind, opcode, words, values, out=out, pred=pred, hint=hint)
+        return value(kind, opcode, present, values, out=out, pred=pred, hint=hint)
     condition = guard(pred, trace)
     site, source = here()
     with trace.atomic():
@@ -45,5 +45,5 @@ def answer(
         if first is None:
             first = new_register(trace, kind, site.name or hint, source)
         both = Pair(owned(first, trace).operand, owned(second, trace).operand)
-        trace.record(opcode, words, (both, *values), condition, source)
+        trace.record(opcode, present, (both, *values), condition, source)
     return first

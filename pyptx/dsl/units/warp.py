@@ -14,7 +14,7 @@ from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
 from ...ir import Operand, Pair, Register, Vector
-from ..emit import Predicate, checked, emit
+from ..emit import Predicate, checked
 from ..operands import operand, sink
 from ..operators import move, new_register, result
 from ..registers import NotPred, Reg, owned
@@ -22,6 +22,7 @@ from ..sites import here
 from ..trace import Trace, current
 from ..types import bits_of
 from . import math
+from .bar import warp_sync
 from .qualifiers import one_of
 from .values import integer_word, value, value_pair, words
 
@@ -54,7 +55,6 @@ _SHFL = "data-movement-and-conversion-instructions-shfl-sync"
 _VOTE = "parallel-synchronization-and-communication-instructions-vote-sync"
 _MATCH = "parallel-synchronization-and-communication-instructions-match-sync"
 _REDUX = "parallel-synchronization-and-communication-instructions-redux-sync"
-_BAR = "parallel-synchronization-and-communication-instructions-bar-warp-sync"
 
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 
@@ -107,9 +107,11 @@ def elect(mask: Reg | int = FULL, *, with_lane: bool = False) -> Reg | tuple[Reg
 def sync(mask: Reg | int = FULL, *, pred: Predicate = None) -> None:
     """Wait for the lanes of ``mask``, and order their memory accesses. Records one ``bar.warp.sync``.
 
+    The same as ``ptx.bar.warp_sync``, which says what it refuses.
+
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar-warp-sync`.
     """
-    emit("bar", ("warp", "sync"), checked("mask", mask, 1, FULL, see=_BAR), pred=pred)
+    warp_sync(mask, pred=pred)
 
 
 def activemask() -> Reg:

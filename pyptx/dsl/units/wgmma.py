@@ -40,6 +40,7 @@ from .fragments import Fragment, declare, type_name
 from .places import check_place
 from .qualifiers import one_of
 from .tcgen05 import advance
+from .values import words
 
 __all__ = [
     "accumulator",
@@ -217,7 +218,7 @@ def mma_async(
     values.append(scale_d if isinstance(scale_d, (Reg, NotPred)) else int(scale_d))
     values += _signs(element_a, scale_a, scale_b)
     values += _transpositions(element_a, vector is not None, trans_a, trans_b)
-    words = (
+    modifiers = words(
         "mma_async",
         None if metadata is None else "sp",
         "sync",
@@ -229,8 +230,7 @@ def mma_async(
         element_b,
         *(("and", "popc") if element_a == "b1" else ()),
     )
-    present = tuple(word for word in words if word is not None)
-    trace.record("wgmma", present, [operand(value, trace) for value in values], condition)
+    trace.record("wgmma", modifiers, [operand(value, trace) for value in values], condition)
 
 
 def _multiplicands(
