@@ -96,6 +96,13 @@ RULES: dict[str, Rule] = _rules(
         "parallel-synchronization-and-communication-instructions-mbarrier-init",
     ),
     Rule(
+        "barrier-misuse",
+        Verdict.ERROR,
+        "arrivals at a barrier of the CTA that do not fit together",
+        "let every warp of a round name the same count, a multiple of 32, and arrive once",
+        "parallel-synchronization-and-communication-instructions-bar",
+    ),
+    Rule(
         "exit-in-flight",
         Verdict.ERROR,
         "a CTA ended while a copy was still on its way into its shared memory",
@@ -129,6 +136,13 @@ RULES: dict[str, Rule] = _rules(
         "a warp-collective instruction that some live lanes of the warp never reach",
         "keep .aligned and .sync instructions outside lane-dependent branches",
         "tcgen05-issue-granularity",
+    ),
+    Rule(
+        "stack-overflow",
+        Verdict.ERROR,
+        "a thread's activations take more local memory than a thread has, or never end",
+        "look for a recursion without an end, or a local array that belongs in global memory",
+        "state-spaces-local-state-space",
     ),
     Rule(
         "trap",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..core.errors import TraceError
-from ..ir import BranchTarget, Function, Instruction, Label, Raw
+from ..ir import Function, Instruction, Label, Raw, TargetList
 
 __all__ = ["EXIT", "Block", "Graph", "control_flow"]
 
@@ -24,16 +24,18 @@ class Block:
 
     ``taken`` is the target of a final ``bra`` (or EXIT for ``ret``/``exit``), ``fallthrough`` the next
     block; a guarded end has both, an unguarded one only ``taken``, a plain block only ``fallthrough``.
+    ``table`` has the targets of a final ``brx.idx`` by index, which then has no ``taken``.
     """
 
     index: int
     instructions: tuple[tuple[int, Instruction], ...]
     taken: int | None
     fallthrough: int | None
+    table: tuple[int, ...] = ()
 
     @property
     def successors(self) -> tuple[int, ...]:
-        return tuple(s for s in (self.taken, self.fallthrough) if s is not None)
+        return tuple(dict.fromkeys(s for s in (self.taken, self.fallthrough, *self.table) if s is not None))
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Graph:
 
 
 def _ends_block(instruction: Instruction) -> bool:
-    return instruction.opcode in ("bra", "ret", "exit")
+    return instruction.opcode in ("bra", "brx", "ret", "exit")
 
 
 def control_flow(
@@ -59,6 +61,7 @@ def control_flow(
     """
     groups: list[list[tuple[int, Instruction]]] = [[]]
     label_block: dict[str, int] = {}
+    tables: dict[str, tuple[str, ...]] = {}
     for index, statement in enumerate(function.body):
         if isinstance(statement, Label):
             if groups[-1]:
@@ -70,6 +73,8 @@ def control_flow(
             groups[-1].append((index, statement))
             if _ends_block(statement) or (cut_after is not None and cut_after(index)):
                 groups.append([])
+        elif isinstance(statement, TargetList):
+            tables[statement.name] = statement.targets
         elif isinstance(statement, Raw):
             raise TraceError(
                 "raw PTX has no meaning here: it is text that pyptx did not read",
@@ -82,22 +87,26 @@ def control_flow(
         following = number + 1 if number < last else EXIT
         taken: int | None = None
         fallthrough: int | None = following
+        table: tuple[int, ...] = ()
         if group and _ends_block(group[-1][1]):
             end = group[-1][1]
-            taken = _target(end, label_block)
+            if end.opcode == "brx":
+                names = tables.get(str(end.operands[1]), ())
+                table = tuple(_labelled(name, label_block, end) for name in names)
+            elif end.opcode == "bra":
+                taken = _labelled(str(end.operands[0]), label_block, end)
+            else:
+                taken = EXIT
             if end.guard is None:
                 fallthrough = None
-        blocks.append(Block(number, tuple(group), taken, fallthrough))
+        blocks.append(Block(number, tuple(group), taken, fallthrough, table))
     return Graph(tuple(blocks), _post_dominators(blocks))
 
 
-def _target(instruction: Instruction, labels: dict[str, int]) -> int:
-    if instruction.opcode != "bra":
-        return EXIT
-    operand = instruction.operands[0]
-    if not isinstance(operand, BranchTarget) or operand.name not in labels:
-        raise TraceError(f"branch to unknown label {operand}", location=instruction.source)
-    return labels[operand.name]
+def _labelled(name: str, labels: dict[str, int], instruction: Instruction) -> int:
+    if name not in labels:
+        raise TraceError(f"branch to unknown label {name}", location=instruction.source)
+    return labels[name]
 
 
 def _post_dominators(blocks: list[Block]) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ..ir import Function, Instruction, Register, registers_of
 from ..isa import Binding, bind_instruction
 from .graph import Graph
@@ -26,48 +28,67 @@ def accesses(
     return reads, writes
 
 
-def maybe_undefined(function: Function, graph: Graph) -> dict[int, set[str]]:
+def maybe_undefined(
+    function: Function, graph: Graph, bindings: Mapping[int, Binding] | None = None
+) -> dict[int, set[str]]:
     """Reads that some path reaches without a write: statement index -> register names.
 
     A guarded write does not count as a write here, so the answer is an upper bound that a run-time
-    check makes exact.
+    check makes exact.  Parameters that are registers count as written.  ``bindings`` by statement save
+    looking instructions up again.
     """
-    everything = {register.name for register in function.registers}
-    entry_defined: list[set[str]] = [set(everything) for _ in graph.blocks]
-    if graph.blocks:
-        entry_defined[0] = set()
+    bindings = bindings if bindings is not None else {}
     effects = [
-        [(index, instruction, *accesses(instruction)) for index, instruction in block.instructions]
+        [
+            (index, accesses(instruction, bindings.get(index)), instruction.guard is None)
+            for index, instruction in block.instructions
+        ]
         for block in graph.blocks
     ]
-
-    def leave(number: int) -> set[str]:
-        defined = set(entry_defined[number])
-        for _, instruction, _, writes in effects[number]:
-            if instruction.guard is None:
-                defined.update(register.name for register in writes)
-        return defined
-
+    exposed: set[str] = set()
+    for rows in effects:
+        local: set[str] = set()
+        for _, (reads, writes), sure in rows:
+            exposed.update(r.name for r in reads if r.name not in local)
+            if sure:
+                local.update(r.name for r in writes)
+    # Only what some block reads before it writes matters. A set of registers is an integer.
+    bit = {name: 1 << number for number, name in enumerate(sorted(exposed))}
+    given = sum(bit.get(p.name, 0) for p in function.params if p.space == "reg")
+    written = [
+        _union(bit, (register for _, (_, writes), sure in rows if sure for register in writes))
+        for rows in effects
+    ]
+    defined = [-1] * len(graph.blocks)
+    if defined:
+        defined[0] = given
     pending = list(range(len(graph.blocks)))[::-1]
     visited: set[int] = set()
     while pending:
         number = pending.pop()
         visited.add(number)
-        defined = leave(number)
+        leaving = defined[number] | written[number]
         for successor in graph.blocks[number].successors:
             if successor < 0:
                 continue
-            narrowed = entry_defined[successor] & defined
-            if narrowed != entry_defined[successor] or successor not in visited:
-                entry_defined[successor] = narrowed
+            narrowed = defined[successor] & leaving
+            if narrowed != defined[successor] or successor not in visited:
+                defined[successor] = narrowed
                 pending.append(successor)
     found: dict[int, set[str]] = {}
     for number, rows in enumerate(effects):
-        defined = set(entry_defined[number])
-        for index, instruction, reads, writes in rows:
-            missing = {register.name for register in reads} - defined
+        known = defined[number]
+        for index, (reads, writes), sure in rows:
+            missing = {r.name for r in reads if r.name in bit and not known & bit[r.name]}
             if missing:
                 found[index] = missing
-            if instruction.guard is None:
-                defined.update(register.name for register in writes)
+            if sure:
+                known |= _union(bit, writes)
     return found
+
+
+def _union(bit: dict[str, int], registers: Iterable[Register]) -> int:
+    total = 0
+    for register in registers:
+        total |= bit.get(register.name, 0)
+    return total

@@ -33,6 +33,7 @@ from .tensor_memory import (
     unpack_address,
 )
 from .wgmma_descriptor import WgmmaDescriptor, box_strides
+from .wmma_fragments import wmma_fragment
 from .zero_column_mask import ZeroColumnMask
 
 __all__ = [
@@ -72,4 +73,5 @@ __all__ = [
     "unpack_address",
     "wgmma_fragment",
     "wgmma_metadata",
+    "wmma_fragment",
 ]

@@ -1,27 +1,34 @@
-"""The wide and the masked form of a block: numpy arrays of 32 lanes, whole rows of the register file."""
+"""The wide and the masked form of a block: numpy arrays over lanes, whole rows of the register file."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from ..core.types import TYPES, ScalarType
 from ..ir import (
     Address,
+    Element,
     Immediate,
+    Indexed,
     Instruction,
+    Minus,
     Negated,
     Operand,
     Pair,
     Register,
     Sink,
     Special,
+    Sum,
     Symbol,
     Vector,
 )
 from ..isa.notation import OperandSpec
 from ..isa.special import SPECIAL_REGISTERS
+from .code import Code, CodeBlock
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
-from .program import CodeBlock, Program
+from .frames import CLASSES
 from .semantics import Op, Place
 
 __all__ = ["ArrayEmitter"]
@@ -37,106 +44,143 @@ _VIEW_OF_DTYPE = {
     np.dtype(np.int64): "s64",
     np.dtype(np.float64): "f64",
     np.dtype(np.bool_): "p",
+    TYPES["b128"].register_dtype: "u128",
 }
-_RAW_VIEW = {"p": "p", "16": "u16", "32": "u32", "64": "u64"}
 _SIGNED_VIEW = {"16": "s16", "32": "s32", "64": "s64"}
 
 
 class ArrayEmitter(Emitter):
-    """The wide and the masked form."""
+    """The wide and the masked form. Rows of the register file are in lists: ``u32[5]``; ``T_u32`` is the
+    array.
+    """
 
     parameters = "s, w"
-    settling = "if w.loading: w.settle()"
+    settling = "s.settle()"
 
-    def __init__(self, program: Program, masked: bool) -> None:
-        super().__init__(program, masked)
+    def __init__(self, code: Code, masked: bool) -> None:
+        super().__init__(code, masked)
         self.views: set[str] = set()
-        #: Name of the boolean mask of active lanes, or None for all 32.
+        self.tables: set[str] = set()
+        #: Name of the boolean mask of active lanes, or None for all of them.
         self.mask: str | None = "k" if masked else None
+        self.constants["stacked"] = _stacked
 
     def prologue(self) -> list[str]:
-        lines = [f"    {view} = w.{view}" for view in sorted(self.views)]
+        lines = [f"    {view} = w.r_{view}" for view in sorted(self.views)]
+        lines += [f"    T_{view} = w.{view}" for view in sorted(self.tables)]
         return ["    k = s.k", *lines] if self.masked else lines
 
-    def view(self, name: str) -> str:
-        self.views.add(name)
-        return name
+    def row(self, view: str, row: int) -> str:
+        self.views.add(view)
+        return f"{view}[{row}]"
+
+    def rows(self, view: str, rows: tuple[int, int]) -> str:
+        self.tables.add(view)
+        return f"T_{view}[{rows[0]}:{rows[1]}]"
 
     # --- reading ------------------------------------------------------------------------------
 
-    def read_register(self, register: Register, wanted: ScalarType) -> str:
-        place = self.program.places[register.name]
+    def read_place(self, place: Place, wanted: ScalarType) -> str:
         bits = CLASS_BITS[place.cls]
-        if wanted.bits == bits or place.cls == "p":
-            view = "p" if place.cls == "p" else _VIEW_OF_DTYPE[wanted.register_dtype]
-            return f"{self.view(view)}[{place.row}]"
-        raw = f"{self.view(_RAW_VIEW[place.cls])}[{place.row}]"
+        if place.cls == "p":
+            return self.row("p", place.row)
+        if wanted.bits == bits:
+            return self.row(_VIEW_OF_DTYPE[wanted.register_dtype], place.row)
+        raw = self.row(CLASSES[place.cls], place.row)
         return f"{raw}.astype({self.constant(wanted.register_dtype)})"
 
     def read_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
         if operand is None:
             return "None"
-        if isinstance(operand, Register):
-            return self.read_register(operand, wanted)
+        if isinstance(operand, Register | Element | Minus):
+            return self.read_place(self.place(operand), wanted)
         if isinstance(operand, Negated):
-            return f"~{self.read_register(operand.register, wanted)}"
+            return f"~{self.read_place(self.place(operand.register), wanted)}"
         if isinstance(operand, Special):
-            return _special(operand, "w", "s")
+            return _special(operand)
         if isinstance(operand, Symbol):
-            return self.constant(np.array(self.symbol(operand)).astype(wanted.register_dtype)[()])
+            space, address = self.symbol(operand)
+            if space == "local":
+                return f"w.constant(w.base + {address}).astype({self.constant(wanted.register_dtype)})"
+            return self.constant(np.array(address).astype(wanted.register_dtype)[()])
+        if isinstance(operand, Sum):
+            offset = self.constant(typed(Immediate(operand.offset), wanted))
+            return f"({self.read_place(self.place(operand.register), wanted)} + {offset})"
+        if isinstance(operand, Indexed):
+            return f"({self.indexed(operand)}).astype({self.constant(wanted.register_dtype)})"
+        if isinstance(operand, Sink):
+            return self.constant(np.zeros((), wanted.register_dtype)[()])
         assert isinstance(operand, Immediate), operand
-        return self.constant(typed(operand.value, wanted))
+        return self.constant(typed(operand, wanted))
+
+    def indexed(self, operand: Indexed) -> str:
+        """The address of an array's element, for each lane."""
+        symbol, index, size = self.element(operand)
+        text = self.base(symbol)
+        if index is not None:
+            place = self.code.places[index.name]
+            text += f" + {self.row(CLASSES[place.cls], place.row)}.astype(np.int64) * {size}"
+        return text
+
+    def base(self, symbol: Symbol) -> str:
+        space, address = self.symbol(symbol)
+        return f"w.constant({'w.base + ' if space == 'local' else ''}{address})"
 
     def read(self, operand: Operand | None, spec: OperandSpec, op: Op, *, select: bool) -> str:
         """The operand as an array; with ``select`` only the active lanes of it."""
         if isinstance(operand, Address):
             return self.address(operand, select, spec, op)
+        if isinstance(operand, Indexed) and spec.access == "a":
+            return f"({self.indexed(operand)}){'[L]' if select else ''}"
         wanted = self.type_of(operand, spec, op)
         if isinstance(operand, Vector):
             return self.vector(operand, wanted, select)
         text = self.read_scalar(operand, wanted)
-        if select and isinstance(operand, (Register, Negated, Special)):
-            return f"({text})[L]"
+        if isinstance(operand, Special) and operand.name in CLOCKS:
+            return text
+        if select and not isinstance(operand, Immediate | Sink | type(None)):
+            local = isinstance(operand, Symbol) and self.symbol(operand)[0] == "local"
+            return f"({text})[L]" if local or not isinstance(operand, Symbol) else text
         return text
 
     def vector(self, operand: Vector, wanted: ScalarType, select: bool) -> str:
         rows = self.consecutive(operand)
-        places = [self.program.places[e.name] for e in operand.elements if isinstance(e, Register)]
-        if rows is not None and CLASS_BITS[places[0].cls] == wanted.bits:
-            view = self.view(_VIEW_OF_DTYPE[wanted.register_dtype])
-            text = f"{view}[{rows[0]}:{rows[1]}]"
+        if rows is not None and CLASS_BITS[rows[2]] == wanted.bits:
+            text = self.rows(_VIEW_OF_DTYPE[wanted.register_dtype], rows[:2])
             return f"{text}[:, L]" if select else text
-        parts = [self.read_scalar(e, wanted) for e in operand.elements]
-        text = "np.stack([" + ", ".join(f"np.broadcast_to({p}, 32)" for p in parts) + "])"
+        parts = ", ".join(self.read_scalar(e, wanted) for e in operand.elements)
+        text = f"stacked(w.columns, {self.constant(wanted.register_dtype)}, {parts})"
         return f"{text}[:, L]" if select else text
 
-    def consecutive(self, vector: Vector) -> tuple[int, int] | None:
-        """Rows (first, end) if the elements are registers in consecutive rows of one class."""
+    def consecutive(self, vector: Vector) -> tuple[int, int, str] | None:
+        """Rows (first, end) and class, if the elements are registers in consecutive rows of one class."""
         places: list[Place] = []
         for element in vector.elements:
             if not isinstance(element, Register):
                 return None
-            places.append(self.program.places[element.name])
+            places.append(self.code.places[element.name])
         first = places[0]
         if all(p.cls == first.cls and p.row == first.row + i for i, p in enumerate(places)):
-            return first.row, first.row + len(places)
+            return first.row, first.row + len(places), first.cls
         return None
 
     def address(self, address: Address, select: bool, spec: OperandSpec, op: Op) -> str:
         base = address.base
+        offset = address.offset
         if isinstance(base, Register):
-            place = self.program.places[base.name]
+            place = self.code.places[base.name]
             if place.cls == "64":
-                text = f"{self.view('s64')}[{place.row}]"
+                text = self.row("s64", place.row)
             else:
-                text = f"{self.view('u32')}[{place.row}].astype(np.int64)"
+                text = f"{self.row(CLASSES[place.cls], place.row)}.astype(np.int64)"
+        elif isinstance(base, Symbol):
+            text, offset = self.base(Symbol(base.name, base.offset + offset)), 0
         else:
-            value = self.symbol(base) if isinstance(base, Symbol) else int(base.value)
-            text = self.constant(np.full(32, value, np.int64))
-        if address.offset:
-            text = f"({text} + {address.offset})"
+            text, offset = f"w.constant({int(base.value) + offset})", 0
         if select:
             text = f"{text}[L]"
+        if offset:
+            text = f"({text} + {self.constant(np.array(offset, np.int64))})"
         if address.coordinates is not None and spec.coordinates is not None:
             coordinate = spec.coordinates.scalar_types(op.chosen)[0]
             return f"({text}, {self.vector(address.coordinates, coordinate, select)})"
@@ -144,27 +188,27 @@ class ArrayEmitter(Emitter):
 
     # --- writing ------------------------------------------------------------------------------
 
-    def write(self, register: Register, kind: ScalarType, value: str) -> None:
-        """Write typed values of the active lanes (full 32-lane arrays) to a register."""
-        place = self.program.places[register.name]
-        view = self.destination(place, kind)
+    def write(self, place: Place, kind: ScalarType, value: str) -> None:
+        """Write typed values of the active lanes (arrays over all lanes) to a register."""
+        target = self.row(self.destination(place, kind), place.row)
         if self.mask is None:
-            self.line(f"{view}[{place.row}] = {value}")
+            self.line(f"{target}[...] = {value}")
         else:
-            self.line(f"np.copyto({view}[{place.row}], {value}, where={self.mask}, casting='unsafe')")
+            self.line(f"np.copyto({target}, {value}, where={self.mask}, casting='unsafe')")
 
     def destination(self, place: Place, kind: ScalarType) -> str:
-        if place.cls == "p":
-            return self.view("p")
+        """Name of the view through which a value of ``kind`` is written."""
+        if place.cls in ("p", "128"):
+            return CLASSES[place.cls]
         if kind.bits == CLASS_BITS[place.cls]:
-            return self.view(_VIEW_OF_DTYPE[kind.register_dtype])
-        return self.view(_SIGNED_VIEW[place.cls] if kind.kind == "s" else _RAW_VIEW[place.cls])
+            return _VIEW_OF_DTYPE[kind.register_dtype]
+        return _SIGNED_VIEW[place.cls] if kind.kind == "s" else CLASSES[place.cls]
 
     def active(self, instruction: Instruction) -> str:
         """The lanes that a guard lets through, as a mask."""
         assert instruction.guard is not None
-        place = self.program.places[instruction.guard.register.name]
-        text = f"{'~' if instruction.guard.negated else ''}{self.view('p')}[{place.row}]"
+        place = self.code.places[instruction.guard.register.name]
+        text = f"{'~' if instruction.guard.negated else ''}{self.row('p', place.row)}"
         return f"{text} & k" if self.masked else text
 
     def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
@@ -172,7 +216,7 @@ class ArrayEmitter(Emitter):
         self.line(f"s.check_written({self.constant(instruction.source)}, {self.constant(rows)}{lanes})")
 
     def note_written(self, instruction: Instruction, register: Register) -> None:
-        row = self.program.tracked[register.name]
+        row = self.code.tracked[register.name]
         if instruction.guard is None:
             self.line(f"s.note_written({row})")
         else:
@@ -187,7 +231,7 @@ class ArrayEmitter(Emitter):
         guard = instruction.guard
         if guard is not None:
             # A copy where the operation writes the guard: the mask is what it was before.
-            own = self.program.places[guard.register.name] in op.dests.values()
+            own = self.code.places[guard.register.name] in op.written_places()
             self.line(f"g = {self.active(instruction)}{'.copy()' if own and not self.masked else ''}")
             self.line("if g.any():")
             self.indent += "    "
@@ -201,21 +245,55 @@ class ArrayEmitter(Emitter):
             self.line("return None")
 
     def value(self, op: Op) -> None:
+        if self.direct(op):
+            return
         arguments = [self.read(o, spec, op, select=False) for spec, o in self.operands(op)]
         call = f"{self.function(op)}({', '.join(arguments)})"
         for spec in op.binding.match.form.specs():
             if spec.access != "w":
                 continue
             dest = op.binding.operands[spec.name]
-            if isinstance(dest, Register):
-                self.write(dest, self.type_of(dest, spec, op), call)
-            else:
-                assert isinstance(dest, Pair), dest
+            if isinstance(dest, Register | Element):
+                self.write(self.place(dest), self.type_of(dest, spec, op), call)
+            elif isinstance(dest, Vector):
                 self.line(f"r = {call}")
-                for number, part in enumerate((dest.first, dest.second)):
+                for number, part in enumerate(dest.elements):
                     if isinstance(part, Register):
-                        kind = self.type_of(part, spec, op) if number == 0 else TYPES["pred"]
-                        self.write(part, kind, f"r[{number}]")
+                        self.write(self.place(part), self.type_of(part, spec, op), f"r[{number}]")
+            elif isinstance(dest, Pair):
+                self.line(f"r = {call}")
+                for number, half in enumerate((dest.first, dest.second)):
+                    if isinstance(half, Register):
+                        kind = self.type_of(half, spec, op) if number == 0 else TYPES["pred"]
+                        self.write(self.place(half), kind, f"r[{number}]")
+
+    def direct(self, op: Op) -> bool:
+        """Write the operation as the array expression that its form has, if its operands allow that."""
+        template = op.semantic.template(op.chosen)
+        if template is None:
+            return False
+        ((spec, dest),) = [
+            (s, op.binding.operands[s.name]) for s in op.binding.match.form.specs() if s.access == "w"
+        ]
+        if not isinstance(dest, Register):
+            return False
+        place, kind = self.place(dest), self.type_of(dest, spec, op)
+        if CLASS_BITS[place.cls] != kind.bits:
+            return False
+        operands: dict[str, str] = {}
+        for source, operand in self.operands(op):
+            wanted = self.type_of(operand, source, op)
+            if isinstance(operand, Immediate):
+                operands[source.name] = self.constant(np.array(typed(operand, wanted)))
+            elif isinstance(operand, Register | Negated | Special):
+                operands[source.name] = self.read_scalar(operand, wanted)
+            else:
+                return False
+        out = f"out={self.row(self.destination(place, kind), place.row)}"
+        if self.mask is not None:
+            out += f", where={self.mask}"
+        self.line(template.format(out=out, **operands))
+        return True
 
     def effect(self, op: Op, yields: bool) -> None:
         name = self.constant(op, "op")
@@ -224,6 +302,9 @@ class ArrayEmitter(Emitter):
             self.line("L = s.lanes" if self.mask == "k" else "L = np.flatnonzero(g)")
         lanes = "L" if select else "s.lanes"
         self.line(f"s.op, s.acting = {name}, {lanes}")
+        if not op.semantic.form_id:
+            self.line(f"{self.function(op)}(s, {name}, {lanes})")
+            return
         if op.semantic.collective == "warp" and self.mask == "g":
             self.line("s.all_of_them(L)")
         if op.semantic.per == "lane":
@@ -253,11 +334,9 @@ class ArrayEmitter(Emitter):
         if isinstance(dest, Vector):
             kind = spec.scalar_types(op.chosen)[0]
             rows = self.consecutive(dest)
-            if rows is not None and not select:
-                first = dest.elements[0]
-                assert isinstance(first, Register)
-                view = self.destination(self.program.places[first.name], kind)
-                self.line(f"{view}[{rows[0]}:{rows[1]}] = r")
+            if rows is not None and not select and CLASS_BITS[rows[2]] == kind.bits:
+                view = _VIEW_OF_DTYPE[kind.register_dtype]
+                self.line(f"{self.rows(view, rows[:2])}[...] = r")
                 return
             parts = [(e, f"r[{i}]", kind) for i, e in enumerate(dest.elements)]
         elif isinstance(dest, Pair):
@@ -267,9 +346,9 @@ class ArrayEmitter(Emitter):
             parts = [(dest, "r", self.type_of(dest, spec, op))]
         for part, text, kind in parts:
             if isinstance(part, Register):
-                place = self.program.places[part.name]
-                index = f"{place.row}, {lanes}" if select else f"{place.row}"
-                self.line(f"{self.destination(place, kind)}[{index}] = {text}")
+                place = self.place(part)
+                target = self.row(self.destination(place, kind), place.row)
+                self.line(f"{target}[{lanes if select else '...'}] = {text}")
 
     def per_lane(self, op: Op, name: str, lanes: str) -> None:
         arguments = []
@@ -283,8 +362,7 @@ class ArrayEmitter(Emitter):
         if written is None:
             self.line(call)
         else:
-            view = self.view(_RAW_VIEW[written.cls])
-            self.line(f"{view}[{written.row}, l] = {call}")
+            self.line(f"{self.row(CLASSES[written.cls], written.row)}[l] = {call}")
         self.indent = self.indent[:-4]
 
     def lane_argument(self, operand: Operand | None, spec: OperandSpec, op: Op) -> str:
@@ -295,6 +373,8 @@ class ArrayEmitter(Emitter):
                 parts = [self.lane_scalar(e, kind) for e in operand.coordinates.elements]
                 return f"({text}, ({', '.join(parts)},))"
             return text
+        if isinstance(operand, Indexed) and spec.access == "a":
+            return f"({self.indexed(operand)})[l].item()"
         wanted = self.type_of(operand, spec, op)
         if isinstance(operand, Vector):
             return "(" + ", ".join(self.lane_scalar(e, wanted) for e in operand.elements) + ",)"
@@ -302,25 +382,38 @@ class ArrayEmitter(Emitter):
 
     def lane_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
         text = self.read_scalar(operand, wanted)
-        if isinstance(operand, (Register, Negated, Special)):
-            return f"({text})[l].item()"
-        return f"{text}.item()" if operand is not None else text
+        if operand is None:
+            return text
+        constant = isinstance(operand, Immediate | Sink) or (
+            isinstance(operand, Symbol) and self.symbol(operand)[0] != "local"
+        )
+        return f"{text}.item()" if constant else f"({text})[l].item()"
 
     def address_of_lane(self, address: Address) -> str:
         base = address.base
         if isinstance(base, Register):
-            place = self.program.places[base.name]
-            return f"int({self.view(_RAW_VIEW[place.cls])}[{place.row}, l]) + {address.offset}"
-        value = self.symbol(base) if isinstance(base, Symbol) else int(base.value)
-        return str(value + address.offset)
+            place = self.code.places[base.name]
+            return f"int({self.row(CLASSES[place.cls], place.row)}[l]) + {address.offset}"
+        if isinstance(base, Symbol):
+            space, value = self.symbol(base)
+            return f"{'w.base + ' if space == 'local' else ''}{value + address.offset}"
+        return str(int(base.value) + address.offset)
 
     def end(self, block: CodeBlock) -> None:
         if block.branch is not None:
             self.check_guard(block.branch)
 
 
-def _special(operand: Special, warp: str, split: str) -> str:
+def _stacked(columns: int, dtype: np.dtype[Any], *parts: Any) -> Any:
+    """Values of the elements of a vector as one array ``[element, lane]``."""
+    values = np.empty((len(parts), columns), dtype)
+    for row, part in enumerate(parts):
+        values[row] = part
+    return values
+
+
+def _special(operand: Special) -> str:
     if operand.name in CLOCKS:
-        return f"{split}.warp.cta.machine.clock({operand.name!r})"
+        return f"s.warp.cta.machine.clock({operand.name!r})"
     assert operand.name in SPECIAL_REGISTERS, operand
-    return f"{warp}.special[{operand.name!r}]"
+    return f"w.special[{operand.name!r}]"

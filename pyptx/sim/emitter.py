@@ -13,19 +13,23 @@ import numpy as np
 from ..core.types import TYPES, ScalarType
 from ..flow import accesses
 from ..ir import (
+    Element,
+    Immediate,
+    Indexed,
     Instruction,
+    Minus,
     Operand,
     Register,
     Symbol,
 )
 from ..isa.notation import OperandSpec
-from .program import CodeBlock, Program
-from .semantics import Op
+from .code import Code, CodeBlock
+from .semantics import Op, Place
 
 __all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
 
 #: Width of a register class in bits.
-CLASS_BITS = {"p": 1, "16": 16, "32": 32, "64": 64}
+CLASS_BITS = {"p": 1, "16": 16, "32": 32, "64": 64, "128": 128}
 #: Special registers that change while a kernel runs.
 CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})
 
@@ -37,8 +41,8 @@ class Emitter:
     #: Lets the loads in flight write their registers.
     settling = ""
 
-    def __init__(self, program: Program, masked: bool) -> None:
-        self.program, self.masked = program, masked
+    def __init__(self, code: Code, masked: bool) -> None:
+        self.code, self.masked = code, masked
         self.lines: list[str] = []
         self.indent = "    "
         self.constants: dict[str, Any] = {"np": np}
@@ -61,9 +65,30 @@ class Emitter:
 
     # --- what both forms share ----------------------------------------------------------------
 
-    def symbol(self, symbol: Symbol) -> int:
-        _, address = self.program.symbols[symbol.name]
-        return address + symbol.offset
+    def symbol(self, symbol: Symbol) -> tuple[str, int]:
+        """State space and address; of a local variable relative to the frame."""
+        found = self.code.symbol(symbol.name)
+        assert found is not None, symbol
+        return found[0], found[1] + symbol.offset
+
+    def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
+        """``a[%r+1]`` as a symbol with the constant part of the offset, a register, and what it counts in
+        bytes.
+        """
+        size = self.code.element_bytes(indexed.name)
+        index = indexed.index
+        if isinstance(index, Immediate):
+            return Symbol(indexed.name, int(index.value) * size), None, size
+        if isinstance(index, Register):
+            return Symbol(indexed.name), index, size
+        return Symbol(indexed.name, index.offset * size), index.register, size
+
+    def place(self, operand: Register | Element | Minus) -> Place:
+        """Where the register is that an operand reads; a video operand's is read whole."""
+        if isinstance(operand, Minus):
+            operand = operand.operand
+        name = operand.register.name if isinstance(operand, Element) else operand.name
+        return self.code.places[name]
 
     def function(self, op: Op) -> str:
         meaning = op.semantic
@@ -95,15 +120,15 @@ class Emitter:
 
     def settle(self, instruction: Instruction, op: Op) -> None:
         """Registers that a tensor-memory load writes are ready when an instruction touches them."""
-        if not self.program.loaded:
+        if not self.code.loaded:
             return
         reads, writes = accesses(instruction, op.binding)
-        if any(r.name in self.program.loaded for r in (*reads, *writes)):
+        if any(r.name in self.code.loaded for r in (*reads, *writes)):
             self.line(self.settling)
 
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
         """Check reads that some path reaches without a write; note writes of registers so read."""
-        tracked = self.program.tracked
+        tracked = self.code.tracked
         if not tracked:
             return
         reads, writes = accesses(instruction, op.binding)
@@ -121,8 +146,8 @@ class Emitter:
     def check_guard(self, instruction: Instruction) -> None:
         assert instruction.guard is not None
         name = instruction.guard.register.name
-        if name in self.program.tracked:
-            rows = ((self.program.tracked[name], name),)
+        if name in self.code.tracked:
+            rows = ((self.code.tracked[name], name),)
             self.line(f"s.check_written({self.constant(instruction.source)}, {self.constant(rows)})")
 
     def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
@@ -138,12 +163,24 @@ class Emitter:
         raise NotImplementedError
 
 
-def typed(value: int | float, wanted: ScalarType) -> Any:
-    """A Python number as a numpy scalar of the register's dtype, wrapping integers."""
+def typed(operand: Immediate, wanted: ScalarType) -> Any:
+    """A constant as a numpy scalar of the register's dtype: integers wrap, bit types take a float's bits."""
+    value = operand.value
     if wanted.kind == "p":
         return np.bool_(value)
-    if isinstance(value, float) or wanted.register_dtype.kind == "f":
-        return wanted.register_dtype.type(value)
-    bits = wanted.bits
-    raw = np.array(value & ((1 << bits) - 1), f"u{bits // 8}")
-    return raw.view(wanted.register_dtype)[()]
+    dtype = wanted.register_dtype
+    if isinstance(value, float):
+        if wanted.bits == operand.bits and (operand.pattern is not None or dtype.kind != "f"):
+            raw = operand.pattern
+            if raw is None:
+                return np.array(value, f"f{operand.bits // 8}").view(dtype)[()]
+            return np.array(raw, f"u{operand.bits // 8}").view(dtype)[()]
+        if dtype.kind == "f":
+            return dtype.type(value)
+        return np.array(value, f"f{operand.bits // 8}").view(f"u{operand.bits // 8}").astype(dtype)[()]
+    if dtype.kind == "f":
+        return dtype.type(value)
+    if wanted.bits == 128:
+        return np.array((value & (2**64 - 1), value >> 64 & (2**64 - 1)), dtype)[()]
+    raw = value & ((1 << wanted.bits) - 1)
+    return np.array(raw, f"u{max(wanted.bits, 8) // 8}").view(dtype)[()]

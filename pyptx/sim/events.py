@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..core.findings import RULES, Finding
 from ..core.source import SourceLocation
+from .memory import Fault, Segment
 
 if TYPE_CHECKING:
     from .mbarrier import MBarrier
@@ -39,6 +41,18 @@ class Operation:
     def who(self, lane: int | None = None) -> str:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
+
+    def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+        """Engines reach no thread's own memory."""
+        del size
+        raise Fault(
+            Finding(
+                RULES["out-of-bounds"],
+                f"{kind} at local address {address!r}: engines do not reach local memory",
+                self.location,
+                self.who(),
+            )
+        )
 
 
 class Step:

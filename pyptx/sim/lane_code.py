@@ -10,20 +10,24 @@ import numpy as np
 from ..core.types import TYPES, ScalarType
 from ..ir import (
     Address,
+    Element,
     Immediate,
+    Indexed,
     Instruction,
+    Minus,
     Negated,
     Operand,
     Pair,
     Register,
     Sink,
     Special,
+    Sum,
     Symbol,
     Vector,
 )
 from ..isa.notation import OperandSpec
+from .code import CodeBlock
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
-from .program import CodeBlock
 from .semantics import Op
 
 __all__ = ["LaneEmitter"]
@@ -36,7 +40,7 @@ class LaneEmitter(Emitter):
     settling = "if s.stale: s.refresh()"
 
     def note_written(self, instruction: Instruction, register: Register) -> None:
-        row = self.program.tracked[register.name]
+        row = self.code.tracked[register.name]
         self.line(f"{self.condition(instruction)}s.note_written({row})")
 
     def check_reads(self, instruction: Instruction, rows: tuple[tuple[int, str], ...]) -> None:
@@ -49,7 +53,7 @@ class LaneEmitter(Emitter):
     def guard(self, instruction: Instruction) -> str:
         guard = instruction.guard
         assert guard is not None
-        place = self.program.places[guard.register.name]
+        place = self.code.places[guard.register.name]
         return f"{'not ' if guard.negated else ''}R[{place.index}]"
 
     def read_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
@@ -57,18 +61,24 @@ class LaneEmitter(Emitter):
         if operand is None:
             return "None"
         if isinstance(operand, Negated):
-            return f"(not R[{self.program.places[operand.register.name].index}])"
+            return f"(not R[{self.place(operand.register).index}])"
         if isinstance(operand, Special):
             return _special_lane(operand)
         if isinstance(operand, Symbol):
-            return str(self.symbol(operand))
+            return self.base(operand)
+        if isinstance(operand, Indexed):
+            return f"({self.indexed(operand)})"
+        if isinstance(operand, Sink):
+            return "0"
+        if isinstance(operand, Sum):
+            return f"({self.read_register(operand.register, wanted)} + {operand.offset})"
         if isinstance(operand, Immediate):
-            value = typed(operand.value, wanted)
-            if wanted.kind == "f":
-                return str(int(np.asarray(value).view(f"u{wanted.bits // 8}")))
-            return repr(value.item())
-        assert isinstance(operand, Register), operand
-        place = self.program.places[operand.name]
+            return _literal(operand, wanted)
+        assert isinstance(operand, Register | Element | Minus), operand
+        return self.read_register(operand, wanted)
+
+    def read_register(self, operand: Register | Element | Minus, wanted: ScalarType) -> str:
+        place = self.place(operand)
         text = f"R[{place.index}]"
         if place.cls == "p":
             return text
@@ -79,28 +89,40 @@ class LaneEmitter(Emitter):
             text = f"(({text} ^ {sign:#x}) - {sign:#x})"
         return text
 
+    def base(self, symbol: Symbol) -> str:
+        space, address = self.symbol(symbol)
+        return f"(s.frame.base + {address})" if space == "local" else str(address)
+
+    def indexed(self, operand: Indexed) -> str:
+        symbol, index, size = self.element(operand)
+        text = self.base(symbol)
+        return text if index is None else f"{text} + R[{self.code.places[index.name].index}] * {size}"
+
     def read(self, operand: Operand | None, spec: OperandSpec, op: Op) -> str:
         if isinstance(operand, Address):
             base = operand.base
             if isinstance(base, Register):
-                text = f"R[{self.program.places[base.name].index}]"
+                text = f"R[{self.code.places[base.name].index}]"
                 if operand.offset:
                     text = f"({text} + {operand.offset})"
+            elif isinstance(base, Symbol):
+                text = self.base(Symbol(base.name, base.offset + operand.offset))
             else:
-                value = self.symbol(base) if isinstance(base, Symbol) else int(base.value)
-                text = str(value + operand.offset)
+                text = str(int(base.value) + operand.offset)
             if operand.coordinates is not None and spec.coordinates is not None:
                 kind = spec.coordinates.scalar_types(op.chosen)[0]
                 parts = [self.read_scalar(e, kind) for e in operand.coordinates.elements]
                 return f"({text}, ({', '.join(parts)},))"
             return text
+        if isinstance(operand, Indexed) and spec.access == "a":
+            return f"({self.indexed(operand)})"
         wanted = self.type_of(operand, spec, op)
         if isinstance(operand, Vector):
             return "(" + ", ".join(self.read_scalar(e, wanted) for e in operand.elements) + ",)"
         return self.read_scalar(operand, wanted)
 
-    def store(self, register: Register, kind: ScalarType, value: str) -> str:
-        place = self.program.places[register.name]
+    def store(self, register: Register | Element, kind: ScalarType, value: str) -> str:
+        place = self.place(register)
         if place.cls == "p":
             return f"R[{place.index}] = {value}"
         bits = CLASS_BITS[place.cls]
@@ -140,21 +162,31 @@ class LaneEmitter(Emitter):
         wrapped = []
         for (spec, operand), text in zip(operands, arguments, strict=True):
             wanted = self.type_of(operand, spec, op)
-            wrapped.append(text if operand is None else f"{self.constant(_boxer(wanted))}({text})")
+            if operand is None:
+                wrapped.append(text)
+            elif isinstance(operand, Immediate):
+                wrapped.append(self.constant(typed(operand, wanted)))
+            else:
+                wrapped.append(self.box_argument(operand, spec, op, text))
         self.line(f"r = {self.function(op)}({', '.join(wrapped)})")
-        if isinstance(dest, Register):
+        if isinstance(dest, Register | Element):
             kind = self.type_of(dest, specs[0], op)
             self.line(self.store(dest, kind, f"{self.constant(_unboxer(kind))}(r)"))
             return
-        assert isinstance(dest, Pair)
-        for number, part in enumerate((dest.first, dest.second)):
+        assert isinstance(dest, Pair | Vector), dest
+        parts = dest.elements if isinstance(dest, Vector) else (dest.first, dest.second)
+        for number, part in enumerate(parts):
             if isinstance(part, Register):
-                kind = self.type_of(part, specs[0], op) if number == 0 else TYPES["pred"]
+                predicate = isinstance(dest, Pair) and number == 1
+                kind = TYPES["pred"] if predicate else self.type_of(part, specs[0], op)
                 self.line(self.store(part, kind, f"{self.constant(_unboxer(kind))}(r[{number}])"))
 
     def effect(self, op: Op, yields: bool) -> None:
         name = self.constant(op, "op")
-        self.line(f"s.op = {name}")
+        self.line(f"s.op, s.acting = {name}, None")
+        if not op.semantic.form_id:
+            self.line(f"{self.function(op)}(s, {name}, s.lanes)")
+            return
         operands = self.operands(op)
         arguments = [self.read(o, spec, op) for spec, o in operands]
         meaning = op.semantic
@@ -178,7 +210,7 @@ class LaneEmitter(Emitter):
     def box_argument(self, operand: Operand | None, spec: OperandSpec, op: Op, text: str) -> str:
         if operand is None:
             return text
-        if isinstance(operand, Address):
+        if isinstance(operand, Address) or spec.access == "a":
             return f"np.array([{text}], np.int64)"
         wanted = self.type_of(operand, spec, op)
         box = self.constant(_boxer(wanted))
@@ -214,7 +246,11 @@ class LaneEmitter(Emitter):
     def end(self, block: CodeBlock) -> None:
         if block.yields:
             return
-        if block.guard is not None:
+        if block.selector is not None:
+            if block.branch is not None:
+                self.check_guard(block.branch)
+            self.line("return None")
+        elif block.guard is not None:
             assert block.branch is not None
             self.check_guard(block.branch)
             place, negated = block.guard
@@ -224,6 +260,16 @@ class LaneEmitter(Emitter):
             self.line(f"return {block.taken if block.taken is not None else block.next}")
 
 
+def _literal(operand: Immediate, wanted: ScalarType) -> str:
+    """A constant as one-lane code has it: floats as raw bits."""
+    value = typed(operand, wanted)
+    if wanted.bits == 128:
+        return str(operand.value & (2**128 - 1) if isinstance(operand.value, int) else 0)
+    if value.dtype.kind == "f":
+        return str(int(np.asarray(value).view(f"u{wanted.bits // 8}")))
+    return repr(value.item())
+
+
 def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
     """Value as one-lane code has it -> array of one, typed."""
     dtype = wanted.register_dtype
@@ -231,7 +277,9 @@ def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
         return lambda value: np.array([value], np.bool_)
     if wanted.kind == "s":
         return lambda value: np.array([value], dtype)
-    raw = np.dtype(f"u{wanted.bits // 8}")
+    if wanted.bits == 128:
+        return lambda value: np.array([(value & (2**64 - 1), value >> 64)], dtype)
+    raw = np.dtype(f"u{max(wanted.bits, 8) // 8}")
     return lambda value: np.array([value], raw).view(dtype)
 
 
@@ -242,11 +290,13 @@ def _unboxer(wanted: ScalarType) -> Callable[[Any], Any]:
         return lambda array: bool(np.asarray(array).reshape(-1)[0])
     if wanted.kind == "s":
         return lambda array: int(np.asarray(array).reshape(-1)[0])
-    raw = np.dtype(f"u{wanted.bits // 8}")
+    if wanted.bits == 128:
+        return lambda array: int(array.reshape(-1)["lo"][0]) | int(array.reshape(-1)["hi"][0]) << 64
+    raw = np.dtype(f"u{max(wanted.bits, 8) // 8}")
     return lambda array: int(np.asarray(array, dtype).reshape(-1).view(raw)[0])
 
 
 def _special_lane(operand: Special) -> str:
     if operand.name in CLOCKS:
         return f"s.warp.cta.machine.clock({operand.name!r}).item()"
-    return f"s.warp.special[{operand.name!r}][s.lane].item()"
+    return f"s.frame.special[{operand.name!r}][s.lane].item()"

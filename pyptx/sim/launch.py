@@ -7,16 +7,19 @@ public face of the simulator: :func:`load`, :class:`LoadedModule`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.arrays import describe, host_bytes, is_array
 from ..core.errors import SpecError, UnsupportedError
 from ..core.findings import Finding
 from ..ir import Function, Launch, Module, Param, parse_module
 from ..layout.tensor_map import TensorMap
+from .image import Image
+from .limits import Limits, Progress
 from .machine import Machine
 from .memory import Fault, Memory, Segment
 from .program import Program
@@ -45,7 +48,23 @@ class LoadedModule:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self._image: Image | None = None
         self._programs: dict[str, Program] = {}
+
+    @property
+    def image(self) -> Image:
+        """The module laid out in memory: its variables keep their contents from launch to launch."""
+        if self._image is None:
+            self._image = Image(self.module)
+        return self._image
+
+    def variable(self, name: str) -> NDArray[np.uint8]:
+        """The bytes of a ``.global`` or ``.const`` variable, to read and to write between launches."""
+        found = self.image.find(name)
+        if found is None:
+            known = sorted(v.name for v in self.module.variables if v.space in ("global", "const"))
+            raise SpecError(f"no variable {name!r}; the module has {', '.join(known) or 'none'}")
+        return found
 
     def launch(
         self,
@@ -61,6 +80,7 @@ class LoadedModule:
         sanitize: bool | str = True,
         max_steps: int | None = None,
         timeout: float | None = None,
+        progress: Callable[[Progress], None] | None = None,
         uninitialised: Sequence[int] = (),
     ) -> Report:
         """Run ``entry`` (the only one if None) to its end and report.
@@ -73,8 +93,9 @@ class LoadedModule:
             schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
             sanitize: bounds, alignment and initialisation are always checked; ``"strict"`` promotes
                 findings for review to errors.
-            max_steps: warp-instructions after which the run ends as ``incomplete``.
+            max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
             timeout: seconds after which it does.
+            progress: called about once a second with a :class:`Progress`.
             uninitialised: positions of array arguments whose contents count as never written.
 
         Raises:
@@ -96,14 +117,17 @@ class LoadedModule:
         started = time.perf_counter()
         findings: list[Finding] = []
         steps = events = 0
+        printed: list[str] = []
         try:
-            machine = Machine(self._program(function), launch, policy, max_steps=max_steps, timeout=timeout)
+            limits = Limits(Limits.max_steps if max_steps is None else max_steps, timeout)
+            machine = Machine(self._program(function), launch, policy, limits, progress=progress)
         except Fault as fault:
             findings.append(fault.finding)
         else:
             bind_arguments(machine.memory, machine.program, args, frozenset(uninitialised))
             machine.run()
             findings, steps, events = machine.findings, machine.steps, machine.engines.executed
+            printed = machine.printed
         name = f"{schedule} (seed {seed})" if schedule == "random" else schedule
         return Report(
             function.name,
@@ -113,12 +137,13 @@ class LoadedModule:
             events,
             time.perf_counter() - started,
             strict=sanitize == "strict",
+            printed="".join(printed),
         )
 
     def _program(self, function: Function) -> Program:
         program = self._programs.get(function.name)
         if program is None:
-            program = self._programs[function.name] = Program(self.module, function)
+            program = self._programs[function.name] = Program(self.image, function)
         return program
 
 
@@ -144,10 +169,10 @@ def bind_arguments(
     if len(args) != len(params):
         names = ", ".join(p.name for p in params)
         raise SpecError(f"{len(args)} arguments given; {program.function.name} has {len(params)}: {names}")
-    raw = np.zeros(max(program.param_bytes, 1), np.uint8)
+    raw = np.zeros(max(program.entry.param_bytes, 1), np.uint8)
     mapped: dict[tuple[int, int], Segment] = {}
     for position, (param, value) in enumerate(zip(params, args, strict=True)):
-        offset = program.symbols[param.name][1]
+        offset = program.entry.symbols[param.name][1]
         data = _encode(memory, mapped, param, value, position in uninitialised)
         raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
     memory.params = Segment("parameters", "param", 0, raw, tracked=False)

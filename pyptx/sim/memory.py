@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from .mbarrier import MBarrier
 
 __all__ = [
+    "CONST_WINDOW",
+    "FUNCTION_WINDOW",
     "GLOBAL_BASE",
+    "LOCAL_WINDOW",
     "PARAM_WINDOW",
+    "RED_ZONE",
     "SHARED_WINDOW",
     "Actor",
     "Fault",
@@ -43,11 +47,26 @@ Offsets = NDArray[np.int64]
 SHARED_WINDOW = 0x7E_0000_0000
 #: Generic base of the parameter window.
 PARAM_WINDOW = 0x7D_0000_0000
+#: Generic base of constant memory.
+CONST_WINDOW = 0x7C_0000_0000
+#: Generic base of every thread's own local memory.
+LOCAL_WINDOW = 0x7B_0000_0000
+#: Addresses of functions: for indirect calls, never for an access.
+FUNCTION_WINDOW = 0x7A_0000_0000
 #: Where the first global allocation lies.
 GLOBAL_BASE = 0x7F_0000_0000
 #: Unmapped bytes between global allocations.
-_RED_ZONE = 1 << 20
+RED_ZONE = 1 << 20
 _WINDOW = 1 << 32
+
+_WINDOWS = (
+    ("shared", SHARED_WINDOW),
+    ("param", PARAM_WINDOW),
+    ("const", CONST_WINDOW),
+    ("local", LOCAL_WINDOW),
+)
+_ALL = slice(None)
+_READ_ONLY = frozenset({"param", "const"})
 
 _INITIALISED = {
     1: np.uint8(1),
@@ -55,7 +74,11 @@ _INITIALISED = {
     4: np.uint32(0x01010101),
     8: np.uint64(0x0101010101010101),
 }
-_UNSIGNED: dict[int, np.dtype[Any]] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+_UNSIGNED: dict[int, np.dtype[Any]] = {
+    **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)},
+    16: np.dtype("V16"),
+    32: np.dtype("V32"),
+}
 
 
 class Fault(Exception):
@@ -80,6 +103,9 @@ class Actor(Protocol):
     def who(self, lane: int | None = None) -> str:
         """The thread, in words; ``lane`` is the position among the accessing lanes."""
 
+    def local(self, address: int | Offsets, size: int, kind: str) -> tuple[Segment, int | Offsets]:
+        """The segment of the CTA's local memory, and where in it the threads' own ``address`` lies."""
+
 
 #: Called with (kind, space, segment, offset, size, actor, proxy, semantics, scope) for every access.
 Observer = Callable[..., None]
@@ -88,7 +114,7 @@ Observer = Callable[..., None]
 class Segment:
     """``size`` bytes at ``base``. ``written`` is None where everything counts as initialised."""
 
-    __slots__ = ("barriers", "base", "data", "name", "size", "space", "written")
+    __slots__ = ("_words", "barriers", "base", "data", "name", "size", "space", "written")
 
     def __init__(self, name: str, space: str, base: int, data: Bytes, *, tracked: bool) -> None:
         self.name, self.space, self.base, self.data = name, space, base, data
@@ -96,13 +122,17 @@ class Segment:
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
         #: Live mbarrier objects by offset.
         self.barriers: dict[int, MBarrier] = {}
+        self._words: dict[int, NDArray[Any]] = {}
 
     def words(self, size: int) -> NDArray[Any]:
-        """The data as unsigned words of ``size`` bytes (1, 2, 4 or 8), from the first aligned address on.
+        """The data as unsigned words of ``size`` bytes (void for 16 and 32) from the first aligned address.
 
         The word at an aligned offset has the index ``offset // size``, wherever the segment starts.
         """
-        return self._aligned(self.data, size)
+        found = self._words.get(size)
+        if found is None:
+            found = self._words[size] = self._aligned(self.data, size)
+        return found
 
     def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
         skip = -self.base % size
@@ -144,6 +174,7 @@ class Memory:
         self._report = report
         self.observers: list[Observer] = []
         self.params: Segment | None = None
+        self.const: Segment | None = None
         #: Counts changes that a spinning thread could see.
         self.version = 0
 
@@ -151,12 +182,20 @@ class Memory:
 
     def map_global(self, name: str, data: Bytes, *, misalignment: int = 0, tracked: bool = False) -> Segment:
         """Place ``data`` in global memory, 256-byte aligned plus ``misalignment``, behind a red zone."""
-        base = self._next + misalignment
+        return self.place_global(name, self._next + misalignment, data, tracked=tracked)
+
+    def place_global(self, name: str, base: int, data: Bytes, *, tracked: bool = False) -> Segment:
+        """Place ``data`` at ``base``, which lies behind every earlier allocation."""
         segment = Segment(name, "global", base, data, tracked=tracked)
-        self._next = (base + segment.size + _RED_ZONE + 255) // 256 * 256
+        self._next = (base + segment.size + RED_ZONE + 255) // 256 * 256
         self._bases.append(base)
         self._segments.append(segment)
         return segment
+
+    def unmap_global(self, base: int) -> None:
+        """End the life of the allocation at ``base``."""
+        position = bisect.bisect_left(self._bases, base)
+        del self._bases[position], self._segments[position]
 
     # --- the seam -----------------------------------------------------------------------------
 
@@ -196,7 +235,14 @@ class Memory:
             if low != high and self._window(high)[0] != space:
                 raise Scattered
             address, low, high = address - window, low - window, high - window
-        segment = self._find(space, low, shared)
+        segment: Segment | None
+        if space == "local":
+            segment, address = actor.local(address, size, kind)
+            low, high = (
+                (address, address) if isinstance(address, int) else (int(address.min()), int(address.max()))
+            )
+        else:
+            segment = self._find(space, low, shared)
         if segment is None or high + size > segment.base + segment.size:
             self._out_of_bounds(kind, space, address, size, actor, shared)
         assert segment is not None
@@ -218,12 +264,46 @@ class Memory:
                 if lane is not None:
                     self.uninitialised(segment, offset, size, lane, actor)
         if kind == "write":
+            if space in _READ_ONLY:
+                self._read_only(space, low, size, actor)
             self.version += 1
             if segment.barriers:
                 self._spare_barriers(segment, offset, low - segment.base, high - segment.base, size, actor)
         for observer in self.observers:
             observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
         return segment, offset
+
+    def reach(
+        self,
+        kind: str,
+        space: str,
+        address: Offsets,
+        size: int,
+        actor: Actor,
+        shared: dict[int, Segment],
+        **how: Any,
+    ) -> list[tuple[Any, Segment, Offsets]]:
+        """:meth:`access` at addresses that may lie in several allocations.
+
+        Returns ``(which, segment, offsets)`` for each of them: ``which`` indexes the addresses (all of them,
+        a slice, in the usual case of one).
+        """
+        try:
+            return [(_ALL, *self.access(kind, space, address, size, actor, shared, **how))]
+        except Scattered:
+            pass
+        found: dict[int, tuple[Segment, list[int], list[int]]] = {}
+        acting = getattr(actor, "acting", None)
+        for position, one in enumerate(address.tolist()):
+            if acting is not None:
+                actor.acting = acting[position : position + 1]  # type: ignore[attr-defined]
+            segment, offset = self.access(kind, space, one, size, actor, shared, **how)
+            _, positions, offsets = found.setdefault(id(segment), (segment, [], []))
+            positions.append(position)
+            offsets.append(offset)
+        if acting is not None:
+            actor.acting = acting  # type: ignore[attr-defined]
+        return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
 
     @staticmethod
     def _spare_barriers(
@@ -245,8 +325,10 @@ class Memory:
     def _find(self, space: str, address: int, shared: dict[int, Segment]) -> Segment | None:
         if space.startswith("shared"):
             segment = shared.get(address >> 24)
-        elif space == "param":
+        elif space.startswith("param"):
             segment = self.params
+        elif space == "const":
+            segment = self.const
         else:
             position = bisect.bisect_right(self._bases, address) - 1
             segment = self._segments[position] if position >= 0 else None
@@ -257,9 +339,10 @@ class Memory:
     @staticmethod
     def _window(address: int) -> tuple[str, int]:
         """State space of a generic address, and what to subtract to get the address in it."""
-        for space, window in (("shared", SHARED_WINDOW), ("param", PARAM_WINDOW)):
-            if window <= address < window + _WINDOW:
-                return space, window
+        if address < GLOBAL_BASE:
+            for space, window in _WINDOWS:
+                if window <= address < window + _WINDOW:
+                    return space, window
         return "global", 0
 
     # --- findings -----------------------------------------------------------------------------
@@ -296,8 +379,10 @@ class Memory:
     def _nearest(self, space: str, address: int, shared: dict[int, Segment]) -> str:
         if space.startswith("shared"):
             candidates = list(shared.values())
-        elif space == "param":
+        elif space.startswith("param"):
             candidates = [self.params] if self.params is not None else []
+        elif space == "const":
+            candidates = [self.const] if self.const is not None else []
         else:
             candidates = self._segments
         if not candidates:
@@ -316,6 +401,17 @@ class Memory:
         if address >= end:
             return f"{address - end} bytes past the end of {span}"
         return f"it runs past the end of {span}"
+
+    @staticmethod
+    def _read_only(space: str, address: int, size: int, actor: Actor) -> None:
+        raise Fault(
+            Finding(
+                RULES["out-of-bounds"],
+                f"write of {size} bytes at {space} address {address:#x}: {space} memory is read-only",
+                actor.location,
+                actor.who(),
+            )
+        )
 
     def _misaligned(
         self, kind: str, space: str, address: int | Offsets, size: int, align: int, actor: Actor

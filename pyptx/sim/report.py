@@ -24,6 +24,7 @@ class Report:
         seconds: wall time of the run.
         outputs: the kernel's output arrays, where the caller knows them.
         strict: whether findings for review count as errors.
+        printed: what the kernel printed.
     """
 
     entry: str
@@ -34,6 +35,7 @@ class Report:
     seconds: float
     outputs: tuple[Any, ...] = field(default=(), repr=False)
     strict: bool = False
+    printed: str = ""
 
     @property
     def verdict(self) -> Verdict:

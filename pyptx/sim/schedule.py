@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Policy", "make_policy"]
 
-_ENGINES = ("tma", "mma", "ld", "st")
+_ENGINES = ("tma", "mma", "ld", "st", "cp")
 
 
 class Policy:
     """``eager``: an operation's events happen as soon as they may; the newest ready split runs."""
 
     name = "eager"
+    #: Whether warps of a CTA that are at one place in the code may run together.
+    together = True
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 
@@ -93,6 +95,7 @@ class Random(Policy):
     """``random``: any legal choice of events, of split order, of the elected lane, of a spurious false."""
 
     name = "random"
+    together = False
     quantum = 4
     #: Chance that an event happens before a split's turn, and that a try_wait gives up.
     event_chance = 0.5

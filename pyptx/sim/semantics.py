@@ -8,6 +8,14 @@ An *effect* form gets the executing :class:`~.warp.Split` and the static :class:
 * ``per="lane"``: called for each active lane with plain Python values: ``f(split, op, lane, ...)``;
 * ``per="warp"``: called once with an array of lane numbers and arrays: ``f(split, op, lanes, ...)``.
 
+``bound`` says how far a ``bounded`` form may be from the hardware.  ``array`` is a template for hot integer
+forms, ``np.add({a}, {b}, {out})``: the operands by name, ``{out}`` the keywords that write the destination
+row.
+
+``team`` marks effects that treat each lane alone: the lanes of several warps of a CTA may then execute them
+in one call (lane numbers count from the first of these warps); only ``split.warp.cta`` may be read of the
+warp.
+
 ``yields`` marks forms that may return a :class:`~.waits.Wait`: the split then parks until it is over.
 ``deferred`` marks forms that write their destination registers themselves, perhaps later.
 ``collective`` marks forms that all live lanes of the warp (or of the member mask) execute together.
@@ -27,7 +35,7 @@ from ..core.source import SourceLocation
 from ..isa import Binding, form
 from ..isa.table import CHAPTERS
 
-__all__ = ["FIDELITIES", "Op", "Place", "Semantic", "executes", "semantic_of", "semantics"]
+__all__ = ["FIDELITIES", "Bound", "Op", "Place", "Semantic", "executes", "semantic_of", "semantics"]
 
 #: How close a form is to the hardware; the fidelity table in the docs is generated from this.
 FIDELITIES = {
@@ -37,6 +45,17 @@ FIDELITIES = {
 }
 
 Scalar = str | Callable[[dict[str, str]], "str | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How far a result may be from the hardware's: the larger of ``ulps`` units in the last place of the
+    hardware's
+    result and ``absolute``. ``note`` says where the bound comes from."""
+
+    note: str
+    ulps: float = 0.0
+    absolute: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +72,17 @@ class Semantic:
     collective: str
     lane_function: Callable[..., Any] | None
     deferred: bool
+    array: Scalar | None = None
+    team: bool = False
+    bound: Bound | None = None
 
     def expression(self, chosen: dict[str, str]) -> str | None:
         """The scalar template for these modifiers, or None."""
         return self.scalar(chosen) if callable(self.scalar) else self.scalar
+
+    def template(self, chosen: dict[str, str]) -> str | None:
+        """The array template for these modifiers, or None."""
+        return self.array(chosen) if callable(self.array) else self.array
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +121,10 @@ class Op:
     def name(self) -> str:
         return self.binding.match.name
 
+    def written_places(self) -> list[Place]:
+        """The registers that it writes."""
+        return [p for d in self.dests.values() for p in (d if isinstance(d, tuple) else (d,))]
+
 
 _SEMANTICS: dict[str, Semantic] = {}
 
@@ -108,9 +138,13 @@ def executes(
     collective: str = "",
     lane: Callable[..., Any] | None = None,
     deferred: bool = False,
+    array: Scalar | None = None,
+    team: bool = False,
+    bound: Bound | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the meaning of forms. Raises KeyError for an id that the table lacks."""
     assert fidelity in FIDELITIES, fidelity
+    assert (bound is not None) == (fidelity == "bounded"), "a bounded form states its bound"
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         wants_op = next(iter(inspect.signature(function).parameters), "") == "op"
@@ -118,7 +152,19 @@ def executes(
             form(form_id)
             assert form_id not in _SEMANTICS, f"{form_id} has two meanings"
             _SEMANTICS[form_id] = Semantic(
-                form_id, function, fidelity, per, scalar, wants_op, yields, collective, lane, deferred
+                form_id,
+                function,
+                fidelity,
+                per,
+                scalar,
+                wants_op,
+                yields,
+                collective,
+                lane,
+                deferred,
+                array,
+                team,
+                bound,
             )
         return function
 

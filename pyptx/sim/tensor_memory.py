@@ -16,7 +16,7 @@ from ..layout.tensor_memory import COLUMNS, LANES, unpack_address
 from .memory import Actor
 
 if TYPE_CHECKING:
-    from .machine import CTA
+    from .cta import CTA
 
 __all__ = ["TensorMemory"]
 

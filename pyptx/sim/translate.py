@@ -1,10 +1,10 @@
 """Blocks of operations into Python functions, in three forms.
 
-* wide: all 32 lanes of the warp, whole rows of the register file;
-* masked: some of them;
+* wide: all lanes of the warp, or of several warps, whole rows of the register file;
+* masked: some lanes of a warp;
 * one lane: plain Python numbers in a list.
 
-The generated functions take ``(s, w)`` (the split and its warp) or, for one lane, ``(s, R)``.  A one-lane
+The generated functions take ``(s, w)`` (the split and its frame) or, for one lane, ``(s, R)``.  A one-lane
 function returns the next block; a block that ends in a yielding operation returns the wait or None.
 """
 
@@ -14,15 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 from .array_code import ArrayEmitter
+from .code import CodeBlock
 from .lane_code import LaneEmitter
-from .program import CodeBlock, Program
 
 __all__ = ["translate"]
 
 
-def translate(program: Program, block: CodeBlock, form: str) -> Callable[..., Any]:
+def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
     """The function of ``block`` in ``form`` (``wide``, ``masked`` or ``lane``)."""
-    emitter = (LaneEmitter if form == "lane" else ArrayEmitter)(program, masked=form == "masked")
+    emitter = (LaneEmitter if form == "lane" else ArrayEmitter)(block.code, masked=form == "masked")
     for position, (instruction, op) in enumerate(block.ops):
         last_yields = block.yields and position == len(block.ops) - 1
         emitter.operation(instruction, op, last_yields)

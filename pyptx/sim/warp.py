@@ -1,8 +1,9 @@
-"""Warps, their register files, and the splits that their live lanes are partitioned into.
+"""Warps, and the splits that their live lanes are partitioned into.
 
 A split is a set of lanes with one program counter.  Diverged splits reconverge at the branch's immediate
 post-dominator and run independently until then.  A split of one lane keeps its registers in a Python
-list, so that producer and MMA warps run on plain numbers.
+list, so that producer and MMA warps run on plain numbers.  A :class:`Team` is several whole warps of a CTA at
+one program counter, which execute together what treats each lane alone.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.source import SourceLocation
+from .frames import CLASSES, Frame
 from .semantics import Op
 from .waits import Wait
 
 if TYPE_CHECKING:
+    from .cta import CTA
     from .events import Step
-    from .machine import CTA
-    from .program import Program
+    from .meeting import Meeting
+    from .memory import Segment
 
-__all__ = ["ALL_LANES", "Group", "Split", "Warp", "lanes_of", "mask_of"]
+__all__ = ["ALL_LANES", "Group", "Split", "Team", "Warp", "lanes_of", "mask_of"]
 
 ALL_LANES: NDArray[np.intp] = np.arange(32)
 ALL_LANES.setflags(write=False)
@@ -41,41 +44,48 @@ def lanes_of(mask: int) -> NDArray[np.intp]:
 
 
 class Group:
-    """Splits of one divergent branch on their way to ``rpc``, where they become one again."""
+    """Splits of one divergent branch, or of one call, on their way to ``rpc``, where they become one again."""
 
-    __slots__ = ("arrived", "expected", "rpc")
+    __slots__ = ("arrived", "expected", "frame", "rpc")
 
-    def __init__(self, expected: int, rpc: int) -> None:
-        self.expected, self.rpc = expected, rpc
+    def __init__(self, expected: int, rpc: int, frame: Frame) -> None:
+        self.expected, self.rpc, self.frame = expected, rpc, frame
         self.arrived = 0
 
 
 class Warp:
-    """32 threads: registers as ``[register, lane]`` arrays per width, with typed views."""
+    """32 threads of a CTA, their registers, and what their splits share."""
 
-    def __init__(self, cta: CTA, index: int, program: Program, threads: int) -> None:
-        self.cta, self.index, self.program = cta, index, program
+    def __init__(self, cta: CTA, index: int, frame: Frame, threads: int) -> None:
+        self.cta, self.index, self.frame = cta, index, frame
         self.live = FULL_MASK if threads >= 32 else (1 << threads) - 1
-        self.u32 = np.zeros((program.rows["32"], 32), np.uint32)
-        self.u64 = np.zeros((program.rows["64"], 32), np.uint64)
-        self.u16 = np.zeros((program.rows["16"], 32), np.uint16)
-        self.p = np.zeros((program.rows["p"], 32), np.bool_)
-        self.s32, self.f32 = self.u32.view(np.int32), self.u32.view(np.float32)
-        self.s64, self.f64 = self.u64.view(np.int64), self.u64.view(np.float64)
-        self.s16, self.f16 = self.u16.view(np.int16), self.u16.view(np.float16)
-        #: For registers that some read may reach before a write: who has written.
-        self.written = np.zeros((len(program.tracked), 32), np.bool_)
         #: Tensor-memory loads in flight into this warp's registers.
         self.loading: list[Step] = []
         #: Tensor-memory stores in flight.
         self.storing: list[Step] = []
-        self.special: dict[str, NDArray[Any]] = cta.special_registers(index)
         #: Lanes that wait at a collective instruction: block -> splits there.
         self.gathering: dict[int, list[Split]] = {}
         #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
         self.syncs: dict[int, list[int]] = {}
         #: Lanes parked at reconvergence points, to release if nothing else can run.
         self.groups: list[tuple[Group, list[Group]]] = []
+        #: Where lanes at several places in the code execute one collective together.
+        self.meeting: Meeting | None = None
+        #: The split of all its live lanes, if that is the last that could run.
+        self.whole: Split | None = None
+        self._splits: dict[int, Split] = {}
+        #: Each thread's local stack: the first free address.
+        self.stack: NDArray[np.int64] = np.full(32, cta.machine.program.entry.local_bytes, np.int64)
+
+    def split(self, mask: int, frame: Frame) -> Split:
+        """A split of some lanes, outside of divergent branches; the same object each time."""
+        found = self._splits.get(mask)
+        if found is None or found.frame is not frame:
+            found = self._splits[mask] = Split(self, mask, 0, [], frame)
+            return found
+        found.stack, found.rpc, found.blocks = [], -2, 0
+        found.wait = found.spin = found.acting = found.meeting = None
+        return found
 
     def settle(self) -> None:
         """Let every tensor-memory load in flight write its registers: somebody needs them."""
@@ -90,17 +100,20 @@ class Warp:
 
 
 class Split:
-    """Some lanes of a warp at one program counter. An :class:`~.memory.Actor`."""
+    """Some lanes of a warp at one program counter, in one activation. An :class:`~.memory.Actor`."""
 
     __slots__ = (
         "acting",
         "blocks",
+        "frame",
         "k",
         "lane",
         "lanes",
         "mask",
+        "meeting",
         "op",
         "pc",
+        "queued",
         "regs",
         "rpc",
         "spin",
@@ -110,20 +123,25 @@ class Split:
         "warp",
     )
 
-    def __init__(self, warp: Warp, mask: int, pc: int, stack: list[Group]) -> None:
-        self.warp, self.mask, self.pc, self.stack = warp, mask, pc, stack
+    def __init__(self, warp: Warp, mask: int, pc: int, stack: list[Group], frame: Frame) -> None:
+        self.warp, self.mask, self.pc, self.stack, self.frame = warp, mask, pc, stack, frame
         self.rpc = stack[-1].rpc if stack else -2
         self.wait: Wait | None = None
         self.regs: list[Any] | None = None
         #: Whether loads in flight may write registers of the warp that ``regs`` holds old values of.
         self.stale = False
         self.op: Op | None = None
+        #: Lanes at other places in the code that it executes a collective with.
+        self.meeting: Meeting | None = None
+        #: Whether it is among the machine's ready splits.
+        self.queued = False
         #: Blocks run since it last waited, in whole quanta.
         self.blocks = 0
         #: Lanes that execute the current instruction, if a guard leaves some out.
         self.acting: Sequence[int] | NDArray[np.intp] | None = None
-        #: Last back edge taken: (block, memory version, registers) once it looks like a spin.
-        self.spin: tuple[int, int, Any] | None = None
+        #: Last back edge: (block, memory version), how often it was taken so, registers at some of these
+        #: times.
+        self.spin: Spin | None = None
         if mask == FULL_MASK:
             self.lanes = ALL_LANES
             self.k: NDArray[np.bool_] | None = None
@@ -132,6 +150,16 @@ class Split:
             self.k = np.zeros(32, np.bool_)
             self.k[self.lanes] = True
         self.lane = int(self.lanes[0]) if len(self.lanes) == 1 else -1
+
+    @property
+    def carry(self) -> NDArray[np.uint8]:
+        """The condition code's carry, by lane."""
+        return self.frame.carry
+
+    def settle(self) -> None:
+        """Let every tensor-memory load in flight write the registers."""
+        if self.warp.loading:
+            self.warp.settle()
 
     # --- actor --------------------------------------------------------------------------------
 
@@ -144,21 +172,59 @@ class Split:
         lanes = [int(number) for number in (self.lanes if self.acting is None else self.acting)]
         if lane is not None and lane < len(lanes):
             lanes = [lanes[lane]]
+        if not lanes:
+            return self.warp.name
+        if lanes[-1] >= 32:
+            # Of a team: the first of its warps that acts.
+            warp = self.warp.cta.warps[self.warp.index + lanes[0] // 32]
+            lanes = [number % 32 for number in lanes if number // 32 == lanes[0] // 32]
+        else:
+            warp = self.warp
         shown = f"lane {lanes[0]}" if len(lanes) == 1 else f"lanes {lanes[0]}..{lanes[-1]}"
-        return f"{self.warp.name} {shown}"
+        return f"{warp.name} {shown}"
+
+    def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+        """Where in the CTA's local memory the acting threads' own ``address`` lies. See
+        :class:`~.memory.Actor`.
+        """
+        acting = self.lanes if self.acting is None else self.acting
+        return self.warp.cta.local_memory.resolve(self, acting, address, size, kind)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def reach(
+        self,
+        kind: str,
+        op: Op,
+        lanes: NDArray[np.intp],
+        address: NDArray[np.int64],
+        size: int,
+        **how: Any,
+    ) -> list[tuple[Any, Segment, NDArray[np.int64]]]:
+        """Resolve and check an access of ``size`` bytes by each of ``lanes``, in the space that ``op`` names.
+
+        Returns ``(which, segment, offsets)`` for each allocation that lanes lie in: ``which`` indexes
+        ``lanes`` (all of them, a slice, in the usual case of one). ``how`` goes to
+        :meth:`~.memory.Memory.access`.
+        """
+        del lanes
+        cta = self.warp.cta
+        return cta.machine.memory.reach(kind, op.space, address, size, self, cta.reach, **how)
+
+    def reach_one(
+        self, kind: str, op: Op, lane: int, address: int, size: int, **how: Any
+    ) -> tuple[Segment, int]:
+        """:meth:`reach` for one lane and a plain address."""
+        del lane
+        cta = self.warp.cta
+        return cta.machine.memory.access(kind, op.space, address, size, self, cta.reach, **how)
 
     # --- registers ----------------------------------------------------------------------------
 
     def gather(self) -> list[Any]:
         """Registers of a one-lane split as a list (raw bits; predicates as bools)."""
-        warp, lane = self.warp, self.lane
-        self.stale = bool(warp.loading)
-        self.regs = [
-            *warp.p[:, lane].tolist(),
-            *warp.u16[:, lane].tolist(),
-            *warp.u32[:, lane].tolist(),
-            *warp.u64[:, lane].tolist(),
-        ]
+        self.stale = bool(self.warp.loading)
+        self.regs = self.frame.lane_values(self.lane)
         return self.regs
 
     def refresh(self) -> None:
@@ -166,23 +232,19 @@ class Split:
         self.stale = False
         self.warp.settle()
         assert self.regs is not None
-        for place in self.warp.program.loaded.values():
-            self.regs[place.index] = self.warp.u32[place.row, self.lane].item()
+        for place in self.frame.code.loaded.values():
+            self.regs[place.index] = self.frame.u32[place.row, self.lane].item()
 
     def scatter(self) -> None:
         """Write a one-lane split's list back to the register file."""
         if self.regs is None:
             return
-        warp, lane, values = self.warp, self.lane, self.regs
-        loaded = warp.program.loaded.values() if self.stale else ()
-        for place in loaded:
-            # Not touched here; perhaps loaded by now.
-            values[place.index] = warp.u32[place.row, lane]
-        start = 0
-        for array in (warp.p, warp.u16, warp.u32, warp.u64):
-            count = array.shape[0]
-            array[:, lane] = values[start : start + count]
-            start += count
+        values = self.regs
+        if self.stale:
+            for place in self.frame.code.loaded.values():
+                # Not touched here; perhaps loaded by now.
+                values[place.index] = self.frame.u32[place.row, self.lane]
+        self.frame.set_lane_values(self.lane, values)
         self.regs = None
 
     def put(self, name: str, value: Any, lanes: Any = None) -> None:
@@ -192,9 +254,10 @@ class Split:
         if place is None:
             return
         if self.regs is not None:
-            self.regs[place.index] = value
+            single = np.ravel(value)[0]
+            self.regs[place.index] = single.item() if isinstance(single, np.generic) else single
             return
-        array = {"p": self.warp.p, "16": self.warp.u16, "32": self.warp.u32, "64": self.warp.u64}[place.cls]
+        array = getattr(self.frame, CLASSES[place.cls])
         array[place.row, self.lanes if lanes is None else lanes] = value
 
     def all_of_them(self, lanes: NDArray[np.intp]) -> None:
@@ -211,8 +274,7 @@ class Split:
         """The registers as a value that compares: used to recognise a spin."""
         if self.regs is not None:
             return tuple(self.regs)
-        warp, lanes = self.warp, self.lanes
-        return b"".join(a[:, lanes].tobytes() for a in (warp.p, warp.u16, warp.u32, warp.u64))
+        return self.frame.snapshot(slice(None) if self.k is None else self.lanes)
 
     def check_written(
         self, location: SourceLocation | None, rows: tuple[tuple[int, str], ...], mask: Any = None
@@ -220,9 +282,56 @@ class Split:
         """Report a read, by all lanes or those of ``mask``, of a register that this path never wrote."""
         self.acting = self.lanes if mask is None else np.flatnonzero(mask)
         for row, name in rows:
-            known = self.warp.written[row, self.acting]
+            known = self.frame.written[row, self.acting]
             if not known.all():
                 self.warp.cta.machine.uninitialised_register(self, name, int(np.argmin(known)), location)
 
     def note_written(self, row: int) -> None:
-        self.warp.written[row, self.lanes] = True
+        self.frame.written[row, self.lanes] = True
+
+
+class Spin:
+    """A back edge taken again and again while nothing in the world changes.
+
+    Registers are compared with those at the passes 1, 2, 4, 8 ...: a loop that comes back to a state it was
+    in is found soon, and one that does not costs little.
+    """
+
+    __slots__ = ("count", "mark", "registers", "target", "version")
+
+    def __init__(self, target: int, version: int) -> None:
+        self.target, self.version = target, version
+        self.count, self.mark = 0, 1
+        self.registers: Any = None
+
+    def again(self, s: Split) -> bool:
+        """One more pass: whether the registers are what they were."""
+        self.count += 1
+        if self.count == self.mark + 1 and self.registers is not None and s.snapshot() == self.registers:
+            return True
+        if self.count >= 2 * self.mark:
+            self.mark = self.count
+            self.registers = s.snapshot()
+        elif self.count == 1:
+            self.registers = s.snapshot()
+        return False
+
+
+class Team(Split):
+    """Lanes of neighbouring whole warps of one CTA, ``warp`` the first: what effects get that treat lanes
+    alone.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, warp: Warp, frame: Frame, mask: NDArray[np.bool_], lanes: NDArray[np.intp]) -> None:
+        super().__init__(warp, FULL_MASK, 0, [], frame)
+        if len(lanes) < len(mask):
+            self.k = mask
+        self.lanes = lanes
+
+    def settle(self) -> None:
+        warps = self.warp.cta.warps
+        for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
+            if warps[index].loading:
+                warps[index].settle()

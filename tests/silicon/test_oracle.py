@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pyptx.ir import Launch, print_module
 from tests.sim.build import Kernel
-from tests.sim.oracle import EXPECTED
+from tests.sim.expected import EXPECTED
 from tests.sim.test_values import batches, check
 from tests.sim.test_warp import SHUFFLE, controls, shuffled
 from tests.sim.values import ROWS, SHAPES

@@ -205,6 +205,10 @@ class Kernel:
             return ir.Negated(self.registers[text[1:]])
         if text.startswith("%"):
             return ir.Special(text[1:])
+        name, _, selector = text.removeprefix("-").partition(".")
+        if name in self.registers and name != text:
+            part: Any = ir.Element(self.registers[name], selector) if selector else self.registers[name]
+            return ir.Minus(part) if text.startswith("-") else part
         if _NUMBER.match(text):
             return ir.Immediate(int(text, 0))
         if match := _FLOAT_BITS.match(text):

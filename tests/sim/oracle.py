@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from pyptx.sim.memory import PARAM_WINDOW, SHARED_WINDOW
+from pyptx.sim.memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 
 Chosen = Mapping[str, str]
 
@@ -53,6 +53,39 @@ class Nan:
 
     def __contains__(self, bits: int) -> bool:
         return bits & ~self.format.sign > self.format.infinity
+
+
+@dataclass(frozen=True)
+class Near:
+    """Any value of a format within a tolerance; with ``flushed`` none that is subnormal, but zero in place of them."""
+
+    format: Format
+    exact: Fraction
+    tolerance: Fraction
+    flushed: bool = False
+
+    def __contains__(self, bits: int) -> bool:
+        f = self.format
+        if bits in Nan(f):
+            return False
+        # Infinity stands next to the largest number.
+        value, beyond = value_of(bits, f), value_of(f.infinity, f)
+        if self.flushed and not bits & f.infinity:
+            return not bits & ~f.sign and abs(self.exact) - self.tolerance < Fraction(2) ** f.least
+        return abs(value - max(min(self.exact, beyond), -beyond)) <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Elements of a packed register, least significant first, some of which are not known exactly."""
+
+    elements: tuple[Any, ...]
+    width: int
+
+    def __contains__(self, bits: int) -> bool:
+        parts = [bits >> (self.width * i) & ((1 << self.width) - 1) for i in range(len(self.elements))]
+        pairs = zip(parts, self.elements, strict=True)
+        return all(part == e if isinstance(e, int) else part in e for part, e in pairs)
 
 
 def bits_of(kind: str) -> int:
@@ -220,105 +253,6 @@ def flush(raw: int, f: Format = F32) -> int:
     return raw & f.sign if not raw & f.infinity else raw
 
 
-def _inputs(c: Chosen, *raw: int) -> tuple[int, ...]:
-    return tuple(map(flush, raw)) if "ftz" in c else raw
-
-
-def _result(c: Chosen, raw: Any, f: Format) -> Any:
-    if "sat" in c:
-        if isinstance(raw, Nan) or negative(raw, f):
-            return 0
-        return min(raw, encode(Fraction(1), f, "rn"))
-    return raw
-
-
-def sum_of(a: int, b: int, f: Format, mode: str, ftz: bool) -> Any:
-    """IEEE addition of two encoded values."""
-    if is_nan(a, f) or is_nan(b, f):
-        return Nan(f)
-    if is_infinite(a, f) or is_infinite(b, f):
-        if is_infinite(a, f) and is_infinite(b, f) and a != b:
-            return Nan(f)
-        return a if is_infinite(a, f) else b
-    return _finite_sum(value_of(a, f), value_of(b, f), negative(a, f), negative(b, f), f, mode, ftz)
-
-
-def _finite_sum(x: Fraction, y: Fraction, x_sign: bool, y_sign: bool, f: Format, mode: str, ftz: bool) -> int:
-    total = x + y
-    if total:
-        return encode(total, f, mode, ftz=ftz)
-    # An exact zero: of both signs' common sign, else positive, but negative when rounding down.
-    minus = x_sign if x_sign == y_sign else mode == "rm"
-    return f.sign if minus else 0
-
-
-def _float_add(f: Format, flip: bool = False) -> Callable[..., Any]:
-    def expected(c: Chosen, a: int, b: int) -> Any:
-        a, b = _inputs(c, a, b)
-        total = sum_of(a, b ^ f.sign if flip else b, f, c.get("rnd", "rn"), "ftz" in c)
-        return _result(c, total, f)
-
-    return expected
-
-
-def _float_mul(f: Format) -> Callable[..., Any]:
-    def expected(c: Chosen, a: int, b: int) -> Any:
-        a, b = _inputs(c, a, b)
-        return _result(c, product_of(a, b, f, c.get("rnd", "rn"), "ftz" in c), f)
-
-    return expected
-
-
-def product_of(a: int, b: int, f: Format, mode: str, ftz: bool) -> Any:
-    if is_nan(a, f) or is_nan(b, f):
-        return Nan(f)
-    sign = (a ^ b) & f.sign
-    if is_infinite(a, f) or is_infinite(b, f):
-        return Nan(f) if not (a & ~f.sign and b & ~f.sign) else sign | f.infinity
-    exact = value_of(a, f) * value_of(b, f)
-    return encode(exact, f, mode, ftz=ftz) if exact else sign
-
-
-def _fma(c: Chosen, a: int, b: int, addend: int) -> Any:
-    f, mode = F32, c["rnd"]
-    a, b, addend = _inputs(c, a, b, addend)
-    if any(is_nan(x, f) for x in (a, b, addend)):
-        return _result(c, Nan(f), f)
-    if is_infinite(a, f) or is_infinite(b, f):
-        product = product_of(a, b, f, mode, False)
-        return _result(c, product if isinstance(product, Nan) else sum_of(product, addend, f, mode, False), f)
-    if is_infinite(addend, f):
-        return _result(c, addend, f)
-    sign = negative(a, f) != negative(b, f)
-    exact = value_of(a, f) * value_of(b, f)
-    total = _finite_sum(exact, value_of(addend, f), sign, negative(addend, f), f, mode, "ftz" in c)
-    return _result(c, total, f)
-
-
-def _float_div(f: Format) -> Callable[..., Any]:
-    def expected(c: Chosen, a: int, b: int) -> Any:
-        a, b = _inputs(c, a, b)
-        sign = (a ^ b) & f.sign
-        if is_nan(a, f) or is_nan(b, f):
-            return Nan(f)
-        if is_infinite(a, f):
-            return Nan(f) if is_infinite(b, f) else sign | f.infinity
-        if is_infinite(b, f):
-            return sign
-        x, y = value_of(a, f), value_of(b, f)
-        if y == 0:
-            return sign | f.infinity if x else Nan(f)
-        return encode(x / y, f, c["rnd"], ftz="ftz" in c) if x else sign
-
-    return expected
-
-
-def _neg_float(c: Chosen, a: int) -> Any:
-    f = FORMATS[c["type"]]
-    (a,) = _inputs(c, a)
-    return Nan(f) if is_nan(a, f) else a ^ f.sign
-
-
 # --- comparison -------------------------------------------------------------------------------
 
 _ORDER = {
@@ -362,9 +296,17 @@ def _selp(c: Chosen, a: int, b: int, p: int) -> int:
     return a if p else b
 
 
-# --- moves and conversions --------------------------------------------------------------------
+# --- moves ------------------------------------------------------------------------------------
 
-_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "param": PARAM_WINDOW}
+_WINDOWS = {
+    "shared": SHARED_WINDOW,
+    "shared::cta": SHARED_WINDOW,
+    "shared::cluster": SHARED_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+    "const": CONST_WINDOW,
+    "local": LOCAL_WINDOW,
+}
 
 
 def _cvta(c: Chosen, a: int) -> int:
@@ -373,69 +315,6 @@ def _cvta(c: Chosen, a: int) -> int:
 
 def _cvta_to(c: Chosen, a: int) -> int:
     return wrap(a - _WINDOWS.get(c["space"], 0), "u64")
-
-
-def _cvt_int(c: Chosen, a: int) -> int:
-    value = integer(a, c["atype"])
-    return wrap(clamp(value, c["dtype"]) if "sat" in c else value, c["dtype"])
-
-
-def _cvt_float_from_int(c: Chosen, a: int) -> int:
-    value = integer(a, c["atype"])
-    return encode(Fraction(value), FORMATS[c["dtype"]], c["rnd"]) if value else 0
-
-
-def _to_integer(value: Fraction, mode: str) -> int:
-    below = floor(value)
-    if mode == "rmi" or value == below:
-        return below
-    if mode == "rpi":
-        return below + 1
-    if mode == "rzi":
-        return below if value > 0 else below + 1
-    rest = value - below
-    return below + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and below % 2 == 1))
-
-
-def _cvt_int_from_float(c: Chosen, a: int) -> int:
-    f, kind = FORMATS[c["atype"]], c["dtype"]
-    (a,) = _inputs(c, a)
-    if is_nan(a, f):
-        # Zero, unless the source is .f64 or the destination 64 bits wide: then the top bit alone.
-        return 1 << (bits_of(kind) - 1) if f is F64 or bits_of(kind) == 64 else 0
-    if is_infinite(a, f):
-        return wrap(limits(kind)[0 if negative(a, f) else 1], kind)
-    return wrap(clamp(_to_integer(value_of(a, f), c["irnd"]), kind), kind)
-
-
-def _narrow(a: int, f: Format, mode: str) -> int:
-    if is_nan(a, F32):
-        return 0x7FFF  # the canonical NaN of both 16-bit formats
-    sign = f.sign if negative(a, F32) else 0
-    if is_infinite(a, F32):
-        return sign | f.infinity
-    value = value_of(a, F32)
-    return encode(value, f, mode) if value else sign
-
-
-def _cvt_narrow16(c: Chosen, a: int) -> int:
-    return _narrow(a, FORMATS[c["dtype"]], c["rnd"])
-
-
-def _cvt_pack16(c: Chosen, a: int, b: int) -> int:
-    f = FORMATS[c["dtype"][:-2]]
-    return _narrow(a, f, c["rnd"]) << 16 | _narrow(b, f, c["rnd"])
-
-
-def _cvt_widen16(c: Chosen, a: int) -> Any:
-    f = FORMATS[c["atype"]]
-    if is_nan(a, f):
-        return Nan(F32)
-    sign = F32.sign if negative(a, f) else 0
-    if is_infinite(a, f):
-        return sign | F32.infinity
-    value = value_of(a, f)
-    return encode(value, F32, "rz") if value else sign
 
 
 #: Form id -> what it must compute.
@@ -457,25 +336,9 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "not": lambda c, a: wrap(~a, c["type"]),
     "shl": _shl,
     "shr": _shr,
-    "add.f32": _float_add(F32),
-    "add.f64": _float_add(F64),
-    "sub.f32": _float_add(F32, flip=True),
-    "sub.f64": _float_add(F64, flip=True),
-    "mul.f32": _float_mul(F32),
-    "mul.f64": _float_mul(F64),
-    "fma.f32": _fma,
-    "div.f32": _float_div(F32),
-    "div.f64": _float_div(F64),
-    "neg.float": _neg_float,
     "setp": _setp,
     "selp": _selp,
     "mov": lambda c, a: a,
     "cvta": _cvta,
     "cvta.to": _cvta_to,
-    "cvt.int": _cvt_int,
-    "cvt.float_from_int": _cvt_float_from_int,
-    "cvt.int_from_float": _cvt_int_from_float,
-    "cvt.narrow16": _cvt_narrow16,
-    "cvt.pack16": _cvt_pack16,
-    "cvt.widen16": _cvt_widen16,
 }

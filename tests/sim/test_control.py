@@ -667,7 +667,7 @@ def test_limits_of_steps_and_time(threads: int, schedule: str, work: str) -> Non
     assert 10_000 < report.steps < 11_000
     report = kernel.run(out, block=threads, schedule=schedule, timeout=0.1)
     assert report.verdict == "incomplete"
-    assert "stopped after 0.1 s" in report.findings[0].message
+    assert "stopped after timeout=0.1 s" in report.findings[0].message
 
 
 def test_a_kernel_within_its_limits_is_clean() -> None:

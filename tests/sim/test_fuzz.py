@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pyptx.ir import Immediate, Instruction, Label, Pair, Register
 from pyptx.isa import bind_instruction
 from tests.sim.build import Kernel
-from tests.sim.oracle import ANY, EXPECTED
+from tests.sim.expected import EXPECTED
+from tests.sim.oracle import ANY
 
 WORDS, LONGS, SHORTS, FLAGS = 4, 3, 2, 3
 LOOPS = 3

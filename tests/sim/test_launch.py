@@ -160,11 +160,9 @@ def test_a_schedule_repeats_with_its_seed() -> None:
         setp.eq.u32 p, x, 0
         shr.u32 w, t, 5
         @!p bra END
-        ld.shared.u32 x, [a]
+        atom.shared.add.u32 x, [a], 1
         mad.wide.u32 o, x, 4, out
         st.global.u32 [o], w
-        add.u32 x, x, 1
-        st.shared.u32 [a], x
         END:
         ret
         """,
@@ -182,3 +180,24 @@ def test_a_schedule_repeats_with_its_seed() -> None:
     assert all(
         sorted(order(schedule, 0)) == list(range(8)) for schedule in ("eager", "late", "starve:ld", "random")
     )
+
+
+def test_ctas_that_follow_others_in_their_place_see_their_own_numbers() -> None:
+    """More CTAs than run at once, of several warps: the later ones get the storage of earlier ones."""
+    kernel = Kernel(
+        """
+        .reg u32 c t n
+        .reg u64 o
+        mov.u32 c, %ctaid.x
+        mov.u32 t, %tid.x
+        mov.u32 n, %ntid.x
+        mad.lo.u32 t, c, n, t
+        mad.wide.u32 o, t, 4, out
+        st.global.u32 [o], c
+        ret
+        """,
+        "out:u64",
+    )
+    out = np.full((1500, 1024), -1, np.int32)
+    kernel.clean(out, grid=1500, block=1024)
+    assert (out == np.arange(1500)[:, None]).all()

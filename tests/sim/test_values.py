@@ -21,7 +21,8 @@ from pyptx.ir import Function, Label, Module, Variable
 from pyptx.isa import all_forms, form, variants
 from pyptx.sim.semantics import semantics
 from tests.isa.samples import instructions
-from tests.sim.oracle import ANY, EXPECTED, Nan
+from tests.sim.expected import ELSEWHERE, EXPECTED
+from tests.sim.oracle import ANY, Nan, Near, Packed
 from tests.sim.values import SHAPES, Batch, cases, extended
 
 #: Forms whose meaning is control flow: the machine itself executes them.
@@ -101,7 +102,7 @@ def test_a_form_without_a_meaning_is_refused() -> None:
 
 
 def test_every_value_form_is_expected_here() -> None:
-    assert {i for i, meaning in semantics().items() if meaning.per == "value"} == set(EXPECTED)
+    assert {i for i, meaning in semantics().items() if meaning.per == "value"} == set(EXPECTED) | ELSEWHERE
 
 
 def test_every_variant_of_every_value_form_is_a_case() -> None:
@@ -113,10 +114,12 @@ def test_every_variant_of_every_value_form_is_a_case() -> None:
 
 @pytest.mark.parametrize("form_id", EXPECTED)
 def test_value_form(form_id: str) -> None:
-    for batch in batches(form_id):
+    for number, batch in enumerate(batches(form_id)):
         wide = batch.run(SHAPES[0])
         check(batch, wide)
-        for shape in SHAPES[1:]:
+        # Of a form with many cases, each batch takes one other shape, by turns.
+        others = SHAPES[1:] if number < 3 else (SHAPES[1 + number % 3],)
+        for shape in others:
             other = batch.run(shape)
             if shape == "single lanes":
                 other, wide = other[:, :: batch.step], wide[:, :: batch.step]
@@ -137,7 +140,7 @@ def check(batch: Batch, got: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -
     expected = EXPECTED[batch.cases[0].match.form.id]
     result = 0
     for case in batch.cases:
-        chosen = case.match.chosen
+        chosen = case.chosen
         (kind,) = next(s for s in case.match.form.specs() if s.access == "w").scalar_types(chosen)
         values = got[result : result + 1 + case.pair].T.tolist()
         result += 1 + case.pair
@@ -149,8 +152,10 @@ def check(batch: Batch, got: np.ndarray[tuple[int, int], np.dtype[np.uint64]]) -
             wanted = known[key]
             if wanted is ANY:
                 continue
-            if isinstance(wanted, Nan):
-                assert value[0] in wanted, f"{case} of {[hex(o) for o in operands]}: {value[0]:#x}, not a NaN"
+            if isinstance(wanted, (Nan, Near, Packed)):
+                assert value[0] in wanted, (
+                    f"{case} of {[hex(o) for o in operands]}: {value[0]:#x}, not {wanted}"
+                )
                 continue
             if isinstance(wanted, tuple):
                 wanted = wanted if case.pair else wanted[:1]

@@ -290,11 +290,11 @@ def special(
         "cluster_nctaid": 1,
         "laneid": lane,
         "warpid": linear // 32,
-        "nwarpid": -(-block[0] * block[1] * block[2] // 32),
+        "nwarpid": 64,  # warp identifiers of a multiprocessor, not the CTA's warps
         "cluster_ctarank": 0,
         "cluster_nctarank": 1,
         "dynamic_smem_size": launch["smem"],
-        "total_smem_size": launch["smem"] + 64,
+        "total_smem_size": -(-(launch["smem"] + 64) // 128) * 128,  # in units of the allocation
         "lanemask_eq": 1 << lane,
         "lanemask_le": sum(1 << i for i in range(lane + 1)),
         "lanemask_lt": sum(1 << i for i in range(lane)),

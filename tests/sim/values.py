@@ -13,6 +13,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +33,35 @@ ROWS = EDGES * EDGES + 64
 #: How the lanes of a warp come to execute the instructions.
 SHAPES = ("whole warps", "divergent halves", "guarded", "single lanes")
 
-#: A register of ``type`` in operand slot ``slot``, or the immediate with these raw bits.
-Source = tuple[int, ScalarType, "int | None"]
+#: Of a form with more variants than this, each has one case besides the one of registers, drawn ...
+MANY = 20
+#: ... and with more than this, one case in all.
+HUGE = 300
+
+#: Parts of a register that an operand may name, by kind of operand.
+_PARTS = {
+    "part": ("b0", "b3", "h0", "b1", "b2", "h1"),
+    "halves": ("h32", "h01", "h13", "h20", "h22", "h10"),
+    "bytes": ("b7654", "b0123", "b5270", "b4444", "b3210"),
+    "mask2": ("h0", "h1", "h10"),
+    "mask4": ("b0", "b21", "b3", "b310", "b20", "b3210", "b1"),
+}
+
+
+class Source(NamedTuple):
+    """A register with values of ``kind`` in operand slot ``slot``, or the immediate with these raw bits.
+
+    ``written``: how the register is written: ``!{}``, ``{}.b0``, ``-{}``.
+    """
+
+    slot: int
+    kind: ScalarType
+    raw: int | None = None
+    written: str = "{}"
+
+    @property
+    def negated(self) -> bool:
+        return self.written[0] == "!"
 
 
 @dataclass(frozen=True)
@@ -43,29 +72,58 @@ class Case:
     sources: tuple[Source, ...]
     destination: ScalarType
     pair: bool = False
+    #: How the destination is written.
+    written: str = "{}"
 
     def __str__(self) -> str:
-        words = [str(t) if raw is None else f"{t}={raw:#x}" for _, t, raw in self.sources]
-        return f"{self.match.name} {self.destination}{'|p' if self.pair else ''}, {', '.join(words)}"
+        words = [s.written.format(s.kind) if s.raw is None else f"{s.kind}={s.raw:#x}" for s in self.sources]
+        target = self.written.format(self.destination)
+        return f"{self.match.name} {target}{'|p' if self.pair else ''}, {', '.join(words)}"
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """The modifiers, and by its name how each operand is written that is no plain register."""
+        (dest,) = [s for s in self.match.form.specs() if s.access == "w"]
+        names = [dest.name, *(s.name for s in _reads(self.match))]
+        written = [self.written, *(s.written for s in self.sources)]
+        return self.match.chosen | {n: w for n, w in zip(names, written, strict=True) if w != "{}"}
 
 
 # --- cases from the table ---------------------------------------------------------------------
 
 
+def _reads(match: Match) -> list[OperandSpec]:
+    """The operands that are read; optional ones where a modifier goes with them."""
+    found = []
+    for group in match.form.operands:
+        names = {spec.name for spec in group.specs}
+        ties = [r.left for r in match.form.relations if r.kind == "iff" and r.right in names]
+        if all(tie[1:] in match.chosen for tie in ties):
+            found += [spec for spec in group.specs if spec.access == "r"]
+    return found
+
+
+def _declared(kind: ScalarType) -> ScalarType:
+    """The type that a register for ``kind`` is declared with."""
+    return TYPES[f"b{kind.bits}"] if kind.lanes > 1 else kind
+
+
 def _registers(spec: OperandSpec, chosen: dict[str, str]) -> list[ScalarType]:
-    """Register types that hold this operand: of its width, and a wider one where that is allowed."""
+    """Types of registers that hold this operand: of its width, and a wider one where that is allowed."""
     (kind,) = spec.scalar_types(chosen)
     if kind.bits == 8:
-        exact = TYPES["u16"]  # there are no 8-bit registers worth declaring
-    elif kind.name in ("f16", "bf16", "f16x2", "bf16x2"):
-        exact = TYPES[f"b{kind.bits}"]
+        exact = TYPES["u16" if spec.wider else "b8"]  # no kernel declares 8-bit registers but where it must
+    elif kind.name in ("f16", "bf16"):
+        exact = TYPES["b16"]
     else:
         exact = kind
     return [exact, TYPES["b64"]] if spec.wider and exact.bits < 64 else [exact]
 
 
-def _immediate_of(kind: ScalarType, number: int, form: Form) -> int:
+def _immediate_of(spec: OperandSpec, kind: ScalarType, number: int, form: Form) -> int:
     """One of a few immediates as raw bits, by turns."""
+    if spec.values is not None:
+        return spec.values[37 * number % len(spec.values)]
     if form.id in ("shl", "shr") and kind.name == "u32":
         # No huge ones: ptxas cuts an immediate shift amount of .b16 to 16 bits (13.0, seen on an H200).
         return (5, 16, 0, 300)[number % 4]
@@ -79,27 +137,58 @@ def _immediate_of(kind: ScalarType, number: int, form: Form) -> int:
 
 
 def cases(form: Form) -> Iterator[Case]:
-    """Every variant of a value form with registers, and with an immediate in each place that takes one."""
-    for number, match in enumerate(variants(form)):
-        specs = list(form.specs())
-        (dest,) = [s for s in specs if s.access == "w"]
-        reads = [s for s in specs if s.access == "r"]
-        assert len(reads) == len(specs) - 1, form
-        registers = [_registers(s, match.chosen) for s in reads]
-        plain = tuple((i, kinds[0], None) for i, kinds in enumerate(registers))
-        targets = _registers(dest, match.chosen)
-        for target in targets:
-            yield Case(match, plain, target)
-        if "pair" in dest.kinds:
-            yield Case(match, plain, targets[0], pair=True)
-        for i, kinds in enumerate(registers):
-            for kind in kinds[1:]:
-                yield Case(match, (*plain[:i], (i, kind, None), *plain[i + 1 :]), targets[0])
-            if "imm" in reads[i].kinds:
-                (kind,) = reads[i].scalar_types(match.chosen)
-                if kind.name not in ("f16", "bf16"):
-                    source = (i, kind, _immediate_of(kind, number + i, form))
-                    yield Case(match, (*plain[:i], source, *plain[i + 1 :]), targets[0])
+    """Every variant of a value form with registers, and with what else may stand in each operand's place."""
+    turn, draw = count(), random.Random(form.id)
+    matches = list(variants(form))
+    for match in matches:
+        plain, *others = _cases_of(match, turn)
+        if len(matches) > HUGE:
+            yield draw.choice([plain, *others])
+            continue
+        yield plain
+        yield from others if len(matches) <= MANY else draw.sample(others, min(1, len(others)))
+
+
+def _cases_of(match: Match, turn: Iterator[int]) -> list[Case]:
+    """All cases of a variant: that of plain registers, and those with one operand that is something else."""
+    (dest,) = [s for s in match.form.specs() if s.access == "w"]
+    choices = [_choices(spec, i, match, turn) for i, spec in enumerate(_reads(match))]
+    plain = tuple(sources[0] for sources in choices)
+    target, *wider = _registers(dest, match.chosen)
+    masks = [f"{{}}.{part}" for kind, parts in _PARTS.items() if kind in dest.kinds for part in parts]
+    if "part" in dest.kinds:
+        masks.pop()  # h1, which ptxas 13.0 gets wrong: tests/sim/test_integer.py has it
+    must_be_pair = "reg" not in dest.kinds and not masks
+    first = "{}" if "reg" in dest.kinds or not masks else masks.pop()
+    found = [Case(match, plain, target, must_be_pair, first)]
+    found += [Case(match, plain, other) for other in wider]
+    if "pair" in dest.kinds and not must_be_pair:
+        found.append(Case(match, plain, target, pair=True))
+    found += [Case(match, plain, target, written=mask) for mask in masks]
+    for i, sources in enumerate(choices):
+        for source in sources[1:]:
+            operands = (*plain[:i], source, *plain[i + 1 :])
+            found.append(Case(match, operands, target, must_be_pair, first))
+    return found
+
+
+def _choices(spec: OperandSpec, slot: int, match: Match, turn: Iterator[int]) -> list[Source]:
+    """What may stand for an operand that is read, a plain register first."""
+    kinds = _registers(spec, match.chosen)
+    found = [Source(slot, kind) for kind in kinds] if "reg" in spec.kinds else []
+    if "neg" in spec.kinds:
+        found.append(Source(slot, kinds[0], None, "!{}"))
+    for kind in spec.kinds & set(_PARTS):
+        found.append(Source(slot, kinds[0], None, f"{{}}.{_PARTS[kind][next(turn) % len(_PARTS[kind])]}"))
+    if "minus" in spec.kinds:
+        found.append(Source(slot, kinds[0], None, "-{}"))
+    (kind_read,) = spec.scalar_types(match.chosen)
+    if "imm" in spec.kinds and kind_read.name not in ("f16", "bf16"):
+        for _ in range(1 if found else 8):
+            found.append(
+                Source(slot, kind_read, _immediate_of(spec, kind_read, next(turn) + slot, match.form))
+            )
+    return found
 
 
 # --- operands ---------------------------------------------------------------------------------
@@ -109,8 +198,17 @@ def _float32(*values: float) -> list[int]:
     return [struct.unpack("<I", struct.pack("<f", v))[0] for v in values]
 
 
+def _element(kind: ScalarType) -> ScalarType:
+    """Half of a packed kind: values are made by halves."""
+    return TYPES["f32" if kind.name == "f32x2" else f"b{kind.bits // 2}"]
+
+
 def _edges(kind: ScalarType) -> list[int]:
     """:data:`EDGES` values as raw bits."""
+    if kind.lanes > 1:
+        single = _edges(_element(kind))
+        width = _element(kind).bits
+        return [a | b << width for a, b in zip(single, single[-7:] + single[:-7], strict=True)]
     if kind.name == "f32":
         bits = [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000]
         bits += [0x7FC00000, 0xFFA00001, 0x3F800001, 0x3F7FFFFF, 0x00FFFFFF]
@@ -153,6 +251,9 @@ def _edges(kind: ScalarType) -> list[int]:
 def _random(kind: ScalarType, row: int, generator: random.Random) -> int:
     """A random value; rows of a kind: uniform bits, small numbers, floats near each other or near ties."""
     style = row % 4
+    if kind.lanes > 1:
+        half = _element(kind)
+        return _random(half, row, generator) | _random(half, row + 1, generator) << half.bits
     if kind.name in ("f32", "f64"):
         f = FORMATS[kind.name]
         fraction = generator.getrandbits(f.precision - 1)
@@ -201,9 +302,10 @@ def operand_rows(kind: ScalarType, slot: int) -> NDArray[np.uint64]:
     rows = []
     for row in range(EDGES * EDGES):
         first, second = divmod(row, EDGES)
-        rows.append(edges[(first, second, (7 * first + 5 * second) % EDGES)[slot]])
+        others = ((7 * first + 5 * second + 11 * (s - 2)) % EDGES for s in range(2, slot + 1))
+        rows.append(edges[(first, second, *others)[slot]])
     if kind.name == "f32":
-        rows += [chosen[slot] for chosen in _CHOSEN_F32]
+        rows += [chosen[slot % 3] for chosen in _CHOSEN_F32]
     generator = random.Random(f"{kind.name} {slot}")
     rows += [_random(kind, row, generator) for row in range(ROWS - len(rows))]
     return np.array(rows, np.uint64)
@@ -229,7 +331,7 @@ class Batch:
 
     def __init__(self, group: Iterable[Case]) -> None:
         self.cases = list(group)
-        loads = {(slot, kind): None for case in self.cases for slot, kind, raw in case.sources if raw is None}
+        loads = {(s.slot, s.kind): None for case in self.cases for s in case.sources if s.raw is None}
         self.loads = list(loads)
         self.inputs = (
             np.stack([operand_rows(kind, slot) for slot, kind in self.loads])
@@ -252,9 +354,9 @@ class Batch:
     def kernel(self, shape: str, target: str = "sm_100a") -> Kernel:
         """The kernel of a shape: ``kernel(inputs, outputs)`` with :data:`ROWS` threads in all."""
         lines = [".reg u32 thread cta threads lane turn", ".reg u64 row i o wide", ".reg pred half go"]
-        lines += [f".reg {kind} {_register(slot, kind)}" for slot, kind in self.loads]
+        lines += [f".reg {_declared(kind)} {_register(slot, kind)}" for slot, kind in self.loads]
         kinds = dict.fromkeys([c.destination for c in self.cases])
-        lines += [f".reg {kind} d_{kind.name}" for kind in kinds]
+        lines += [f".reg {_declared(kind)} d_{kind.name}" for kind in kinds]
         lines += [".reg pred second", ".reg u32 n32", ".reg b16 n16", ".reg u64 zero"]
         lines += [
             "mov.u32 thread, %tid.x",
@@ -293,10 +395,10 @@ class Batch:
         for case in self.cases:
             target = f"d_{case.destination.name}"
             sources = [
-                _register(slot, kind) if raw is None else _immediate(kind, raw)
-                for slot, kind, raw in case.sources
+                s.written.format(_register(s.slot, s.kind)) if s.raw is None else _immediate(s.kind, s.raw)
+                for s in case.sources
             ]
-            written = f"{target}|second" if case.pair else target
+            written = f"{target}|second" if case.pair else case.written.format(target)
             lines.append(f"{guard}{case.match.name} {', '.join([written, *sources])}")
             for name, kind in [(target, case.destination)] + [("second", TYPES["pred"])] * case.pair:
                 if kind.kind == "p":
@@ -317,11 +419,12 @@ class Batch:
     def operands(self, case: Case) -> list[list[int]]:
         """Raw bits of each operand, per row."""
         columns = []
-        for slot, kind, raw in case.sources:
-            if raw is None:
-                columns.append(self.inputs[self.loads.index((slot, kind))].tolist())
+        for source in case.sources:
+            if source.raw is None:
+                row = self.inputs[self.loads.index((source.slot, source.kind))]
+                columns.append((row ^ np.uint64(source.negated)).tolist())
             else:
-                columns.append([raw] * ROWS)
+                columns.append([source.raw] * ROWS)
         return columns
 
 

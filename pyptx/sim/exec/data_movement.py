@@ -2,24 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.types import TYPES
-from ..memory import PARAM_WINDOW, SHARED_WINDOW, Scattered
+from ...core.types import b16, b32, b64, b128
+from ..loads import load, load_one, store, store_one
+from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..semantics import Op, executes
-from ..warp import Split
 
 Array = NDArray[Any]
 
-_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "param": PARAM_WINDOW, "global": 0}
+#: The dtype of a register, by its bytes.
+_WHOLE = {kind.nbytes: kind.register_dtype for kind in (b16, b32, b64, b128)}
+#: Where a state space begins among the generic addresses; what is not here is where global memory is.
+_WINDOWS = {
+    "shared": SHARED_WINDOW,
+    "shared::cta": SHARED_WINDOW,
+    "shared::cluster": SHARED_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+    "const": CONST_WINDOW,
+    "local": LOCAL_WINDOW,
+}
 
 
-@executes("mov", scalar="{a}")
+@executes("mov", "mov.b128", scalar="{a}")
 def mov(a: Any) -> Any:
     return a
+
+
+@executes("mov.vec")
+def mov_vec(a: Array) -> Any:
+    return a
+
+
+@executes(
+    "mov.pack.b16",
+    "mov.pack.b32",
+    "mov.pack.b32.v4",
+    "mov.pack.b64",
+    "mov.pack.b64.v4",
+    "mov.pack.b128",
+    "mov.pack.b128.v4",
+)
+def mov_pack(a: Array) -> Any:
+    """The first element is the lowest part, as bytes lie in memory."""
+    parts = np.ascontiguousarray(a.T)
+    return parts.view(_WHOLE[parts.itemsize * parts.shape[1]])[:, 0]
+
+
+def _mov_unpack(parts: int) -> Callable[[Array], Array]:
+    def unpack(a: Array) -> Array:
+        whole = np.ascontiguousarray(np.atleast_1d(a))[:, None]
+        return whole.view(f"u{whole.itemsize // parts}").T
+
+    return unpack
+
+
+executes("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")(_mov_unpack(2))
+executes("mov.unpack.b32.v4", "mov.unpack.b64.v4", "mov.unpack.b128.v4")(_mov_unpack(4))
 
 
 def _cvta_scalar(chosen: dict[str, str]) -> str:
@@ -40,85 +84,24 @@ def cvta_to(op: Op, a: Array) -> Any:
     return a - np.uint64(_WINDOWS.get(op.chosen["space"], 0))
 
 
-def _order(op: Op) -> tuple[str, str]:
-    return op.chosen.get("sem", "weak"), op.chosen.get("scope", "")
+_LOADS = (
+    *("ld", "ld.evict", "ld.v256", "ld.cop.v256", "ld.unified", "ld.param.where", "ld.param.func", "ldu"),
+    *("ld.volatile", "ld.volatile.v256", "ld.strong", "ld.strong.v256", "ld.mmio"),
+    *("ld.nc", "ld.nc.evict", "ld.nc.v256", "ld.nc.cop.v256", "ld.readonly", "ld.readonly.v256"),
+)
+_LOADS_OF_128_BITS = (
+    *("ld.b128", "ld.evict.b128", "ld.unified.b128", "ld.param.where.b128", "ld.param.func.b128", "ldu.b128"),
+    *("ld.volatile.b128", "ld.strong.b128", "ld.mmio.b128", "ld.nc.b128", "ld.nc.evict.b128"),
+)
+_STORES = (
+    *("st", "st.evict", "st.v256", "st.cop.v256", "st.param", "st.volatile", "st.volatile.v256"),
+    *("st.strong", "st.strong.v256", "st.mmio"),
+)
+_STORES_OF_128_BITS = (
+    *("st.b128", "st.evict.b128", "st.param.b128", "st.volatile.b128", "st.strong.b128", "st.mmio.b128"),
+)
 
-
-def _shape(op: Op) -> tuple[int, int, np.dtype[Any]]:
-    """Elements, bytes of one, and its dtype."""
-    kind = TYPES[op.chosen["type"]]
-    vector = op.chosen.get("vec")
-    return (int(vector[1:]) if vector else 1), kind.nbytes, kind.register_dtype
-
-
-def _load_lane(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
-    count, nbytes, dtype = _shape(op)
-    cta = s.warp.cta
-    segment, offset = cta.machine.memory.access(
-        "read", op.space, address, count * nbytes, s, cta.reach, "generic", *_order(op)
-    )
-    raw = segment.data[offset : offset + count * nbytes]
-    if dtype.kind == "f":
-        dtype = np.dtype(f"u{nbytes}")
-    values = raw.view(dtype).tolist()
-    return values if "vec" in op.chosen else values[0]
-
-
-@executes("ld", "ld.evict", "ld.strong", per="warp", lane=_load_lane)
-def ld(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
-    count, nbytes, dtype = _shape(op)
-    cta = s.warp.cta
-    try:
-        segment, offset = cta.machine.memory.access(
-            "read", op.space, address, count * nbytes, s, cta.reach, "generic", *_order(op)
-        )
-    except Scattered:
-        one_by_one = []
-        for i in range(len(address)):
-            s.acting = lanes[i : i + 1]
-            one_by_one.append(ld(s, op, s.acting, address[i : i + 1]))
-        return np.concatenate(one_by_one, axis=-1)
-    words = segment.words(nbytes)
-    first = offset // nbytes
-    if "vec" not in op.chosen:
-        return words[first].view(dtype)
-    return np.stack([words[first + i] for i in range(count)]).view(dtype)
-
-
-def _store_lane(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
-    count, nbytes, _ = _shape(op)
-    cta = s.warp.cta
-    segment, offset = cta.machine.memory.access(
-        "write", op.space, address, count * nbytes, s, cta.reach, "generic", *_order(op)
-    )
-    mask = (1 << (8 * nbytes)) - 1
-    for i, item in enumerate(value if "vec" in op.chosen else (value,)):
-        start = offset + i * nbytes
-        segment.data[start : start + nbytes] = np.frombuffer(
-            (item & mask).to_bytes(nbytes, "little"), np.uint8
-        )
-
-
-@executes("st", "st.evict", "st.strong", per="warp", lane=_store_lane)
-def st(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: Any = None) -> None:
-    count, nbytes, _ = _shape(op)
-    cta = s.warp.cta
-    try:
-        segment, offset = cta.machine.memory.access(
-            "write", op.space, address, count * nbytes, s, cta.reach, "generic", *_order(op)
-        )
-    except Scattered:
-        values = np.broadcast_to(value, (*np.shape(value)[:-1], len(address)))
-        for i in range(len(address)):
-            s.acting = lanes[i : i + 1]
-            st(s, op, s.acting, address[i : i + 1], values[..., i : i + 1])
-        return
-    raw = np.dtype(f"u{nbytes}")
-    words = segment.words(nbytes)
-    first = offset // nbytes
-    value = np.asarray(value).view(raw)
-    if "vec" not in op.chosen:
-        words[first] = value
-    else:
-        # [lane, element] indices and values: one scatter for the whole vector.
-        words[first[:, None] + np.arange(count)] = value.T
+executes(*_LOADS, per="warp", lane=load_one, team=True)(load)
+executes(*_LOADS_OF_128_BITS, per="warp", team=True)(load)
+executes(*_STORES, per="warp", lane=store_one, team=True)(store)
+executes(*_STORES_OF_128_BITS, per="warp", team=True)(store)

@@ -1,13 +1,20 @@
-"""mbarrier operations."""
+"""mbarrier operations.
+
+What lanes of a warp do to one object with one count is one transaction, on an H200 as here: the phase may
+not complete within it.  All these lanes get the state before the instruction; those of ``.noComplete`` get
+one each, as if they came in order, and in its lower half the mask of their transaction.  (The lower half of
+other states is whatever the register held, zero here.)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ...core.findings import RULES, Finding
-from ..mbarrier import MAX_COUNT, MBarrier
+from ..mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
 from ..memory import Segment
 from ..semantics import Op, executes
 from ..waits import BarrierPhase
@@ -45,7 +52,7 @@ def _name(op: Op) -> str:
     return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
 
 
-@executes("mbarrier.init", per="lane")
+@executes("mbarrier.init", "mbarrier.init.layout", per="lane")
 def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
     segment, offset = _place(s, op, address)
     if not 1 <= count <= MAX_COUNT:
@@ -63,9 +70,20 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
                 (("initialised", old.location),),
             )
         )
-    segment.barriers[offset] = MBarrier(segment.base + offset, count, _name(op), op.location)
+    segment.barriers[offset] = MBarrier(
+        segment.base + offset,
+        count,
+        _name(op),
+        op.location,
+        int(op.chosen.get("layout", "layout::v0") == "layout::v1"),
+    )
     segment.mark(offset, 8)
     _changed(s)
+
+
+@executes("mbarrier.check_layout", per="lane")
+def check_layout(s: Split, op: Op, lane: int, address: int) -> bool:
+    return live_barrier(s, op, address).layout == int(op.chosen["layout"] == "layout::v1")
 
 
 @executes("mbarrier.inval", per="lane")
@@ -75,23 +93,124 @@ def inval(s: Split, op: Op, lane: int, address: int) -> None:
     del segment.barriers[offset]
 
 
-@executes("mbarrier.arrive", "mbarrier.arrive.remote", per="lane")
-def arrive(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
+# --- arrivals -----------------------------------------------------------------------------------
+
+#: Lanes of one transaction: the object's address, the operand that they share, their positions in the call.
+_Transaction = tuple[int, int, list[int]]
+
+
+def _transactions(lanes: Any, address: Any, operand: Any) -> list[_Transaction]:
+    """The lanes of a call by warp, object and operand, in the order of their first lanes."""
+    if np.ndim(operand) == 0 and len(lanes) <= 32 and (address == address[0]).all():
+        return [(int(address[0]), int(operand), list(range(len(lanes))))]
+    found: dict[tuple[int, int, int], list[int]] = {}
+    operands = np.broadcast_to(operand, address.shape)
+    for position, key in enumerate(
+        zip((lanes >> 5).tolist(), address.tolist(), operands.tolist(), strict=True)
+    ):
+        found.setdefault(key, []).append(position)
+    return [(where, value, positions) for (_, where, value), positions in found.items()]
+
+
+def _arrive_lane(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
     barrier = live_barrier(s, op, address)
-    state = _state(barrier)
-    _changed(s)
-    barrier.arrive(1 if count is None else count, s)
+    state = barrier.state()
+    _take(s, op, barrier, 1 if count is None else count)
     return state
 
 
-@executes("mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.remote", per="lane")
-def arrive_expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> int:
+def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -> int:
     barrier = live_barrier(s, op, address)
-    state = _state(barrier)
-    _changed(s)
+    state = barrier.state()
     barrier.expect(tx, s)
-    barrier.arrive(1, s)
+    _take(s, op, barrier, 1)
     return state
+
+
+def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
+    """``count`` arrivals, which may be dropped from later phases."""
+    _changed(s)
+    if op.name.startswith("mbarrier.arrive_drop"):
+        barrier.drop(count, s)
+    if "noComplete" in op.chosen:
+        barrier.arrive_incomplete(count, s)
+    else:
+        barrier.arrive(count, s)
+
+
+@executes("mbarrier.arrive", "mbarrier.arrive_drop", per="warp", team=True, lane=_arrive_lane)
+@executes("mbarrier.arrive.remote", "mbarrier.arrive_drop.remote", per="warp", team=True, lane=_arrive_lane)
+def arrive(s: Split, op: Op, lanes: Any, address: Any, count: Any = None) -> Any:
+    return _arrive(s, op, lanes, address, 1 if count is None else count, with_bytes=False)
+
+
+@executes(
+    "mbarrier.arrive.expect_tx",
+    "mbarrier.arrive.expect_tx.remote",
+    "mbarrier.arrive_drop.expect_tx",
+    "mbarrier.arrive_drop.expect_tx.remote",
+    per="warp",
+    team=True,
+    lane=_arrive_expect_tx_lane,
+)
+def arrive_expect_tx(s: Split, op: Op, lanes: Any, address: Any, tx: Any) -> Any:
+    return _arrive(s, op, lanes, address, tx, with_bytes=True)
+
+
+def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_bytes: bool) -> Any:
+    """Arrive ``operand`` times, or once, expecting that many bytes more."""
+    states = np.empty(len(lanes), np.uint64)
+    before: dict[tuple[int, int], int] = {}
+    for where, value, positions in _transactions(lanes, address, operand):
+        barrier = live_barrier(s, op, where)
+        warp = int(lanes[positions[0]]) >> 5
+        states[positions] = before.setdefault((warp, where), barrier.state())
+        s.acting = lanes[positions]
+        if with_bytes:
+            barrier.expect(value * len(positions), s)
+        _take(s, op, barrier, len(positions) if with_bytes else value * len(positions))
+    return states
+
+
+@executes("mbarrier.arrive.noComplete", "mbarrier.arrive_drop.noComplete", per="warp", team=True)
+def arrive_no_complete(s: Split, op: Op, lanes: Any, address: Any, count: Any) -> Any:
+    states = np.empty(len(lanes), np.uint64)
+    for where, value, positions in _transactions(lanes, address, count):
+        barrier = live_barrier(s, op, where)
+        s.acting = lanes[positions]
+        mask = sum(1 << (int(lanes[position]) & 31) for position in positions)
+        states[positions] = [barrier.state(value * earlier) | mask for earlier in range(len(positions))]
+        _take(s, op, barrier, value * len(positions))
+    return states
+
+
+@executes("mbarrier.arrive.multicast", "mbarrier.arrive_drop.multicast", per="warp")
+def arrive_multicast(s: Split, op: Op, lanes: Any, address: Any, count: Any, ctas: Any) -> None:
+    for chosen, where in _each_cta(address, ctas):
+        arrive(s, op, lanes[chosen], where, count if np.ndim(count) == 0 else count[chosen])
+
+
+@executes("mbarrier.arrive.expect_tx.multicast", "mbarrier.arrive_drop.expect_tx.multicast", per="warp")
+def arrive_expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
+    for chosen, where in _each_cta(address, ctas):
+        arrive_expect_tx(s, op, lanes[chosen], where, tx if np.ndim(tx) == 0 else tx[chosen])
+
+
+def _each_cta(address: Any, ctas: Any) -> Iterator[tuple[Any, Any]]:
+    """For each CTA of the masks: the lanes that name it, and their object at the same offset there."""
+    masks = np.broadcast_to(ctas, address.shape)
+    for rank in range(32):
+        chosen = np.flatnonzero(masks >> np.uint32(rank) & np.uint32(1))
+        if len(chosen):
+            yield chosen, address[chosen] & 0xFFFFFF | rank << 24
+
+
+@executes("mbarrier.pending_count", "mbarrier.pending_count.layout")
+def pending_count(state: Any) -> Any:
+    return pending_of(state)
+
+
+# --- transactions -------------------------------------------------------------------------------
 
 
 @executes("mbarrier.expect_tx", per="lane")
@@ -100,64 +219,103 @@ def expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
     live_barrier(s, op, address).expect(tx, s)
 
 
-def _state(barrier: MBarrier) -> int:
-    """An opaque state: here the phase before the arrival."""
-    return barrier.phase
+@executes("mbarrier.complete_tx", per="lane")
+def complete_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
+    _changed(s)
+    live_barrier(s, op, address).complete(tx, s)
+
+
+@executes("mbarrier.expect_tx.multicast", per="warp")
+def expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
+    _transact_everywhere(s, op, lanes, address, tx, ctas, expect_tx)
+
+
+@executes("mbarrier.complete_tx.multicast", per="warp")
+def complete_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
+    _transact_everywhere(s, op, lanes, address, tx, ctas, complete_tx)
+
+
+def _transact_everywhere(
+    s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any, transact: Callable[..., None]
+) -> None:
+    amounts = np.broadcast_to(tx, address.shape)
+    for chosen, where in _each_cta(address, ctas):
+        for lane, one, amount in zip(
+            lanes[chosen].tolist(), where.tolist(), amounts[chosen].tolist(), strict=True
+        ):
+            transact(s, op, lane, one, amount)
+
+
+# --- waits --------------------------------------------------------------------------------------
+
+
+def _parity(s: Split, op: Op, phase: int) -> int:
+    """Of the phase that an instruction asks for: an operand, or the top bit of a state."""
+    if "parity" not in op.chosen:
+        return parity_of(phase)
+    if phase not in (0, 1):
+        raise s.warp.cta.machine.fault("mbarrier-misuse", f"phase parity {phase}; it is 0 or 1", s)
+    return phase
+
+
+def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
+    """Write the answer. No operation here makes a report, so that there is none to give."""
+    s.op = op
+    s.put("waitComplete", value, lanes)
+    if op.pair:
+        s.put("waitComplete|", False, lanes)
+        s.put("reportValue", 0, lanes)
 
 
 def _try_wait_lane(
-    s: Split, op: Op, lane: int, address: int, parity: int, hint: int | None = None
+    s: Split, op: Op, lane: int, address: int, phase: int, hint: int | None = None
 ) -> BarrierPhase | None:
     barrier = live_barrier(s, op, address)
-    _check_parity(s, parity)
-    if barrier.completed(parity):
-        s.put("waitComplete", True)
+    parity = _parity(s, op, phase)
+    complete = barrier.completed(parity)
+    _answer(s, op, complete)
+    if complete or s.warp.cta.machine.policy.gives_up():
         return None
-    if s.warp.cta.machine.policy.gives_up():
-        s.put("waitComplete", False)
-        return None
-    s.put("waitComplete", False)
-    return BarrierPhase(barrier, parity, lambda value: _finish(s, op, value))
+    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value))
 
 
-def _finish(s: Split, op: Op, value: bool) -> None:
-    s.op = op
-    s.put("waitComplete", value)
+_KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.report", ".parity.conditional")
 
 
-def _check_parity(s: Split, parity: int) -> None:
-    if parity not in (0, 1):
-        raise s.warp.cta.machine.fault("mbarrier-misuse", f"phase parity {parity}; it is 0 or 1", s)
-
-
-@executes("mbarrier.try_wait.parity", per="warp", yields=True, lane=_try_wait_lane)
-def try_wait(
-    s: Split, op: Op, lanes: Any, address: Any, parity: Any, hint: Any = None
-) -> BarrierPhase | None:
-    parities = np.broadcast_to(parity, np.shape(address))
-    questions = sorted({(int(a), int(p)) for a, p in zip(address.tolist(), parities.tolist(), strict=True)})
-    answers = {}
-    for where, wanted in questions:
-        _check_parity(s, wanted)
-        answers[where, wanted] = live_barrier(s, op, where).completed(wanted)
-    result = np.array(
-        [answers[int(a), int(p)] for a, p in zip(address.tolist(), parities.tolist(), strict=True)]
-    )
+@executes(*(f"mbarrier.try_wait{kind}" for kind in _KINDS), per="warp", yields=True, lane=_try_wait_lane)
+def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
+    """The conditional phase completes with the primary one, since no operation here makes a report."""
+    questions, result = _ask(s, op, address, phase)
+    _answer(s, op, result, lanes)
     if result.any() or len(questions) > 1 or s.warp.cta.machine.policy.gives_up():
-        s.put("waitComplete", result, lanes)
         return None
-    where, wanted = questions[0]
+    ((where, parity),) = questions
     frozen = np.array(lanes)
-
-    def answer(value: bool) -> None:
-        s.op = op
-        s.put("waitComplete", value, frozen)
-
-    answer(False)
-    return BarrierPhase(live_barrier(s, op, where), wanted, answer)
+    return BarrierPhase(live_barrier(s, op, where), parity, lambda value: _answer(s, op, value, frozen))
 
 
-@executes("mbarrier.test_wait.parity", per="lane")
-def test_wait(s: Split, op: Op, lane: int, address: int, parity: int) -> bool:
-    _check_parity(s, parity)
-    return live_barrier(s, op, address).completed(parity)
+def _ask(s: Split, op: Op, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
+    """What the lanes ask for, (address, parity), with the answers; and the answer of each lane."""
+    phases = np.broadcast_to(phase, np.shape(address)).tolist()
+    asked = [(one, _parity(s, op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
+    answers = {
+        question: live_barrier(s, op, question[0]).completed(question[1]) for question in dict.fromkeys(asked)
+    }
+    return answers, np.array([answers[question] for question in asked])
+
+
+def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bool:
+    return live_barrier(s, op, address).completed(_parity(s, op, phase))
+
+
+_PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]
+
+
+@executes(*(f"mbarrier.test_wait{kind}" for kind in _PLAIN), per="warp", lane=_test_wait_lane)
+def test_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> Any:
+    return _ask(s, op, address, phase)[1]
+
+
+@executes("mbarrier.test_wait.report", "mbarrier.test_wait.parity.report", per="warp", deferred=True)
+def test_wait_report(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> None:
+    _answer(s, op, test_wait(s, op, lanes, address, phase), lanes)

@@ -112,7 +112,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any) -> Any:
         raise cta.machine.fault("not-modelled", ".pack::16b is not modelled yet", s)
     rows, first, place = _fragment(s, op, address, lanes)
     operation = cta.machine.operation(s, "ld")
-    warp = s.warp
+    warp, frame = s.warp, s.frame
     dests = op.dests["r"]
     targets = np.array([d.row for d in dests])
     whole = len(targets) == targets[-1] - targets[0] + 1 and (np.diff(targets) == 1).all()
@@ -122,7 +122,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any) -> Any:
 
     def read() -> None:
         cta.tensor.check("read", rows, first, place[2], operation)
-        warp.u32[where] = cta.tensor.cells[place[0], place[1] + first]
+        frame.u32[where] = cta.tensor.cells[place[0], place[1] + first]
 
     step = Step(operation, "read", read, [])
     warp.loading = [earlier for earlier in warp.loading if not earlier.done]

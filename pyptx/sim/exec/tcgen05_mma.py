@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from ...layout.instruction_descriptor import KINDS
 from ..events import Step
-from ..semantics import Op, executes
+from ..semantics import Bound, Op, executes
 from ..tensor_core import Mma
 from ..warp import Split
 from .tcgen05 import one_cta, uncommitted
 
 
-@executes("tcgen05.mma.ss", fidelity="bounded", per="lane")
+@executes(
+    "tcgen05.mma.ss",
+    fidelity="bounded",
+    per="lane",
+    bound=Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction"),
+)
 def mma(
     s: Split,
     op: Op,

@@ -1,0 +1,97 @@
+"""Fragments of ``wmma``, whose layout PTX leaves to the machine: those of an H200.
+
+They are made of fragments of ``mma`` (:mod:`.fragments`), one block of 16 rows, 8 columns and 4 or 16 of K
+after another; ``m8n32k16`` is the transpose of ``m32n8k16``.  The words that a GPU loads are in
+``tests/conformance``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from ..core.errors import SpecError
+from .fragments import FragmentLayout, Mode, mma_fragment
+
+__all__ = ["WMMA_SHAPES", "wmma_fragment"]
+
+_BLOCKS = ("m16n16k16", "m8n32k16", "m32n8k16")
+
+#: Type of A and B -> shapes of ``wmma`` that take it.
+WMMA_SHAPES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("f16", "bf16", "s8", "u8"), _BLOCKS),
+    "tf32": ("m16n16k8",),
+    "f64": ("m8n8k4",),
+    **dict.fromkeys(("s4", "u4"), ("m8n8k32",)),
+    "b1": ("m8n8k128",),
+}
+
+#: Type of A and B -> types of C and D.
+_SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
+
+#: Elements that a thread has of A or B of halves, of which some are copies.
+_HALVES = 16
+
+
+def _turned(layout: FragmentLayout) -> FragmentLayout:
+    """The transpose."""
+
+    def turn(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
+        return tuple(Mode(mode.extent, mode.column, mode.row) for mode in modes)
+
+    return FragmentLayout(
+        layout.columns,
+        layout.rows,
+        layout.bits,
+        layout.register_bits,
+        turn(layout.threads),
+        turn(layout.values),
+    )
+
+
+@lru_cache(maxsize=256)
+def wmma_fragment(operand: str, shape: str, dtype: str) -> FragmentLayout:
+    """The fragment of one operand of ``wmma``, 32 threads.
+
+    A and B of halves have 16 elements in each thread, whatever their extents: copies follow the elements, and
+    places repeat.
+
+    Args:
+        operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.
+        shape: ``"m16n16k16"`` ...
+        dtype: type of the operand's elements, as PTX spells it.
+
+    Raises:
+        SpecError: no such operand, shape or type.
+
+    PTX ISA: `#warp-level-matrix-fragment`.
+    """
+    see = "warp-level-matrix-fragment"
+    if operand not in ("a", "b", "c", "d"):
+        raise SpecError(f"operand {operand!r} of a wmma: expected 'a', 'b', 'c' or 'd'", see=see)
+    legal = [product for product, shapes in WMMA_SHAPES.items() if shape in shapes]
+    if operand in "cd":
+        legal = sorted({total for product in legal for total in _SUMS.get(product, ("s32",))})
+    if dtype not in legal:
+        expected = ", ".join(legal) or "another shape"
+        raise SpecError(
+            f"{operand.upper()} of wmma {shape} cannot be {dtype!r}: expected {expected}", see=see
+        )
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    if n == 32:
+        other = {"a": "b", "b": "a"}.get(operand, operand)
+        return _turned(wmma_fragment(other, f"m{n}n{m}k{k}", dtype))
+    if m == n == 8:
+        return mma_fragment(operand, shape, dtype)
+    block = mma_fragment(operand, "m16n8k4" if dtype == "tf32" else "m16n8k16", dtype)
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(operand, (m, n))
+    down, across = (
+        Mode(rows // block.rows, row=block.rows),
+        Mode(columns // block.columns, column=block.columns),
+    )
+    # Along K first: what is multiplied together lies together.
+    modes = [*block.values, *((across, down) if operand == "a" else (down, across))]
+    if dtype == "f16" and operand in "ab":
+        modes.append(Mode(_HALVES * 32 // (rows * columns)))
+    values = tuple(mode for mode in modes if mode.extent > 1)
+    return FragmentLayout(rows, columns, block.bits, block.register_bits, block.threads, values)

@@ -1,0 +1,183 @@
+"""Functions that the system provides to kernels: printf, the heap, failed assertions.
+
+Source: CUDA C++ Programming Guide, formatted output and dynamic global memory allocation; the signatures are
+those that compilers declare in PTX (``.extern .func (.param .b32 _) vprintf(...)``).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .calls import At
+    from .machine import Machine
+
+__all__ = ["BUILTINS", "Arguments", "formatted"]
+
+#: Bytes of the device's heap, as the CUDA runtime sets it up.
+_HEAP = 8 << 20
+_LONGEST_STRING = 1 << 16
+_CONVERSION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsaAeEfFgGp%])")
+
+_SIGNLESS = re.compile(r"[+ #]")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a call hands over: the lanes that make it, and for each parameter the words of these lanes."""
+
+    machine: Machine
+    at: At
+    lanes: NDArray[np.intp]
+    values: list[NDArray[Any]]
+
+    def read(self, address: int, size: int) -> bytes:
+        """Bytes at a generic address."""
+        cta = self.at.split.warp.cta
+        segment, offset = self.machine.memory.access(
+            "read", "generic", address, size, self.at, cta.reach, align=1
+        )
+        return bytes(segment.data[offset : offset + size])
+
+    def string(self, address: int) -> bytes:
+        """The bytes up to a zero byte."""
+        found = bytearray()
+        while len(found) < _LONGEST_STRING:
+            byte = self.read(address + len(found), 1)
+            if byte == b"\0":
+                break
+            found += byte
+        return bytes(found)
+
+    def each(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Lane by lane: its number and its arguments."""
+        columns = [value.tolist() for value in self.values]
+        return list(zip(self.lanes.tolist(), zip(*columns, strict=True), strict=True))
+
+
+def formatted(
+    template: bytes, read: Callable[[int, int], bytes], string: Callable[[int], bytes]
+) -> tuple[str, int]:
+    """What printf prints, and how many conversions it made. ``read(offset, size)`` reads the packed
+    arguments.
+    """
+    position = count = 0
+
+    def argument(size: int) -> bytes:
+        nonlocal position
+        position = -(-position // size) * size
+        raw = read(position, size)
+        position += size
+        return raw
+
+    def number(word: bytes | None) -> str:
+        if word == b"*":
+            return str(struct.unpack("<i", argument(4))[0])
+        return word.decode() if word is not None else ""
+
+    def convert(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        flags, width, precision, length, kind = match.groups()
+        if kind == b"%":
+            return b"%"
+        count += 1
+        spec = "%" + flags.decode() + number(width)
+        if precision is not None:
+            spec += "." + number(precision)
+        letter = kind.decode()
+        double: float
+        if letter in "aA":
+            double = struct.unpack("<d", argument(8))[0]
+            hexadecimal = double.hex()
+            return (hexadecimal.upper() if letter == "A" else hexadecimal).encode()
+        if letter in "eEfFgG":
+            double = struct.unpack("<d", argument(8))[0]
+            return bytes((spec + letter).encode() % double)
+        if letter == "s":
+            return bytes((spec + "s").encode() % string(int.from_bytes(argument(8), "little")))
+        if letter == "p":
+            return b"0x%x" % int.from_bytes(argument(8), "little")
+        if letter == "c":
+            return bytes((spec + "c").encode() % argument(4)[:1])
+        wide = length in (b"l", b"ll", b"j", b"z", b"t")
+        signed = letter in "di"
+        raw = argument(8 if wide else 4)
+        value = int.from_bytes(raw, "little", signed=signed)
+        if length in (b"h", b"hh"):
+            bits = 16 if length == b"h" else 8
+            value &= (1 << bits) - 1
+            if signed and value >> (bits - 1):
+                value -= 1 << bits
+        if letter == "o":
+            # Python writes 0o where C writes 0.
+            digits = f"{value:o}"
+            if "#" in spec and not digits.startswith("0"):
+                digits = "0" + digits
+            return (_SIGNLESS.sub("", spec) + "s").encode() % digits.encode()
+        return (spec + ("d" if letter in "diu" else letter)).encode() % value
+
+    return _CONVERSION.sub(convert, template).decode("utf-8", "replace"), count
+
+
+def _vprintf(a: Arguments) -> list[int]:
+    answers = []
+    for lane, (template, packed) in a.each():
+        a.at.split.acting = (lane,)
+
+        def read(offset: int, size: int, base: int = packed) -> bytes:
+            return a.read(base + offset, size)
+
+        text, count = formatted(a.string(template), read, a.string)
+        a.machine.printed.append(text)
+        answers.append(count)
+    a.at.split.acting = None
+    return answers
+
+
+def _malloc(a: Arguments) -> list[int]:
+    machine = a.machine
+    answers = []
+    for _, (size,) in a.each():
+        if size == 0 or machine.heap_bytes + size > _HEAP:
+            answers.append(0)
+            continue
+        machine.heap_bytes += size
+        segment = machine.memory.map_global("malloc'ed memory", np.zeros(size, np.uint8), tracked=True)
+        machine.heap[segment.base] = size
+        answers.append(segment.base)
+    return answers
+
+
+def _free(a: Arguments) -> None:
+    for lane, (address,) in a.each():
+        if not address:
+            continue
+        size = a.machine.heap.pop(address, None)
+        if size is None:
+            a.at.split.acting = (lane,)
+            raise a.machine.fault("out-of-bounds", f"free of {address:#x}, which malloc did not return", a.at)
+        a.machine.heap_bytes -= size
+        a.machine.memory.unmap_global(address)
+
+
+def _assertfail(a: Arguments) -> None:
+    lane, (message, file, line, function, _) = a.each()[0]
+    a.at.split.acting = (lane,)
+    texts = [a.string(word).decode("utf-8", "replace") for word in (file, function, message)]
+    raise a.machine.fault("trap", f"{texts[0]}:{line}: {texts[1]}: assertion `{texts[2]}` failed", a.at)
+
+
+#: By name, what the call does: it returns the results of the lanes, or nothing.
+BUILTINS: dict[str, Callable[[Arguments], Any]] = {
+    "vprintf": _vprintf,
+    "malloc": _malloc,
+    "free": _free,
+    "__assertfail": _assertfail,
+}

@@ -1,0 +1,240 @@
+"""Calls of device functions: activations, arguments and results, and the way back.
+
+Parameters in ``.param`` space lie in the activation's frame in local memory; a call copies the bytes of its
+arguments there, and a return those of the results.  Lanes that called together come back together, unless
+nothing else can run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..ir import Immediate, Operand, Param, Register, Sink, Symbol
+from .builtins import BUILTINS, Arguments
+from .code import CallSite, CodeBlock
+from .emitter import typed
+from .frames import CLASSES, Frame
+from .warp import Group, Split, mask_of
+
+if TYPE_CHECKING:
+    from ..ir import Function
+    from .machine import Machine
+
+__all__ = ["Calls"]
+
+#: Activations of one thread, at most: what is deeper has lost its way.
+_DEEPEST = 2000
+
+
+class Calls:
+    """The part of a machine that enters and leaves functions."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def enter(self, s: Split, block: CodeBlock) -> Split | None:
+        """The split in the called function; None if lanes call different ones and have parted."""
+        site = block.call
+        assert site is not None and block.next is not None
+        s.scatter()
+        s.acting = None
+        s.op = None
+        function = self._callee(s, site, block)
+        if function is None:
+            return None
+        if function.prototype:
+            self._builtin(s, site, function)
+            s.pc = block.next
+            return s
+        return self._activate(s, site, function, block.next)
+
+    def _callee(self, s: Split, site: CallSite, block: CodeBlock) -> Function | None:
+        image = self.machine.program.image
+        if isinstance(site.callee, str):
+            found = image.functions.get(site.callee)
+            if found is None:
+                raise self.machine.fault(
+                    "not-modelled", f"{site.callee} is not part of the module", At(s, site)
+                )
+            return found
+        addresses = s.frame.u64[site.callee.row]
+        values = set(addresses[s.lanes].tolist())
+        if len(values) > 1:
+            ways = [(mask_of(addresses == value) & s.mask, block.index) for value in sorted(values)]
+            self.machine.divergence.part(s, block.rpc, ways)
+            return None
+        address = values.pop()
+        found = image.function_at(address)
+        if found is None:
+            raise self.machine.fault(
+                "out-of-bounds",
+                f"indirect call of {address:#x}, which is the address of no function",
+                At(s, site),
+            )
+        return found
+
+    # --- device functions ---------------------------------------------------------------------
+
+    def _activate(self, s: Split, site: CallSite, function: Function, resume: int) -> Split:
+        machine = self.machine
+        code = machine.program.code(function)
+        warp, caller = s.warp, s.frame
+        if caller.depth + 1 > _DEEPEST:
+            raise machine.fault(
+                "stack-overflow", f"calls are {_DEEPEST} deep: {function.name} never returns", At(s, site)
+            )
+        frame = machine.registers(code, 1).frame(0)
+        frame.special = warp.frame.special
+        frame.base = -(-int(warp.stack[s.lanes].max()) // 32) * 32
+        frame.stack = warp.stack.copy()
+        warp.cta.local_memory.ensure(s, frame.base + code.local_bytes)
+        warp.stack[s.lanes] = frame.base + code.local_bytes
+        frame.caller, frame.resume, frame.outer, frame.site = caller, resume, s.stack, site
+        frame.lanes, frame.depth = s.mask, caller.depth + 1
+        if len(site.arguments) != len(function.params):
+            raise machine.fault(
+                "not-modelled",
+                f"{len(site.arguments)} arguments for {function.name}, which has {len(function.params)}",
+                At(s, site),
+            )
+        for argument, param in zip(site.arguments, function.params, strict=True):
+            self._pass(s, argument, caller, param, frame)
+        group = Group(s.mask, code.end, frame)
+        warp.groups.append((group, []))
+        return Split(warp, s.mask, code.first, [group], frame)
+
+    def leave(self, s: Split) -> Split:
+        """The split back in the caller, with the results."""
+        frame = s.frame
+        caller, site = frame.caller, frame.site
+        assert caller is not None and frame.stack is not None
+        s.scatter()
+        s.acting = None
+        results = frame.code.function.returns
+        for result, param in zip(site.results, results, strict=False):
+            self._fetch(s, result, caller, param, frame)
+        s.warp.stack[s.lanes] = frame.stack[s.lanes]
+        frame.lanes &= ~s.mask & s.warp.live
+        back = Split(s.warp, s.mask, frame.resume, frame.outer, caller)
+        if not frame.lanes:
+            self.machine.release(frame.registers)
+        return back
+
+    def _pass(self, s: Split, argument: Operand, caller: Frame, param: Param, frame: Frame) -> None:
+        """One argument into its parameter."""
+        lanes = s.lanes
+        if param.space == "reg":
+            place = frame.code.places[param.name]
+            target = getattr(frame, CLASSES[place.cls])
+            target[place.row, lanes] = self._value(argument, caller, param)[lanes]
+            if param.name in frame.code.tracked:
+                frame.written[frame.code.tracked[param.name], lanes] = True
+            return
+        place_of = frame.code.symbols[param.name][1] + frame.base
+        if isinstance(argument, Symbol):
+            self._copy(s, self._local(argument, caller), place_of, param.nbytes)
+        else:
+            self._write(s, place_of, self._value(argument, caller, param)[lanes], param.nbytes)
+
+    def _fetch(self, s: Split, result: Operand, caller: Frame, param: Param, frame: Frame) -> None:
+        """One result from its parameter to where the caller wants it."""
+        lanes = s.lanes
+        if isinstance(result, Sink):
+            return
+        if isinstance(result, Symbol):
+            if param.space == "reg":
+                place = frame.code.places[param.name]
+                values = getattr(frame, CLASSES[place.cls])[place.row, lanes]
+                self._write(s, self._local(result, caller), values, param.nbytes)
+            else:
+                source = frame.code.symbols[param.name][1] + frame.base
+                self._copy(s, source, self._local(result, caller), param.nbytes)
+            return
+        assert isinstance(result, Register)
+        target_place = caller.code.places[result.name]
+        target = getattr(caller, CLASSES[target_place.cls])
+        if param.space == "reg":
+            place = frame.code.places[param.name]
+            target[target_place.row, lanes] = getattr(frame, CLASSES[place.cls])[place.row, lanes]
+        else:
+            source = frame.code.symbols[param.name][1] + frame.base
+            data = s.warp.cta.local_memory.table()
+            raw = np.ascontiguousarray(data[32 * s.warp.index + lanes, source : source + param.nbytes])
+            target[target_place.row, lanes] = raw.view(f"u{param.nbytes}")[:, 0]
+        if result.name in caller.code.tracked:
+            caller.written[caller.code.tracked[result.name], lanes] = True
+
+    def _value(self, argument: Operand, caller: Frame, param: Param) -> Any:
+        """An argument that is a register or a constant, for every lane."""
+        if isinstance(argument, Register):
+            place = caller.code.places[argument.name]
+            return getattr(caller, CLASSES[place.cls])[place.row]
+        if isinstance(argument, Symbol):
+            space, address = caller.code.symbol(argument.name) or ("", 0)
+            base = caller.base if space == "local" else 0
+            return np.full(32, address + argument.offset + base, np.uint64)
+        assert isinstance(argument, Immediate), argument
+        kind = param.type
+        raw = np.asarray(typed(argument, kind))
+        return np.full(32, raw.view(f"u{raw.itemsize}") if raw.dtype.kind == "f" else raw)
+
+    @staticmethod
+    def _local(symbol: Symbol, frame: Frame) -> int:
+        found = frame.code.symbols[symbol.name]
+        return found[1] + symbol.offset + frame.base
+
+    @staticmethod
+    def _copy(s: Split, source: int, target: int, nbytes: int) -> None:
+        threads = 32 * s.warp.index + s.lanes
+        table = s.warp.cta.local_memory.table()
+        table[threads, target : target + nbytes] = table[threads, source : source + nbytes]
+
+    @staticmethod
+    def _write(s: Split, target: int, values: Any, nbytes: int) -> None:
+        threads = 32 * s.warp.index + s.lanes
+        data = s.warp.cta.local_memory.table()
+        raw = np.ascontiguousarray(values)
+        data[threads, target : target + nbytes] = raw.view(np.uint8).reshape(len(raw), -1)[:, :nbytes]
+
+    # --- functions of the system --------------------------------------------------------------
+
+    def _builtin(self, s: Split, site: CallSite, function: Function) -> None:
+        behaviour = BUILTINS.get(function.name)
+        if behaviour is None:
+            raise self.machine.fault(
+                "not-modelled", f"{function.name} has no body in the module and is not modelled", At(s, site)
+            )
+        lanes = s.lanes
+        given: list[Any] = []
+        data = s.warp.cta.local_memory.table()
+        for argument, param in zip(site.arguments, function.params, strict=True):
+            if isinstance(argument, Symbol):
+                at = self._local(argument, s.frame)
+                raw = np.ascontiguousarray(data[32 * s.warp.index + lanes, at : at + param.nbytes])
+                given.append(raw.view(f"u{param.nbytes}")[:, 0])
+            else:
+                given.append(self._value(argument, s.frame, param)[lanes])
+        answer = behaviour(Arguments(self.machine, At(s, site), lanes, given))
+        for result, param in zip(site.results, function.returns, strict=True):
+            values = np.broadcast_to(np.asarray(answer, f"u{param.nbytes}"), lanes.shape)
+            if isinstance(result, Symbol):
+                self._write(s, self._local(result, s.frame), values, param.nbytes)
+            elif isinstance(result, Register):
+                place = s.frame.code.places[result.name]
+                getattr(s.frame, CLASSES[place.cls])[place.row, lanes] = values
+
+
+class At:
+    """A split at a call, which is no operation with semantics: what a finding says of it, what it may reach."""
+
+    def __init__(self, s: Split, site: CallSite) -> None:
+        self.split, self.acting = s, None
+        self.location = site.instruction.source
+
+    def who(self, lane: int | None = None) -> str:
+        return self.split.who(lane)
+
+    def local(self, address: Any, size: int, kind: str) -> tuple[Any, Any]:
+        return self.split.local(address, size, kind)

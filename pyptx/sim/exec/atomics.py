@@ -1,0 +1,33 @@
+"""atom and red on one GPU's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..atomics import modify
+from ..semantics import Op, executes
+from ..warp import Split
+
+
+@executes(
+    *("atom", "atom.exch.b128", "atom.add.noftz", "atom.add.noftz.f32", "atom.add.vec"),
+    *("atom.add.vec.noftz", "atom.noftz.vec"),
+    per="warp",
+    team=True,
+)
+def atom(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) -> Any:
+    return modify(s, op, lanes, address, b)
+
+
+@executes("atom.cas", "atom.cas.b128", per="warp", team=True)
+def cas(s: Split, op: Op, lanes: Any, address: Any, b: Any, c: Any) -> Any:
+    return modify(s, op, lanes, address, b, c)
+
+
+@executes(
+    *("red", "red.add.noftz", "red.add.noftz.f32", "red.add.vec", "red.add.vec.noftz", "red.noftz.vec"),
+    per="warp",
+    team=True,
+)
+def red(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) -> None:
+    modify(s, op, lanes, address, b)

@@ -1,0 +1,140 @@
+"""Registers of threads: storage for the activations of one function, and views of some warps of it.
+
+Registers are numpy arrays ``[register, thread]``, one array per width, so that one warp is a view and so are
+several neighbouring warps of a CTA, which then execute together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .code import Code
+    from .warp import Group
+
+__all__ = ["CLASSES", "Frame", "Registers"]
+
+WIDE = np.dtype([("lo", "u8"), ("hi", "u8")])
+#: Register classes by the width of their registers, and the name of the view of their raw bits.
+CLASSES = {"p": "p", "16": "u16", "32": "u32", "64": "u64", "128": "u128"}
+_RAW: dict[str, np.dtype[Any]] = {
+    "p": np.dtype(np.bool_),
+    "u16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64),
+    "u128": WIDE,
+}
+_TYPED = {
+    "s16": ("u16", np.dtype(np.int16)),
+    "f16": ("u16", np.dtype(np.float16)),
+    "s32": ("u32", np.dtype(np.int32)),
+    "f32": ("u32", np.dtype(np.float32)),
+    "s64": ("u64", np.dtype(np.int64)),
+    "f64": ("u64", np.dtype(np.float64)),
+}
+
+
+class Registers:
+    """Registers of ``warps`` warps for one function, zero at first. Storage is used again by later CTAs."""
+
+    def __init__(self, code: Code, warps: int) -> None:
+        self.code, self.warps = code, warps
+        columns = 32 * warps
+        self.raw = {view: np.zeros((code.rows[cls], columns), _RAW[view]) for cls, view in CLASSES.items()}
+        #: For registers that some read may reach before a write: which threads have written.
+        self.written = np.zeros((len(code.tracked), columns), np.bool_)
+        #: The condition code's carry.
+        self.carry = np.zeros(columns, np.uint8)
+        self._frames: dict[tuple[int, int], Frame] = {}
+
+    def clear(self) -> None:
+        """As new."""
+        for array in (*self.raw.values(), self.written, self.carry):
+            array[...] = 0
+        for frame in self._frames.values():
+            frame.special = {}
+
+    def frame(self, first: int, count: int = 1) -> Frame:
+        """The registers of ``count`` warps from warp ``first`` on."""
+        key = (first, count)
+        found = self._frames.get(key)
+        if found is None:
+            found = self._frames[key] = Frame(self, 32 * first, 32 * (first + count))
+        return found
+
+
+class Frame:
+    """Registers of some warps in one activation of a function.
+
+    ``u32`` and its like are arrays ``[register, thread]``; ``r_u32`` is a list of their rows.  Both are made
+    on first use.  What an activation of a device function goes back to is in ``caller`` and what follows it.
+    """
+
+    def __init__(self, registers: Registers, first: int, end: int) -> None:
+        self.registers, self.code = registers, registers.code
+        self.columns = end - first
+        self._span = slice(first, end)
+        self.written = registers.written[:, first:end]
+        self.carry = registers.carry[first:end]
+        #: Values of special registers by name.
+        self.special: dict[str, NDArray[Any]] = {}
+        #: Address of the function's local variables in the threads' local memory.
+        self.base = 0
+        self.caller: Frame | None = None
+        #: Block after the call, the groups that the caller is inside of, and the call itself.
+        self.resume = 0
+        self.outer: list[Group] = []
+        self.site: Any = None
+        #: Threads' local stack pointers before the call; lanes that have not returned; number of callers.
+        self.stack: NDArray[np.int64] | None = None
+        self.lanes = 0
+        self.depth = 0
+        self._constants: dict[int, NDArray[np.int64]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        value: Any
+        if name.startswith("r_"):
+            value = list(getattr(self, name[2:]))
+        elif name in self.registers.raw:
+            value = self.registers.raw[name][:, self._span]
+        elif name in _TYPED:
+            raw, dtype = _TYPED[name]
+            value = getattr(self, raw).view(dtype)
+        else:
+            raise AttributeError(name)
+        setattr(self, name, value)
+        return value
+
+    def constant(self, value: int) -> NDArray[np.int64]:
+        """``value`` for each thread; not to be written."""
+        found = self._constants.get(value)
+        if found is None:
+            found = self._constants[value] = np.full(self.columns, value, np.int64)
+        return found
+
+    def lane_values(self, lane: int) -> list[Any]:
+        """Every register of one thread as Python numbers, raw bits, in the order of places."""
+        values: list[Any] = []
+        for view in ("p", "u16", "u32", "u64"):
+            values += getattr(self, view)[:, lane].tolist()
+        values += [low | high << 64 for low, high in self.u128[:, lane].tolist()]
+        return values
+
+    def set_lane_values(self, lane: int, values: list[Any]) -> None:
+        """The opposite of :meth:`lane_values`."""
+        start = 0
+        for view in ("p", "u16", "u32", "u64"):
+            array = getattr(self, view)
+            end = start + array.shape[0]
+            array[:, lane] = values[start:end]
+            start = end
+        wide = self.u128
+        for row, value in enumerate(values[start:]):
+            wide[row, lane] = (value & (2**64 - 1), value >> 64)
+
+    def snapshot(self, lanes: Any) -> bytes:
+        """The registers of some threads as bytes that compare."""
+        return b"".join(getattr(self, view)[:, lanes].tobytes() for view in CLASSES.values())

@@ -1,0 +1,179 @@
+"""A module laid out in memory: addresses and first contents of its variables, addresses of its functions.
+
+Owns what all launches of a loaded module share: the storage of ``.global`` variables, which keeps what
+kernels write, and of ``.const`` variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.errors import SimulationError
+from ..core.types import ScalarType
+from ..ir import (
+    Alias,
+    Function,
+    Immediate,
+    Initial,
+    InitialList,
+    MaskedSymbol,
+    Module,
+    Symbol,
+    SymbolAddress,
+    Variable,
+)
+from .memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
+
+__all__ = ["Image", "Stored", "element_bytes"]
+
+#: Bytes that the variables of a module may take.
+_LIMIT = 2 << 30
+#: Distance between the addresses of two functions.
+_FUNCTION_STEP = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A ``.global`` variable: where it is and what it holds."""
+
+    name: str
+    address: int
+    data: NDArray[np.uint8]
+
+
+def element_bytes(variable: Variable) -> int:
+    """Bytes of one element."""
+    return max(1, variable.type.nbytes) * variable.vector
+
+
+class Image:
+    """Addresses of everything that a module names outside of its functions.
+
+    Attributes:
+        symbols: state space and address of each module variable and function, by name.
+        stored: the ``.global`` variables.
+        const: the bytes of constant memory.
+        end: first address behind the global variables.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.symbols: dict[str, tuple[str, int]] = {}
+        self.variables = {v.name: v for v in module.variables}
+        self.stored: list[Stored] = []
+        self.functions = dict(module.by_name)
+        for directive in module.directives:
+            if isinstance(directive, Alias) and directive.target in self.functions:
+                self.functions[directive.name] = self.functions[directive.target]
+        self._by_address: dict[int, str] = {}
+        for number, name in enumerate(self.functions):
+            address = FUNCTION_WINDOW + _FUNCTION_STEP * (number + 1)
+            self.symbols[name] = ("function", address)
+            self._by_address[address] = name
+        self._place(module)
+
+    def function_at(self, address: int) -> Function | None:
+        """The function whose address this is."""
+        name = self._by_address.get(address)
+        return None if name is None else self.functions[name]
+
+    def _place(self, module: Module) -> None:
+        total = sum(v.nbytes for v in module.variables if v.space in ("global", "const"))
+        if total > _LIMIT:
+            raise SimulationError(
+                f"the module's variables take {total} bytes; the simulator gives them at most {_LIMIT}"
+            )
+        constants = 0
+        end = GLOBAL_BASE
+        for variable in module.variables:
+            align = max(variable.align or 1, element_bytes(variable))
+            if variable.space == "const":
+                constants = -(-constants // align) * align
+                self.symbols[variable.name] = ("const", constants)
+                constants += variable.nbytes
+            elif variable.space == "global" and not (variable.external and variable.nbytes == 0):
+                end = -(-end // max(align, 256)) * max(align, 256)
+                self.symbols[variable.name] = ("global", end)
+                end += variable.nbytes + RED_ZONE
+        self.end = end
+        self.const = np.zeros(constants, np.uint8)
+        for variable in module.variables:
+            space, address = self.symbols.get(variable.name, ("", 0))
+            if space == "const":
+                self.const[address : address + variable.nbytes] = self._contents(variable)
+            elif space == "global":
+                self.stored.append(Stored(variable.name, address, self._contents(variable)))
+
+    # --- first contents -----------------------------------------------------------------------
+
+    def _contents(self, variable: Variable) -> NDArray[np.uint8]:
+        data = np.zeros(variable.nbytes, np.uint8)
+        if variable.initial is None:
+            return data
+        shape = variable.shape or ((variable.count,) if variable.count is not None else ())
+        if variable.vector > 1:
+            shape = (*shape, variable.vector)
+        width = max(1, variable.type.nbytes)
+        for index, initial in self._elements(variable.initial, shape):
+            raw = self._encode(initial, variable.type, width)
+            data[index * width : index * width + width] = np.frombuffer(raw, np.uint8)
+        return data
+
+    def _elements(
+        self, initial: Initial | InitialList, shape: tuple[int, ...], start: int = 0
+    ) -> Iterator[tuple[int, Initial]]:
+        """Index of each element that is named, and its value."""
+        if not isinstance(initial, InitialList):
+            yield start, initial
+            return
+        stride = int(np.prod(shape[1:], dtype=np.int64)) if len(shape) > 1 else 1
+        position = start
+        for part in initial.elements:
+            if isinstance(part, InitialList):
+                yield from self._elements(part, shape[1:], position)
+                position += stride
+            else:
+                yield position, part
+                position += 1
+
+    def _encode(self, initial: Initial, kind: ScalarType, width: int) -> bytes:
+        if isinstance(initial, Immediate):
+            value = initial.value
+            if isinstance(value, float):
+                if initial.pattern is not None:
+                    return initial.pattern.to_bytes(initial.bits // 8, "little")[:width]
+                dtype = (
+                    kind.dtype
+                    if kind.is_float and kind.dtype is not None
+                    else np.dtype(f"f{initial.bits // 8}")
+                )
+                return np.array(value, dtype).tobytes()
+            if kind.is_float and kind.dtype is not None:
+                return np.array(value, kind.dtype).tobytes()
+            return (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        if isinstance(initial, MaskedSymbol):
+            shift = (initial.mask & -initial.mask).bit_length() - 1
+            chosen = (self._address(initial.symbol) & initial.mask) >> shift
+            return (chosen & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        if isinstance(initial, (Symbol, SymbolAddress)):
+            return (self._address(initial) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        raise SimulationError(f"initial value {initial}: samplers and textures are not simulated")
+
+    def _address(self, symbol: Symbol | SymbolAddress) -> int:
+        if symbol.name not in self.symbols:
+            raise SimulationError(f"an initial value names {symbol.name}, which the module does not define")
+        space, address = self.symbols[symbol.name]
+        generic = isinstance(symbol, SymbolAddress) and space == "const"
+        return address + symbol.offset + (CONST_WINDOW if generic else 0)
+
+    def find(self, name: str) -> NDArray[Any] | None:
+        """The bytes of a ``.global`` or ``.const`` variable, or None."""
+        space, address = self.symbols.get(name, ("", 0))
+        if space == "const":
+            return self.const[address : address + self.variables[name].nbytes]
+        return next((stored.data for stored in self.stored if stored.name == name), None)

@@ -1,0 +1,82 @@
+"""Local memory of the threads of a CTA: every thread has its own bytes at the same addresses.
+
+Stacks grow as functions call each other; the storage grows with them, up to what the hardware allows a
+thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .memory import Segment
+
+if TYPE_CHECKING:
+    from .cta import CTA
+    from .warp import Split
+
+__all__ = ["LOCAL_LIMIT", "LocalMemory"]
+
+#: Bytes of local memory that a thread can have.
+LOCAL_LIMIT = 512 << 10
+_STEP = 256
+
+
+class LocalMemory:
+    """Bytes ``[thread, address]``, made when something first uses them."""
+
+    def __init__(self, cta: CTA, nbytes: int) -> None:
+        self.cta = cta
+        self.threads = 32 * ((cta.threads + 31) // 32)
+        self.capacity = nbytes
+        self._segment: Segment | None = None
+
+    @property
+    def segment(self) -> Segment:
+        if self._segment is None:
+            self._segment = self._made(self.capacity)
+        return self._segment
+
+    def _made(self, capacity: int) -> Segment:
+        self.capacity = max(_STEP, -(-capacity // _STEP) * _STEP)
+        data = np.zeros(self.threads * self.capacity, np.uint8)
+        # Not tracked: compilers load what they did not write and throw it away.
+        return Segment(f"local memory of CTA {self.cta.coordinates}", "local", 0, data, tracked=False)
+
+    def ensure(self, s: Split, nbytes: int) -> None:
+        """Room for ``nbytes`` per thread. Raises a fault past what a thread can have."""
+        if nbytes > LOCAL_LIMIT:
+            raise self.cta.machine.fault(
+                "stack-overflow", f"{nbytes} bytes of local memory; a thread has at most {LOCAL_LIMIT}", s
+            )
+        if self._segment is None:
+            self.capacity = max(self.capacity, nbytes)
+        elif nbytes > self.capacity:
+            old, before = self._segment, self.capacity
+            self._segment = self._made(min(LOCAL_LIMIT, max(2 * before, nbytes)))
+            self.table()[:, :before] = old.data.reshape(self.threads, before)
+
+    def resolve(self, s: Split, lanes: Any, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+        """The segment, and the bytes in it that ``address`` means for each of ``lanes`` (of the split's first
+        warp on).
+        """
+        segment = self.segment
+        one = isinstance(address, int)
+        low, high = (address, address) if one else (int(address.min()), int(address.max()))
+        if low < 0 or high + size > self.capacity:
+            beyond = low if low < 0 else high
+            raise self.cta.machine.fault(
+                "out-of-bounds",
+                f"{kind} of {size} bytes at local address {beyond:#x}: the thread has {self.capacity} bytes",
+                s,
+            )
+        threads = 32 * s.warp.index + np.asarray(lanes)
+        if one:
+            return segment, int(threads[0]) * self.capacity + address
+        return segment, threads * self.capacity + address
+
+    def table(self) -> NDArray[np.uint8]:
+        """The bytes as an array ``[thread, address]``."""
+        return self.segment.data.reshape(self.threads, self.capacity)

@@ -1,0 +1,147 @@
+"""Lanes of a member mask brought together, for ``shfl``, ``vote``, ``match``, ``redux`` and ``elect.sync``.
+
+Owns :class:`Together`, the lanes of one call sorted into groups, one for each warp and member mask, and
+:class:`Meeting`, for lanes that execute the same collective at different places of the code.
+
+The member mask is a value of each lane: two tiles of a warp may execute one instruction with two masks.  All
+lanes of a mask that have not exited execute it together, with the same mask (PTX ISA,
+`#parallel-synchronization-and-communication-instructions-vote-sync`); an H200 lets them come from two places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from .semantics import Op
+    from .warp import Split
+
+__all__ = ["Deposited", "Meeting", "Together", "collective"]
+
+_FULL = np.uint32(0xFFFFFFFF)
+_WHOLE = np.full((1, 1), _FULL)
+_BITS = np.uint64(1) << np.arange(32, dtype=np.uint64)
+
+#: ``compute(op, together, *inputs)``: inputs and results have a row of 32 lanes for each group.
+Compute = Callable[..., Any]
+
+
+def _all_set(membermask: Any) -> bool:
+    return bool((membermask == _FULL).all() if isinstance(membermask, np.ndarray) else membermask == _FULL)
+
+
+class Together:
+    """Groups of lanes, one row of 32 each.
+
+    Attributes:
+        masks: the live members of each group, ``(groups, 1)``.
+        member: which lanes are members, ``(groups, 32)``; None if all are.
+    """
+
+    __slots__ = ("_lane", "_row", "masks", "member")
+
+    def __init__(self, s: Split, op: Op, lanes: NDArray[np.intp], membermask: Any) -> None:
+        count = len(lanes)
+        self._row: Any = None
+        if (
+            not count & 31
+            and _all_set(membermask)
+            and lanes[-1] - lanes[0] == count - 1
+            and not lanes[0] & 31
+        ):
+            # Whole warps: the rows are the warps.
+            self.masks = _WHOLE if count == 32 else np.full((count // 32, 1), _FULL)
+            self.member: NDArray[np.bool_] | None = None
+            return
+        masks = np.broadcast_to(np.asarray(membermask).astype(np.uint64), (count,))
+        key = (lanes >> 5).astype(np.uint64) << np.uint64(32) | masks
+        groups, self._row = np.unique(key, return_inverse=True)
+        self._lane = lanes & 31
+        self.member = np.zeros((len(groups), 32), np.bool_)
+        self.member[self._row, self._lane] = True
+        executing = (self.member * _BITS).sum(1)
+        self.masks = executing.astype(np.uint32)[:, None]
+        for group, lanes_there in zip(groups.tolist(), executing.tolist(), strict=True):
+            there = s.warp if not group >> 32 else s.warp.cta.warps[s.warp.index + (group >> 32)]
+            mask = group & there.live
+            if lanes_there != mask:
+                raise s.warp.cta.machine.fault(
+                    "divergent-collective",
+                    f"{op.name}: executed by lanes {lanes_there:#010x}, "
+                    f"its mask and the live lanes give {mask:#010x}",
+                    s,
+                )
+
+    def rows(self, values: Any) -> NDArray[Any]:
+        """Values of the lanes as rows; lanes that are no members hold zero."""
+        if self._row is None:
+            if np.ndim(values):
+                return np.asarray(values).reshape(-1, 32)
+            return np.full((len(self.masks), 32), values)
+        values = np.asarray(values)
+        full = np.zeros((len(self.masks), 32), values.dtype)
+        full[self._row, self._lane] = values
+        return full
+
+    def lanes(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Rows, or one value for each group, as values of the lanes."""
+        if self._row is None:
+            return rows.reshape(-1) if rows.shape == (len(self.masks), 32) else np.repeat(rows, 32)
+        values: NDArray[Any] = np.broadcast_to(rows, (len(self.masks), 32))[self._row, self._lane]
+        return values
+
+
+class Deposited(Exception):
+    """The operands of the lanes that met are in the meeting; the instruction executes later."""
+
+
+class Meeting:
+    """Lanes that execute one collective at several places: each brings its operands, then all get results."""
+
+    def __init__(self) -> None:
+        self._lanes: list[NDArray[np.intp]] = []
+        self._operands: list[list[NDArray[Any]]] = []
+        self._results: Any = None
+
+    def deposit(self, lanes: NDArray[np.intp], *operands: Any) -> None:
+        """Keep the operands of ``lanes``. Raises :class:`Deposited`."""
+        self._lanes.append(np.array(lanes))
+        self._operands.append([np.array(np.broadcast_to(o, (len(lanes),))) for o in operands])
+        raise Deposited
+
+    def results(self, s: Split, op: Op, lanes: NDArray[np.intp], compute: Compute) -> Any:
+        """What ``lanes`` get, once all have deposited."""
+        everyone = np.concatenate(self._lanes)
+        order = np.argsort(everyone)
+        everyone = everyone[order]
+        if self._results is None:
+            masks, *operands = (np.concatenate(parts)[order] for parts in zip(*self._operands, strict=True))
+            self._results = _execute(s, op, everyone, masks, operands, compute)
+        where = np.searchsorted(everyone, lanes)
+        if isinstance(self._results, tuple):
+            return tuple(part[where] for part in self._results)
+        return self._results[where]
+
+
+def collective(
+    s: Split, op: Op, lanes: NDArray[np.intp], membermask: Any, operands: tuple[Any, ...], compute: Compute
+) -> Any:
+    """Execute a collective for ``lanes``: its result per lane, or a tuple of results."""
+    if s.meeting is not None:
+        meeting, s.meeting = s.meeting, None
+        return meeting.results(s, op, lanes, compute)
+    if s.warp.meeting is not None:
+        s.warp.meeting.deposit(lanes, membermask, *operands)
+    return _execute(s, op, lanes, membermask, operands, compute)
+
+
+def _execute(s: Split, op: Op, lanes: Any, membermask: Any, operands: Any, compute: Compute) -> Any:
+    together = Together(s, op, lanes, membermask)
+    result = compute(op, together, *map(together.rows, operands))
+    if isinstance(result, tuple):
+        return tuple(map(together.lanes, result))
+    return together.lanes(result)

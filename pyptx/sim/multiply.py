@@ -1,0 +1,186 @@
+"""D = A*B + C of whole matrices, as raw codes in and out, for each sort of product.
+
+What one instruction is on an H200: which terms its tensor cores add at once (:mod:`.products`), and what
+ptxas writes where they cannot.  A is ``[k, m]``, B ``[k, n]`` or ``[k, m, n]``, C and D ``[m, n]``.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import double, single
+from .formats import decoded
+from .products import FRACTION, NOTHING, Terms, aligned_sum, cut_to_f32, fused_sum, round_to_f16, terms
+from .rounding import Mode
+from .single import canonical
+
+__all__ = [
+    "WHOLE",
+    "Groups",
+    "Kinds",
+    "multiply_bits",
+    "multiply_bytes",
+    "multiply_doubles",
+    "multiply_floats",
+    "multiply_integers",
+    "multiply_quarters",
+    "multiply_scaled",
+]
+
+Array = NDArray[Any]
+
+_NEAREST = Mode("rn", False, False)
+
+
+class Kinds(NamedTuple):
+    """The formats of A, B, C and D."""
+
+    a: str
+    b: str
+    c: str
+    d: str
+
+
+#: Which k one instruction of the tensor core adds at once, one after the other.
+Groups = tuple[Any, ...]
+WHOLE: Groups = (slice(None),)
+
+
+def _rounded(exact: NDArray[np.float64], kind: str) -> Array:
+    """Codes of a sum."""
+    if kind == "f16":
+        return (round_to_f16(exact) + np.float16(0)).view(np.uint16)  # a zero is +0
+    return cut_to_f32(exact).view(np.uint32)
+
+
+def _word(value: Array) -> Array:
+    return np.asarray(canonical(value)).view(np.uint32)
+
+
+def _converted(codes: Array, source: str, target: str) -> Array:
+    """Accumulators from f16 to f32, or rounded from f32 to f16."""
+    if source == target:
+        return codes
+    if target == "f32":
+        return _word(codes.view(np.float16).astype(np.float32))
+    return round_to_f16(codes.view(np.float32)).view(np.uint16)
+
+
+def multiply_floats(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups = WHOLE) -> Array:
+    """A product whose sums pass through the accumulator, group after group."""
+    left, right = terms(kinds.a, a), terms(kinds.b, b)
+    # The wider accumulator is the one of the tensor core.
+    kind = "f16" if kinds.c == kinds.d == "f16" else "f32"
+    total = _converted(c, kinds.c, kind)
+    for group in groups:
+        total = _rounded(fused_sum(left[group], right[group], terms(kind, total)), kind)
+    return _converted(total, kind, kinds.d)
+
+
+@cache
+def _halves(kind: str) -> Array:
+    """The code as f16 of every code of an 8-bit format: its subnormals may be normal there."""
+    return decoded(kind).astype(np.float16).view(np.uint16)
+
+
+def multiply_bytes(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups) -> Array:
+    """A product of 8-bit floats, as halves, that starts from zero; C is added to the sum by an addition."""
+    halves = Kinds("f16", "f16", kinds.c, kinds.d)
+    left, right = _halves(kinds.a).take(a), _halves(kinds.b).take(b)
+    total = multiply_floats(halves, left, right, np.zeros_like(c), groups)
+    if kinds.d == "f16":
+        return round_to_f16(total.view(np.float16) + c.view(np.float16)).view(np.uint16)
+    return _word(total.view(np.float32) + c.view(np.float32))
+
+
+#: Elements of which an exact sum of products is one addend where both factors have 4 bits, and the bits that
+#: it keeps (measured on other targets; see the papers).
+_EXACT, _EXACT_FRACTION = 16, 35
+
+
+def _scale(codes: Array, kind: str, k: int) -> Terms:
+    """Scales ``[count, rows]`` as factors of k elements each; ue4m3 is e4m3 without its sign."""
+    scales = terms("e4m3", codes & np.uint8(0x7F)) if kind == "ue4m3" else terms(kind, codes)
+    each = k // len(codes)
+    return Terms(scales.value.repeat(each, 0), scales.exponent.repeat(each, 0))
+
+
+def multiply_scaled(kinds: Kinds, scale: str, a: Array, b: Array, c: Array, x: Array, y: Array) -> Array:
+    """A product of block-scaled factors; x and y are codes of scales, ``[count, m]`` and ``[count, n]``."""
+    left, right, total = terms(kinds.a, a), terms(kinds.b, b), terms(kinds.c, c)
+    k = len(a)
+    of_a, of_b = _scale(x, scale, k), _scale(y, scale, k)
+    if right.value.ndim == 2:
+        right = right[:, None, :]
+    factor = of_a.value[:, :, None] * of_b.value[:, None, :]
+    exponents = of_a.exponent[:, :, None] + of_b.exponent[:, None, :]
+    products = left.value[:, :, None] * right.value
+    if kinds.a == kinds.b == "e2m1" and k >= 2 * _EXACT and len(x) > 1:
+        sums = products.reshape(-1, _EXACT, *products.shape[1:]).sum(1)
+        exponents = np.where(sums == 0, np.int16(NOTHING), exponents[::_EXACT])
+        exact = aligned_sum(sums * factor[::_EXACT], exponents, total, _EXACT_FRACTION)
+    else:
+        exponents = exponents + (left.exponent[:, :, None] + right.exponent)
+        exact = aligned_sum(products * factor, exponents, total, FRACTION)
+    return cut_to_f32(exact).view(np.uint32)
+
+
+def multiply_quarters(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
+    """``m8n8k4`` of halves, ``[quarter, k, m]`` and so on: f32 arithmetic, as ptxas writes it.
+
+    D in f32 is a chain of fused multiply-adds, plus C.  D in f16 is C plus the products of k = 0 and 1, plus
+    those of 2 and 3, rounded at the end.
+    """
+    left, right = (decoded("f16").take(codes).astype(np.float32) for codes in (a, b))
+    addend = _converted(c, kinds.c, "f32").view(np.float32)
+    factors = [(left[:, k, :, None], right[:, k, None, :]) for k in range(4)]
+    if kinds.d == "f32":
+        total = factors[0][0] * factors[0][1] + np.float32(0)
+        for x, y in factors[1:]:
+            total = _fma(x, y, total)
+        return _word(total + addend)
+    for k in (0, 2):
+        addend = addend + _fma(*factors[k + 1], factors[k][0] * factors[k][1])
+    return round_to_f16(addend.astype(np.float64)).view(np.uint16)
+
+
+def _fma(x: Array, y: Array, z: Array) -> Array:
+    return np.asarray(single.fma(_NEAREST, *np.broadcast_arrays(x, y, z)))
+
+
+def multiply_doubles(rnd: str, a: Array, b: Array, c: Array) -> Array:
+    """Fused multiply-adds in ascending order of k, each rounded."""
+    left, right = a.view(np.float64).repeat(b.shape[1], 1), np.tile(b.view(np.float64), a.shape[1])
+    total = c.view(np.float64).ravel()
+    for x, y in zip(left, right, strict=True):
+        total = double.fma(rnd, x, y, total)
+    return np.ascontiguousarray(total).view(np.uint64).reshape(c.shape)
+
+
+def _integers(kind: str, codes: Array) -> NDArray[np.float64]:
+    """Elements as doubles, in which sums of their products are exact."""
+    if kind[0] == "s":
+        codes = codes.view(np.int8) if kind == "s8" else ((codes ^ 8) - 8).view(np.int8)
+    return codes.astype(np.float64)
+
+
+def multiply_integers(kinds: Kinds, saturate: bool, a: Array, b: Array, c: Array) -> Array:
+    """Sums of 32 bits that wrap, or are clamped once."""
+    left, right = _integers(kinds.a, a), _integers(kinds.b, b)
+    sums = left.T @ right if right.ndim == 2 else np.einsum("km,kmn->mn", left, right)
+    total = sums.astype(np.int64) + c.view(np.int32)
+    if saturate:
+        total = total.clip(-(1 << 31), (1 << 31) - 1)
+    return total.astype(np.uint32)
+
+
+def multiply_bits(operation: str, a: Array, b: Array, c: Array) -> Array:
+    """How many bits are set in A xor B, or in A and B, plus C."""
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    both = left.T @ right
+    sums = both if operation == "and" else left.sum(0)[:, None] + right.sum(0) - 2 * both
+    return (sums.astype(np.int64) + c.view(np.int32)).astype(np.uint32)

@@ -1,0 +1,141 @@
+"""The sixteen barriers of a CTA: who has arrived in the current round, how many must, and the votes.
+
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-bar`.  A barrier counts whole
+warps: a warp arrives once all of its live lanes have, and counts as 32 threads.  Without a thread count,
+the round waits for every warp that has not exited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .cta import CTA
+
+__all__ = ["BARRIERS", "Misuse", "NamedBarrier", "Round"]
+
+#: Barriers of a CTA: 0 to 15.
+BARRIERS = 16
+
+
+class Misuse(Exception):
+    """What is wrong with an arrival, in words."""
+
+
+class Round:
+    """One use of a barrier, from its first arrival until all have arrived.
+
+    Attributes:
+        kind: ``sync`` (also for arrivals without waiting), or the operation of a reduction.
+        count: threads that the instructions name, or None: all.
+        warps: warps that have arrived.
+        partial: for warps some of whose lanes have arrived: mask of these.
+        places: for such warps, the .aligned instruction at which they did.
+        votes, voters: lanes whose predicate was true, and lanes that voted.
+        complete: whether all have arrived.
+    """
+
+    __slots__ = ("complete", "count", "kind", "partial", "places", "voters", "votes", "warps")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.count: int | None = None
+        self.warps: set[int] = set()
+        self.partial: dict[int, int] = {}
+        self.places: dict[int, int | None] = {}
+        self.votes = self.voters = 0
+        self.complete = False
+
+    @property
+    def result(self) -> int:
+        """Of a reduction: how many voted yes; or whether all did, or any."""
+        if self.kind == "popc":
+            return self.votes
+        return int(self.votes == self.voters if self.kind == "and" else self.votes > 0)
+
+
+class NamedBarrier:
+    """Barrier ``number`` of a CTA."""
+
+    __slots__ = ("cta", "number", "round")
+
+    def __init__(self, cta: CTA, number: int) -> None:
+        self.cta, self.number = cta, number
+        self.round: Round | None = None
+
+    def expected(self, round_: Round) -> int:
+        """Threads that complete a round, in whole warps."""
+        return 32 * self.cta.live_warps if round_.count is None else round_.count
+
+    def arrive(
+        self, warp: int, lanes: int, kind: str, count: int | None, *, yes: int = 0, place: int | None = None
+    ) -> Round:
+        """``lanes`` of ``warp`` arrive, of which ``yes`` vote yes. Raises :class:`Misuse`.
+
+        ``place`` is the statement of an .aligned instruction: all lanes of the warp come to the same one.
+        """
+        if count is not None:
+            self._check_count(count)
+        round_ = self.round
+        if round_ is None:
+            round_ = self.round = Round(kind)
+            round_.count = count
+        elif kind != round_.kind:
+            raise Misuse(
+                f"{_in_words(kind)} meets {_in_words(round_.kind)} in one round of barrier {self.number}"
+            )
+        elif count != round_.count:
+            everyone = 32 * len(self.cta.warps)
+            # A count of all threads says the same as none, until some have exited.
+            if {count, round_.count} != {None, everyone}:
+                raise Misuse(
+                    f"{_threads(count)} meets {_threads(round_.count)} in one round of barrier {self.number}"
+                )
+            round_.count = everyone
+        if warp in round_.warps:
+            raise Misuse(
+                f"warp {warp} arrives at barrier {self.number} again before the round is complete: "
+                f"{self.progress(round_)}"
+            )
+        if round_.places.setdefault(warp, place) != place:
+            raise Misuse(
+                f"lanes of warp {warp} arrive at barrier {self.number} at two places, one of them .aligned"
+            )
+        round_.votes += yes.bit_count()
+        round_.voters += lanes.bit_count()
+        round_.partial[warp] = round_.partial.get(warp, 0) | lanes
+        self.advance(round_)
+        return round_
+
+    def _check_count(self, count: int) -> None:
+        if count % 32 or count <= 0:
+            raise Misuse(f"a thread count of {count}; it is a multiple of 32, at least 32")
+        if count > 32 * len(self.cta.warps):
+            raise Misuse(f"a thread count of {count} in a CTA of {self.cta.threads} threads")
+
+    def advance(self, round_: Round) -> bool:
+        """Whether the round is complete; looks at what lanes that exited leave to wait for."""
+        if round_.complete:
+            return True
+        for warp, lanes in list(round_.partial.items()):
+            if not self.cta.warps[warp].live & ~lanes:
+                del round_.partial[warp]
+                round_.warps.add(warp)
+        if 32 * len(round_.warps) < self.expected(round_):
+            return False
+        round_.complete = True
+        self.round = None
+        self.cta.machine.memory.version += 1
+        return True
+
+    def progress(self, round_: Round) -> str:
+        """How many have arrived, in words."""
+        return f"{32 * len(round_.warps)} of {self.expected(round_)} threads have arrived"
+
+
+def _threads(count: int | None) -> str:
+    return "no thread count" if count is None else f"a thread count of {count}"
+
+
+def _in_words(kind: str) -> str:
+    return "a barrier without a reduction" if kind == "sync" else f"a reduction .{kind}"

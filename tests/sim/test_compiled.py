@@ -1,0 +1,138 @@
+"""Kernels compiled from our CUDA and Triton sources compute what an H200 computed, and no finding is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pyptx import sim
+from pyptx.core.types import TYPES
+from pyptx.sim.report import Report
+from pyptx.sim.semantics import Bound
+from tests.conformance.case import In, Number, Out, Run
+
+from .compiled import recorded
+from .compiled.cases import CASES, run_of
+from .compiled.inputs import ints
+from .compiled.launches import fingerprint
+
+#: Far more warp-instructions than any of these kernels needs.
+_MAX_STEPS = 2_000_000
+
+
+def _argument(argument: In | Out | Number) -> Any:
+    if isinstance(argument, In):
+        return argument.array.copy()
+    if isinstance(argument, Out):
+        return argument.before()
+    kind = TYPES[argument.type]
+    return kind.dtype.type(argument.value) if kind.is_float and kind.dtype is not None else argument.value
+
+
+def simulated(run: Run, schedule: str = "eager") -> tuple[Report, list[NDArray[Any]]]:
+    """The report and what the outputs hold."""
+    arguments = [_argument(a) for a in run.arguments]
+    report = sim.load(run.text).launch(
+        run.entry,
+        grid=run.grid,
+        block=run.block,
+        dynamic_smem=run.dynamic_smem,
+        args=arguments,
+        schedule=schedule,
+        seed=1,
+        max_steps=_MAX_STEPS,
+    )
+    pairs = zip(arguments, run.arguments, strict=True)
+    return report, [array for array, argument in pairs if isinstance(argument, Out)]
+
+
+def differences(found: NDArray[Any], expected: NDArray[Any], bound: Bound | None) -> list[str]:
+    """The elements that differ: as bits, or by more than the bound."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    if bound is None:
+        words = f"u{found.dtype.itemsize}"
+        wrong = found.view(words) != expected.view(words)
+    else:
+        wide, reference = found.astype(np.float64), expected.astype(np.float64)
+        allowed = np.maximum(bound.ulps * np.spacing(np.abs(expected)).astype(np.float64), bound.absolute)
+        wrong = ~(np.abs(wide - reference) <= allowed)
+    return [
+        f"{tuple(map(int, at))}: {found[tuple(at)]!r}, not {expected[tuple(at)]!r}"
+        for at in np.argwhere(wrong)
+    ]
+
+
+def check(name: str, schedule: str = "eager") -> Report:
+    """The report of a launch that is clean and gives what was recorded."""
+    run = run_of(name)
+    assert recorded.about()["fingerprints"][name] == fingerprint(run), (
+        "the recording is of another text or input"
+    )
+    report, found = simulated(run, schedule)
+    assert report.verdict == "clean", str(report)
+    for index, (output, words) in enumerate(
+        zip(run.outputs, recorded.outputs(name, len(found)), strict=True)
+    ):
+        wrong = differences(found[index], words, output.bound)
+        assert not wrong, f"output {index}: {len(wrong)} of {words.size} differ: {'; '.join(wrong[:4])}"
+    return report
+
+
+@pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if not case.fails])
+def test_compiled(name: str) -> None:
+    check(name)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if case.prints])
+def test_what_is_printed(name: str) -> None:
+    assert check(name).printed == recorded.about()["printed"][name]
+
+
+@pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if case.fails])
+def test_a_failing_assertion(name: str) -> None:
+    _, case = CASES[name]
+    assert case.fails in recorded.about()["failed"][name]
+    report, _ = simulated(run_of(name))
+    assert report.verdict == "error"
+    assert "printing.cu:24: void fails(const int *, int *)" in report.findings[0].message
+    assert "`in[t] < 50 && t >= 0` failed" in report.findings[0].message
+
+
+#: Kernels whose warps, blocks or copies overtake each other.
+_CONCURRENT = [
+    "scans.chained_scan",
+    "exchanges.producer_consumers",
+    "groups.barrier_object",
+    "gemms.pipelined_gemm",
+    "atomics.swap_loops",
+    "triton.matmul_half",
+]
+
+
+@pytest.mark.parametrize("short", _CONCURRENT)
+def test_as_late_as_possible(short: str) -> None:
+    check(f"sm_90a/{short}", "late")
+
+
+_OPTIMISED = [
+    name for name, (arch, case) in CASES.items() if arch == "sm_90a" and not case.text.endswith(".debug")
+]
+
+
+@pytest.mark.parametrize("name", [name for name in _OPTIMISED if not CASES[name][1].fails])
+def test_in_random_order(name: str) -> None:
+    check(name, "random")
+
+
+def test_more_blocks_than_run_at_once() -> None:
+    blocks, threads = 300, 1024  # 264 of them on the 132 multiprocessors of an H200
+    count = blocks * threads
+    x = ints("many blocks", count, dtype=np.float32)
+    y = np.arange(count, dtype=np.float32)
+    run = run_of("sm_90a/exchanges.saxpy")
+    report = sim.load(run.text).launch(run.entry, grid=blocks, block=threads, args=[2.5, x, y, count])
+    assert report.verdict == "clean", str(report)
+    assert np.array_equal(y, 2.5 * x + np.arange(count))
