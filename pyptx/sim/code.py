@@ -39,11 +39,12 @@ from .semantics import Op, Place, Semantic, semantic_of
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["CallSite", "Code", "CodeBlock", "element_place"]
+__all__ = ["CONTROL", "CallSite", "Code", "CodeBlock", "element_place"]
 
-#: Forms that the machine itself executes.
-_CONTROL = frozenset({"bra", "brx.idx", "ret", "exit"})
+_BRANCHES = frozenset({"bra", "brx.idx", "ret", "exit"})
 _CALLS = frozenset({"call", "call.void", "call.indirect", "call.indirect.void"})
+#: Forms that the machine itself executes: they end blocks of code.
+CONTROL = _BRANCHES | _CALLS
 #: Special registers that a driver, a debugger or a performance monitor would give their value.
 _WITHOUT_VALUE = (
     "pm",
@@ -226,7 +227,7 @@ class Code:
             binding = bindings[index] = bind_instruction(statement)
             if binding.form_id in _CALLS:
                 calls.add(index)
-            elif binding.form_id not in _CONTROL:
+            elif binding.form_id not in CONTROL:
                 meanings[index] = self._meaning(statement, binding)
             if binding.form_id.startswith("tcgen05.ld"):
                 self.loaded.update((r.name, self.places[r.name]) for r in accesses(statement, binding)[1])

@@ -226,6 +226,60 @@ class Memory:
         Returns the segment and the byte offset(s) in it. Raises :class:`Fault` for an access outside every
         allocation or misaligned; reports a read of bytes that nothing wrote.
         """
+        align = size if align is None else align
+        located = None if isinstance(address, int) else self._together(space, address, size, align, shared)
+        if located is not None:
+            segment, offset = located
+        else:
+            segment, offset, space = self._locate(kind, space, address, size, actor, shared, align)
+        if segment.written is not None and check_written:
+            if kind == "write":
+                segment.mark(offset, size)
+            elif kind == "read":
+                lane = segment.unwritten(offset, size)
+                if lane is not None:
+                    self.uninitialised(segment, offset, size, lane, actor)
+        if kind == "write":
+            if segment.space in _READ_ONLY:
+                self._read_only(segment, offset, size, actor)
+            self.version += 1
+            if segment.barriers:
+                self._spare_barriers(segment, offset, size, actor)
+        for observer in self.observers:
+            observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
+        return segment, offset
+
+    def _together(
+        self, space: str, address: Offsets, size: int, align: int, shared: dict[int, Segment]
+    ) -> tuple[Segment, Offsets] | None:
+        """Segment and offsets, if it is soon seen that all lanes lie in one segment, aligned; else None."""
+        if space == "local":
+            return None
+        first = int(address[0])
+        window = 0
+        if space == "generic":
+            space, window = self._window(first)
+            if space == "local":
+                return None
+        segment = self._find(space, first - window, shared)
+        if segment is None or segment.base % align:
+            return None
+        offset = address - (segment.base + window)
+        # At least the largest offset; more than any size if one is negative.
+        union = int(np.bitwise_or.reduce(offset.view(np.uint64)))
+        return None if union + size > segment.size or union % align else (segment, offset)
+
+    def _locate(
+        self,
+        kind: str,
+        space: str,
+        address: int | Offsets,
+        size: int,
+        actor: Actor,
+        shared: dict[int, Segment],
+        align: int,
+    ) -> tuple[Segment, Any, str]:
+        """Segment, offsets and state space; every way to be wrong is told apart."""
         if isinstance(address, int):
             low = high = address
         else:
@@ -246,32 +300,11 @@ class Memory:
         if segment is None or high + size > segment.base + segment.size:
             self._out_of_bounds(kind, space, address, size, actor, shared)
         assert segment is not None
-        offset = address - segment.base
-        align = size if align is None else align
         if align > 1:
-            wrong = (
-                (low | high) % align
-                if isinstance(address, int)
-                else int(np.bitwise_or.reduce(address)) % align
-            )
-            if wrong:
+            union = address if isinstance(address, int) else int(np.bitwise_or.reduce(address))
+            if union % align:
                 self._misaligned(kind, space, address, size, align, actor)
-        if segment.written is not None and check_written:
-            if kind == "write":
-                segment.mark(offset, size)
-            elif kind == "read":
-                lane = segment.unwritten(offset, size)
-                if lane is not None:
-                    self.uninitialised(segment, offset, size, lane, actor)
-        if kind == "write":
-            if space in _READ_ONLY:
-                self._read_only(space, low, size, actor)
-            self.version += 1
-            if segment.barriers:
-                self._spare_barriers(segment, offset, low - segment.base, high - segment.base, size, actor)
-        for observer in self.observers:
-            observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
-        return segment, offset
+        return segment, address - segment.base, space
 
     def reach(
         self,
@@ -306,10 +339,9 @@ class Memory:
         return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
 
     @staticmethod
-    def _spare_barriers(
-        segment: Segment, offset: int | Offsets, low: int, high: int, size: int, actor: Actor
-    ) -> None:
+    def _spare_barriers(segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
         """A live mbarrier is opaque: only mbarrier operations may change its bytes."""
+        low, high = int(np.min(offset)), int(np.max(offset))
         for at, barrier in segment.barriers.items():
             if low < at + 8 and at < high + size and np.any((offset < at + 8) & (at < offset + size)):
                 raise Fault(
@@ -403,11 +435,13 @@ class Memory:
         return f"it runs past the end of {span}"
 
     @staticmethod
-    def _read_only(space: str, address: int, size: int, actor: Actor) -> None:
+    def _read_only(segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        address = segment.base + int(np.min(offset))
         raise Fault(
             Finding(
                 RULES["out-of-bounds"],
-                f"write of {size} bytes at {space} address {address:#x}: {space} memory is read-only",
+                f"write of {size} bytes at {segment.space} address {address:#x}: "
+                f"{segment.space} memory is read-only",
                 actor.location,
                 actor.who(),
             )

@@ -9,13 +9,21 @@ from collections import Counter
 
 from ..isa import all_forms
 from ..isa.table import chapter_of
+from ..sim.code import CONTROL
 from ..sim.semantics import FIDELITIES, semantic_of
 from .markdown import code, prose, table
 
-__all__ = ["CONTROL", "fidelity_of", "fidelity_page"]
+__all__ = ["fidelity_of", "fidelity_page"]
 
-#: Forms that the machine itself executes: they end blocks of code.
-CONTROL = frozenset({"bra", "ret", "exit"})
+#: Why chapters are not modelled, or not whole.
+_REASONS = {
+    "texture": "needs graphics hardware",
+    "surface": "needs graphics hardware",
+    "fabric": "needs several GPUs",
+    "wgmma": "the engine is not built yet",
+    "tensormap": "the engine is not built yet",
+    "tensor_copy": "the engine is not built yet",
+}
 
 
 def fidelity_of(form_id: str) -> str:
@@ -26,6 +34,22 @@ def fidelity_of(form_id: str) -> str:
     return meaning.fidelity if meaning is not None else "not modelled"
 
 
+def _told(form_id: str) -> str:
+    """Fidelity as the page shows it: with the bound, or with the reason why there is nothing."""
+    fidelity = fidelity_of(form_id)
+    meaning = semantic_of(form_id)
+    if meaning is not None and meaning.bound is not None:
+        bound = meaning.bound
+        limits = [f"{bound.ulps:,.0f} ulp"] * (bound.ulps > 0) + [f"{bound.absolute:.2g}"] * (bound.absolute > 0)
+        return f"{fidelity}: {prose(', '.join([*limits, bound.note]))}"
+    if fidelity == "not modelled":
+        reason = _REASONS.get(chapter_of(form_id))
+        if form_id.startswith("multimem") or ".multimem" in form_id:
+            reason = "needs several GPUs"
+        return f"{fidelity}: {reason}" if reason else fidelity
+    return fidelity
+
+
 def fidelity_page() -> str:
     """The page, as Markdown."""
     rows: dict[str, list[tuple[str, str, str]]] = {}
@@ -33,7 +57,7 @@ def fidelity_page() -> str:
     for form in all_forms():
         fidelity = fidelity_of(form.id)
         counts[fidelity] += 1
-        rows.setdefault(chapter_of(form.id), []).append((form.id, fidelity, form.summary))
+        rows.setdefault(chapter_of(form.id), []).append((form.id, _told(form.id), form.summary))
     lines = [
         "# Fidelity of the simulator",
         "",

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from .collect import kernel_cases, kernel_chapters, value_cases, value_chapters
 from .compare import Difference, compare_kernel, compare_values, table
-from .coverage import check, missing_report
-from .recording import DATA
+from .coverage import check, missing, missing_report, needed
+from .recording import DATA, read
 
 
 def _compare(wanted: list[str], single: bool, schedule: str, seed: int) -> int:
@@ -34,6 +34,22 @@ def _compare(wanted: list[str], single: bool, schedule: str, seed: int) -> int:
     return 1 if found else 0
 
 
+def _summary() -> int:
+    """What the recordings hold, in a few lines."""
+    for sort, chapters in (("values", value_chapters()), ("kernels", kernel_chapters())):
+        cases = sum(len(value_cases(c) if sort == "values" else kernel_cases(c)) for c in chapters)
+        found = [recording for c in chapters if (recording := read(sort, c)) is not None]
+        words = sum(len(row.data) for recording in found for row in recording.rows.values())
+        places = {f"{r.machine.gpu}, driver {r.machine.driver}, {r.date}" for r in found}
+        print(f"{sort}: {cases} cases, {words:,} recorded bytes ({'; '.join(sorted(places))})")
+    kept = sum(file.stat().st_size for file in DATA.rglob("*.xz"))
+    absent = len(missing())
+    print(
+        f"{kept:,} bytes in the tree; {len(needed()) - absent} of {len(needed())} forms and types have a case"
+    )
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -52,6 +68,7 @@ def main() -> int:
     checking = commands.add_parser("check", help="kernel cases: ptxas's verdict, forms that do not occur")
     checking.add_argument("chapters", nargs="*", help="files of cases/; all if there are none")
     commands.add_parser("missing", help="forms and types of the target that no case covers")
+    commands.add_parser("summary", help="how many cases, forms and types, recorded bytes")
     given = parser.parse_args()
     if given.command == "record":
         from .record import record
@@ -62,7 +79,7 @@ def main() -> int:
         return _compare(given.names, given.single, given.schedule, given.seed)
     if given.command == "check":
         return check(given.chapters)
-    return missing_report()
+    return _summary() if given.command == "summary" else missing_report()
 
 
 if __name__ == "__main__":
