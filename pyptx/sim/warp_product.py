@@ -1,7 +1,7 @@
 """One product of a warp: fragments to matrices, D = A*B + C, and back.
 
-What mma and wmma share; :mod:`.multiply` has the arithmetic, :mod:`.register_matrices` the ways to and from
-registers.
+What mma and wmma share; :mod:`.numbers.multiply` has the arithmetic, :mod:`.register_matrices` the ways to
+and from registers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..layout.fragments import FragmentLayout
-from .multiply import Kinds
+from .numbers.multiply import Kinds
 from .register_matrices import Gather, Scatter, full_warp
 from .semantics import Op
 

@@ -40,7 +40,8 @@ def _told(form_id: str) -> str:
     meaning = semantic_of(form_id)
     if meaning is not None and meaning.bound is not None:
         bound = meaning.bound
-        limits = [f"{bound.ulps:,.0f} ulp"] * (bound.ulps > 0) + [f"{bound.absolute:.2g}"] * (bound.absolute > 0)
+        limits = [f"{bound.ulps:,.0f} ulp"] if bound.ulps else []
+        limits += [f"{bound.absolute:.2g}"] if bound.absolute else []
         return f"{fidelity}: {prose(', '.join([*limits, bound.note]))}"
     if fidelity == "not modelled":
         reason = _REASONS.get(chapter_of(form_id))

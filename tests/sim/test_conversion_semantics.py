@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from pyptx.core.types import TYPES, ScalarType
 from pyptx.isa import Binding, all_forms, form
-from pyptx.sim.formats import FORMATS, decoded, encode
-from pyptx.sim.narrow import random_fields
+from pyptx.sim.numbers.formats import FORMATS, decoded, encode
+from pyptx.sim.numbers.narrow import random_fields
 from pyptx.sim.semantics import Op, semantic_of
 from tests.isa.samples import instructions
 from tests.sim import oracle_conversion

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.sim import double, half, single
-from pyptx.sim.extremes import extreme
-from pyptx.sim.rounding import Mode
+from pyptx.sim.numbers import double, half, single
+from pyptx.sim.numbers.extremes import extreme
+from pyptx.sim.numbers.rounding import Mode
 from tests.sim.build import Kernel
 from tests.sim.oracle import BF16, F16, F32, F64, Format, Nan
 from tests.sim.oracle_floating import EXPECTED

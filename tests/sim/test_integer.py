@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pyptx.sim.bits import ones_by_table
+from pyptx.sim.numbers.bits import ones_by_table
 from tests.sim.build import Kernel
 
 THREADS = 96

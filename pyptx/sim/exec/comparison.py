@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..packed import elements, flushed, joined, numbers
+from ..numbers.packed import elements, flushed, joined, numbers
 from ..semantics import Op, executes
 
 Array = NDArray[Any]

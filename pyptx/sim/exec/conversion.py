@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..bits import clamped
-from ..formats import cut_f32, decoded, odd_f32, rounded, wrong_side
-from ..narrow import narrowed, random_fields, scale, scaled, stride, widened
-from ..rounding import mode_of
+from ..numbers.bits import clamped
+from ..numbers.formats import cut_f32, decoded, odd_f32, rounded, wrong_side
+from ..numbers.narrow import narrowed, random_fields, scale, scaled, stride, widened
+from ..numbers.rounding import mode_of
+from ..numbers.single import TINY, flushed, round_f32
 from ..semantics import Op, executes
-from ..single import TINY, flushed, round_f32
 
 Array = NDArray[Any]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..bits import high_half
+from ..numbers.bits import high_half
 from ..semantics import Op, executes
 
 Array = NDArray[Any]

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import double, single
-from ..extremes import extreme, signed_by_both
-from ..rounding import mode_of
+from ..numbers import double, single
+from ..numbers.extremes import extreme, signed_by_both
+from ..numbers.rounding import mode_of
+from ..numbers.special import divide_fast, divide_full
 from ..semantics import Bound, Op, executes
-from ..special import divide_fast, divide_full
 
 Array = NDArray[Any]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import half, single
-from ..extremes import extreme, signed_by_both
-from ..formats import FORMATS, decoded, encode
-from ..rounding import mode_of, odd_sum
+from ..numbers import half, single
+from ..numbers.extremes import extreme, signed_by_both
+from ..numbers.formats import FORMATS, decoded, encode
+from ..numbers.rounding import mode_of, odd_sum
 from ..semantics import Op, executes
 
 Array = NDArray[Any]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..bits import (
+from ..numbers.bits import (
     WIDE,
     bit_length,
     carryless_product,
@@ -21,7 +21,7 @@ from ..bits import (
     truncating,
     width_of,
 )
-from ..packed import elements, joined
+from ..numbers.packed import elements, joined
 from ..semantics import Op, executes
 
 Array = NDArray[Any]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..packed import elements, joined
+from ..numbers.packed import elements, joined
 from ..semantics import Op, executes
 
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...ir import Immediate
 from ...layout.fragments import block_scales, mma_fragment, mma_metadata
-from ..multiply import (
+from ..numbers.multiply import (
     Groups,
     Kinds,
     multiply_bits,

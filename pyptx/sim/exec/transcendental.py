@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import double, half, single, special
-from ..rounding import mode_of
+from ..numbers import double, half, single, special
+from ..numbers.rounding import mode_of
 from ..semantics import Bound, Op, executes
 
 Array = NDArray[Any]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from ...core.types import TYPES
 from ...ir import Element, Minus, Operand
-from ..bits import clamped
-from ..packed import elements, joined
+from ..numbers.bits import clamped
+from ..numbers.packed import elements, joined
 from ..semantics import Op, executes
 
 Array = NDArray[Any]

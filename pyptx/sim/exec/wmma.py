@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.wmma_fragments import wmma_fragment
-from ..multiply import (
+from ..numbers.multiply import (
     WHOLE,
     Kinds,
     multiply_bits,

@@ -163,7 +163,8 @@ class Named:
 _NAME = re.compile(r"([A-Za-z_$%][\w$]*)=(.+)", re.DOTALL)
 _FILE = re.compile(r"(.+?\.(?:npy|bin))(?::(.+\.(?:npy|bin)))?", re.DOTALL)
 _SHAPED = re.compile(r"(\w+)\[(\d+(?:[,x]\d+)*)\](.*)")
-_RANDOM = re.compile(r"(?::(?P<low>-?[\d.]+?)\.\.(?P<high>-?[\d.]+))?(?:@(?P<seed>\d+))?")
+_DECIMAL = r"-?\d+(?:\.\d+)?"
+_RANDOM = re.compile(rf"(?::(?P<low>{_DECIMAL})\.\.(?P<high>{_DECIMAL}))?(?:@(?P<seed>\d+))?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX]")
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*")
 

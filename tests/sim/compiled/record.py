@@ -89,6 +89,7 @@ def main() -> None:
         np.savez_compressed(folder / f"{arch}.npz", **arrays)  # type: ignore[arg-type]
     (folder / "recorded.json").write_text(json.dumps(about, indent=1) + "\n")
     print(f"{len(made)} launches recorded on {about['gpu']}, {len(troubles)} in trouble", *troubles, sep="\n")
+    sys.exit(bool(troubles))
 
 
 if __name__ == "__main__":

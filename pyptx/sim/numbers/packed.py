@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.types import TYPES
+from ...core.types import TYPES
 
 __all__ = ["elements", "flushed", "joined", "numbers"]
 

@@ -1,0 +1,3 @@
+"""What numbers become: rounding, formats, special functions, products of matrices. Nothing here knows a
+machine.
+"""

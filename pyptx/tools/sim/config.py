@@ -1,0 +1,203 @@
+"""A launch in a TOML file: the tables ``[launch]``, ``[args.NAME]`` and ``[arrays.NAME]``.
+
+Owns :class:`Launching`, everything that a run is told, and how it is read from TOML; the command line's
+options then replace what they say.  Paths in the file are relative to it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...core.errors import SpecError
+from .arguments import (
+    FILLS,
+    FileArray,
+    FilledArray,
+    Given,
+    MapOf,
+    Named,
+    Number,
+    SameArray,
+    element_type,
+    map_options,
+    parse_given,
+    parse_number,
+)
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Launching", "read_config"]
+
+
+@dataclass
+class Launching:
+    """What a run is told.
+
+    Attributes:
+        file: PTX text, ``-`` for standard input, or ``FILE.py[:NAME]``.
+        words: dims and constants of a kernel of a Python file.
+        args: the arguments, in the order of the parameters or by their names.
+        arrays: arrays that are no parameter themselves, for tensor maps.
+        outs: where arrays are written after the run, by name.
+        settings: what ``[launch]`` says, by the names of its keys.
+    """
+
+    file: str | None = None
+    words: tuple[str, ...] = ()
+    args: list[Named] = field(default_factory=list)
+    arrays: list[Named] = field(default_factory=list)
+    outs: dict[str, Path] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def replace_args(self, given: list[Named]) -> None:
+        """Arguments of the command line: those with a name replace the file's of that name."""
+        if not self.args:
+            self.args = given
+            return
+        for new in given:
+            place = next((n for n, old in enumerate(self.args) if old.name == new.name), None)
+            if new.name is None or place is None:
+                names = ", ".join(str(old.name) for old in self.args)
+                raise SpecError(
+                    f"--arg {new.name or 'without a name'}: the file names the arguments ({names}), so --arg "
+                    "NAME=... replaces one of them"
+                )
+            self.args[place] = new
+
+
+#: Keys of [launch] and what each must be.
+_EXTENTS = ("grid", "block", "cluster")
+_SETTINGS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(_EXTENTS, (int, list)),
+    "entry": str,
+    "smem": int,
+    "schedule": str,
+    "seed": int,
+    "strict": bool,
+    "max_steps": int,
+    "timeout": (int, float),
+}
+_ARRAY_KEYS = ("fill", "type", "shape", "value", "seed", "bounds", "out")
+
+
+def read_config(path: Path) -> Launching:
+    """Read a launch. Raises :class:`SpecError` naming the table and the key at fault."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"cannot read {path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path} is not TOML: {error}") from None
+    _known(table, ("file", "words", "launch", "args", "arrays"), str(path))
+    found = Launching()
+    if "file" in table:
+        name = _typed(table, "file", str, str(path))
+        found.file = name if name == "-" else str(path.parent / name)
+    found.words = tuple(str(word) for word in _typed(table, "words", list, str(path), []))
+    settings = _typed(table, "launch", dict, str(path), {})
+    _known(settings, tuple(_SETTINGS), f"{path} [launch]")
+    for key, value in settings.items():
+        found.settings[key] = _typed(settings, key, _SETTINGS[key], f"{path} [launch]")
+        if key in _EXTENTS:
+            found.settings[key] = (value,) if isinstance(value, int) else tuple(value)
+    for kind, into in (("args", found.args), ("arrays", found.arrays)):
+        for name, value in _typed(table, kind, dict, str(path), {}).items():
+            into.append(Named(name, _given(value, f"{path} [{kind}.{name}]", path.parent)))
+    return found
+
+
+def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise SpecError(f"{where}: unknown key {key!r}; there are: {', '.join(keys)}")
+
+
+def _typed(
+    table: Mapping[str, Any], key: str, kind: type | tuple[type, ...], where: str, default: Any = None
+) -> Any:
+    if key not in table:
+        if default is None:
+            raise SpecError(f"{where}: {key} is missing")
+        return default
+    value = table[key]
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        names = {str: "a string", int: "an integer", float: "a number", bool: "true or false", list: "a list"}
+        expected = " or ".join(names.get(k, "a table") for k in kinds)
+        raise SpecError(f"{where}: {key} is {value!r}: expected {expected}")
+    return value
+
+
+def _given(value: Any, where: str, folder: Path) -> Given:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return Number(value)
+    if isinstance(value, str):
+        try:
+            return _in_folder(parse_given(value), folder)
+        except SpecError as error:
+            raise SpecError(f"{where}: {error.message}") from None
+    if not isinstance(value, dict):
+        raise SpecError(f"{where} is {value!r}: expected a number, a string or a table")
+    return _table(value, where, folder)
+
+
+def _in_folder(given: Given, folder: Path) -> Given:
+    if isinstance(given, FileArray):
+        return FileArray(folder / given.path, given.type, None if given.out is None else folder / given.out)
+    return given
+
+
+def _table(table: dict[str, Any], where: str, folder: Path) -> Given:
+    """A table holds one of ``file``, ``fill``, ``array``, ``map`` and ``value``, which says what it is."""
+    if "fill" in table:
+        return _filled(table, where, folder)
+    kind = None
+    if "type" in table:
+        kind = element_type(_typed(table, "type", str, where))
+    if "file" in table:
+        _known(table, ("file", "type", "out"), where)
+        out = folder / _typed(table, "out", str, where) if "out" in table else None
+        return FileArray(folder / _typed(table, "file", str, where), kind, out)
+    if "array" in table:
+        _known(table, ("array",), where)
+        return SameArray(_typed(table, "array", str, where))
+    if "map" in table:
+        options = {key: value for key, value in table.items() if key != "map"}
+        return MapOf(_typed(table, "map", str, where), map_options(options, where))
+    if "value" in table:
+        _known(table, ("value", "type"), where)
+        value = _typed(table, "value", (int, float, str), where)
+        if isinstance(value, str):
+            return parse_number(value, kind, where)
+        return Number(value, kind)
+    raise SpecError(f"{where}: expected one of the keys file, fill, array, map and value")
+
+
+def _filled(table: dict[str, Any], where: str, folder: Path) -> FilledArray:
+    _known(table, _ARRAY_KEYS, where)
+    fill = _typed(table, "fill", str, where)
+    if fill not in FILLS:
+        raise SpecError(f"{where}: fill is {fill!r}; expected one of {', '.join(FILLS)}")
+    shape = _typed(table, "shape", (int, list), where)
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(n, int) and n >= 0 for n in extents):
+        raise SpecError(f"{where}: shape is {shape!r}: expected integers of at least 0")
+    bounds = _typed(table, "bounds", list, where, [])
+    if bounds and (len(bounds) != 2 or not all(isinstance(b, (int, float)) for b in bounds)):
+        raise SpecError(f"{where}: bounds is {bounds!r}: expected the least and the largest element")
+    return FilledArray(
+        fill,
+        element_type(_typed(table, "type", str, where)),
+        extents,
+        Number(_typed(table, "value", (int, float), where, 0)),
+        table.get("seed") and _typed(table, "seed", int, where),
+        (float(bounds[0]), float(bounds[1])) if bounds else None,
+        folder / _typed(table, "out", str, where) if "out" in table else None,
+    )

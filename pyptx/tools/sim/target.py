@@ -1,0 +1,157 @@
+"""What runs: a kernel of PTX text, of a program, or of a Python file, and what its launch needs.
+
+Owns :class:`Target`, which hides that kernels of Python files know their launch and take arrays where their
+entries take tensor maps.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...core.errors import PyptxError, SpecError
+from ...core.types import ScalarType, u64
+from ...dsl import Scalar, Tile
+from ...entry import Kernel
+from ...entry.specialise import tensor_map
+from ...ir import Function, Launch, Module, parse_module
+from ...sim import LoadedModule, load
+from ..load import load_target
+from .arguments import FilledArray, Given
+
+__all__ = ["Target", "Wanted", "find_target"]
+
+_STDIN = "<stdin>"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A parameter: its name, what it holds, and what fills it where nothing is given.
+
+    Attributes:
+        name: of the parameter.
+        type: of a number; the 64-bit unsigned type for pointers.
+        nbytes: of the parameter.
+        by_value: whether it is an array of bytes, such as a struct or a tensor map.
+        default: what is passed if no argument is given.
+    """
+
+    name: str
+    type: ScalarType
+    nbytes: int
+    by_value: bool = False
+    default: Given | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kernel that can be launched.
+
+    Attributes:
+        loaded: the module in the simulator.
+        entry: name of the kernel.
+        parameters: what arguments are given for, in order.
+        launch: extents and shared memory, if the kernel says them.
+        block: threads that the kernel was built for (``.reqntid``), or None.
+        pack: the values of ``parameters`` as those of the entry's.
+        places: for each of the entry's parameters, the position in ``parameters`` that fills it.
+    """
+
+    loaded: LoadedModule
+    entry: str
+    parameters: tuple[Wanted, ...]
+    launch: Launch | None
+    block: tuple[int, ...] | None
+    pack: Callable[[Sequence[Any]], list[Any]]
+    places: tuple[int, ...]
+
+
+def find_target(file: str, words: tuple[str, ...], entry: str | None) -> Target:
+    """The kernel that ``file`` names.
+
+    ``file`` is PTX text (``-``: standard input), or ``FILE.py[:NAME]`` with its words.
+
+    Raises:
+        SpecError: a file that cannot be read, or no such entry: lists those there are.
+        ParseError: text that is not PTX.
+        UsageError: click's, for words that do not fit.
+    """
+    if not file.endswith(".py") and ".py:" not in file:
+        if words:
+            raise SpecError(f"values are for kernels of Python files; {file} is PTX text")
+        return _of_module(_parsed(file), entry)
+    try:
+        found = load_target(file, words)
+    except (click.ClickException, PyptxError):
+        raise
+    except Exception as error:  # whatever the file's own code raises
+        raise SpecError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
+    if isinstance(found.what, Kernel):
+        if entry is not None and entry != found.what.options.entry:
+            raise SpecError(f"{file} is the kernel {found.what.options.entry}, not {entry}")
+        return _of_kernel(found.what, found.keywords)
+    return _of_module(found.module(), entry)
+
+
+def _parsed(file: str) -> Module:
+    if file != "-":
+        try:
+            return parse_module(Path(file).read_text(encoding="utf-8"), file)
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(f"cannot read {file}: {error}") from None
+    text = click.get_text_stream("stdin").read()
+    # So that findings can show their lines.
+    linecache.cache[_STDIN] = (len(text), None, text.splitlines(keepends=True), _STDIN)
+    return parse_module(text, _STDIN)
+
+
+def _of_module(module: Module, entry: str | None) -> Target:
+    function = _entry(module, entry)
+    parameters = tuple(
+        Wanted(p.name, p.type, p.nbytes, p.count is not None or p.vector > 1) for p in function.params
+    )
+    block = function.directive("reqntid")
+    everything = tuple(range(len(parameters)))
+    return Target(load(module), function.name, parameters, None, block, list, everything)
+
+
+def _entry(module: Module, name: str | None) -> Function:
+    names = ", ".join(module.entries) or "none"
+    if name is None and len(module.entries) != 1:
+        raise SpecError(f"which kernel? Give --entry; the module has: {names}")
+    try:
+        return module.entry(name)
+    except KeyError:
+        raise SpecError(f"no kernel {name!r}; the module has: {names}") from None
+
+
+def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> Target:
+    """The kernel's own parameters: arrays that are not given are random inputs and empty outputs."""
+    options = kernel.options
+    special = kernel.specialize(**keywords)
+    parameters: list[Wanted] = []
+    for index, (name, spec) in enumerate(zip(options.names, options.specs, strict=True)):
+        if isinstance(spec, Scalar):
+            parameters.append(Wanted(name, spec.type, spec.type.nbytes))
+            continue
+        fill = "random" if index < options.inputs else "empty"
+        default = FilledArray(fill, spec.dtype, spec.shape(special.dims))
+        parameters.append(Wanted(name, u64, u64.nbytes, default=default))
+
+    def pack(values: Sequence[Any]) -> list[Any]:
+        packed = []
+        for slot in special.slots:
+            value, spec = values[slot.index], options.specs[slot.index]
+            if slot.kind == "map":
+                assert isinstance(spec, Tile)
+                value = tensor_map(options.names[slot.index], spec, value, dtype=spec.dtype)
+            packed.append(value)
+        return packed
+
+    places = tuple(slot.index for slot in special.slots)
+    return Target(load(special.module), special.entry, tuple(parameters), special.launch, None, pack, places)
