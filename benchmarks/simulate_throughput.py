@@ -19,7 +19,7 @@ from pyptx import Kernel, Tile, f32, kernel, ptx, reg, u32, u64
 ROUNDS = 20_000
 TARGET = 500_000
 THREADS = 128
-SCALE, SHIFT = float(np.float32(0.73)), float(np.float32(0.19))
+SCALE, SHIFT = 0.75, 0.125
 FACTOR, STEP = 1664525, 1013904223
 
 

@@ -225,8 +225,9 @@ class ArrayEmitter(Emitter):
     # --- operations ---------------------------------------------------------------------------
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
-        self.settle(instruction, op)
-        self.undefined_reads(instruction, op)
+        if op.semantic.form_id:
+            self.settle(instruction, op)
+            self.undefined_reads(instruction, op)
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
         if guard is not None:

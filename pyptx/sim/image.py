@@ -32,7 +32,7 @@ from .memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
 __all__ = ["Image", "Stored", "element_bytes"]
 
 #: Bytes that the variables of a module may take.
-_LIMIT = 2 << 30
+_LIMIT = 1 << 30
 #: Distance between the addresses of two functions.
 _FUNCTION_STEP = 256
 

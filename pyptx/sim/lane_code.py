@@ -134,8 +134,9 @@ class LaneEmitter(Emitter):
         return f"R[{place.index}] = ({value}) & {(1 << bits) - 1:#x}"
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
-        self.settle(instruction, op)
-        self.undefined_reads(instruction, op)
+        if op.semantic.form_id:
+            self.settle(instruction, op)
+            self.undefined_reads(instruction, op)
         outer = self.indent
         if instruction.guard is not None:
             self.line(f"if {self.guard(instruction)}:")

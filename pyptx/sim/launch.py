@@ -80,6 +80,7 @@ class LoadedModule:
         sanitize: bool | str = True,
         max_steps: int | None = None,
         timeout: float | None = None,
+        memory: int = Limits.memory,
         progress: Callable[[Progress], None] | None = None,
         uninitialised: Sequence[int] = (),
     ) -> Report:
@@ -95,6 +96,9 @@ class LoadedModule:
                 findings for review to errors.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
             timeout: seconds after which it does.
+            memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where it
+            is not
+                enough for as many as the GPU would run.
             progress: called about once a second with a :class:`Progress`.
             uninitialised: positions of array arguments whose contents count as never written.
 
@@ -119,7 +123,7 @@ class LoadedModule:
         steps = events = 0
         printed: list[str] = []
         try:
-            limits = Limits(Limits.max_steps if max_steps is None else max_steps, timeout)
+            limits = Limits(Limits.max_steps if max_steps is None else max_steps, timeout, memory)
             machine = Machine(self._program(function), launch, policy, limits, progress=progress)
         except Fault as fault:
             findings.append(fault.finding)

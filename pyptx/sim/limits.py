@@ -14,11 +14,15 @@ class Limits:
     Attributes:
         max_steps: warp-instructions.
         timeout: seconds, or None.
+        memory: bytes of the host's memory that the threads of the CTAs that run at once may take: fewer run
+        at
+            once where they would take more.
         progress_interval: seconds between two calls of a progress function.
     """
 
     max_steps: int = 1_000_000_000
     timeout: float | None = None
+    memory: int = 1 << 30
     progress_interval: float = 1.0
 
 

@@ -61,7 +61,7 @@ class Machine:
         self.threads = x * y * z
         x, y, z = launch.grid
         self.ctas = x * y * z
-        self.residency = program.residency(self.threads, self.shared_bytes)
+        self.residency = program.residency(self.threads, self.shared_bytes, limits.memory)
         self.findings: list[Finding] = []
         self._reported: set[tuple[Any, ...]] = set()
         self.memory = Memory(self.report)

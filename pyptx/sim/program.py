@@ -15,8 +15,6 @@ __all__ = ["SHARED_START", "Program"]
 
 #: Offset of the first byte of a CTA's own shared memory: the first KiB is the system's.
 SHARED_START = 0x400
-#: Bytes of host memory for the CTAs that run at once.
-_HOST_BUDGET = 1 << 30
 
 
 class Program:
@@ -91,8 +89,8 @@ class Program:
 
     # --- residency ----------------------------------------------------------------------------
 
-    def residency(self, threads: int, shared: int) -> int:
-        """CTAs that run at once on the largest part of the target, or as many as host memory is meant for.
+    def residency(self, threads: int, shared: int, memory: int) -> int:
+        """CTAs that run at once on the largest part of the target, or as many as ``memory`` bytes are enough for.
 
         Registers of the hardware are not counted.  CTAs that use tensor memory have a multiprocessor, and its
         tensor memory, to themselves.
@@ -110,7 +108,7 @@ class Program:
         rows = self.entry.rows
         registers = rows["p"] + 2 * rows["16"] + 4 * rows["32"] + 8 * rows["64"] + 16 * rows["128"]
         held = 2 * shared + 32 * warps * (registers + 2 * self.entry.local_bytes)
-        return max(1, min(limits.multiprocessors * max(1, per_sm), _HOST_BUDGET // max(1, held)))
+        return max(1, min(limits.multiprocessors * max(1, per_sm), memory // max(1, held)))
 
 
 def _symbols_of(variable: Variable) -> list[Symbol]:

@@ -61,7 +61,8 @@ class Code:
         self.places: dict[str, int] = {}
         self.size = 0
         inner = [v for v in (*function.variables, *function.body) if isinstance(v, Variable)]
-        for named in (*function.params, *function.returns, *inner):
+        own = (*function.params, *function.returns) if function.kind == "func" else ()
+        for named in (*own, *inner):
             if named.space in ("param", "local"):
                 self.size = -(-self.size // 16) * 16
                 self.places[named.name] = self.size
@@ -248,12 +249,12 @@ class Code:
     def _memory(self, s: Instruction, address: Any) -> tuple[Callable[[Thread], Any], Read, int]:
         """The bytes that a thread's access goes to, the address there, and the width of an element."""
         width = int(s.modifiers[-1][1:]) // 8
-        place = self.address(address)
         space = next(m.partition(":")[0] for m in s.modifiers if m.partition(":")[0] in _SPACES)
         if space == "param" and self.function.kind == "entry" and address.base.name not in self.places:
             index = next(i for i, p in enumerate(self.function.params) if p.name == address.base.name)
             value = self.machine.arguments[index].to_bytes(8, "little")
             return (lambda t: value), (lambda t: 0), width
+        place = self.address(address)
         if space in ("param", "local"):
             return (lambda t: t.local), place, width
         if space == "shared":
@@ -409,6 +410,8 @@ class Code:
                 t.cta.mbarriers[place(t)] = [count(t), count(t), 0]
 
             return init
+        if verb == "inval":
+            return lambda t: None
         write = self.writer(s.operands[0])
         place = self.address(s.operands[1])
         if verb == "arrive":
@@ -567,11 +570,14 @@ class Machine:
         self.module, self.block, self.grid, self.local = module, block, grid, local
         self.symbols: dict[str, int] = {}
         self.names: dict[int, str] = {}
-        for i, function in enumerate(module.functions):
-            self.symbols[function.name] = _FUNCTIONS + i
-            self.names[_FUNCTIONS + i] = function.name
-        self.arrays: dict[int, Any] = {}
-        self.arguments = [self._map(a) if isinstance(a, np.ndarray) else int(a) for a in arguments]
+        for i, name in enumerate(module.by_name):
+            self.symbols[name] = _FUNCTIONS + i
+            self.names[_FUNCTIONS + i] = name
+        self.arrays: dict[int, memoryview | bytearray] = {}
+        self.arguments = [
+            self._map(memoryview(a.reshape(-1).view(np.uint8))) if isinstance(a, np.ndarray) else int(a)
+            for a in arguments
+        ]
         self.shared = 0
         inner = [v for f in module.functions for v in f.variables]
         for variable in (*module.variables, *inner):
@@ -580,7 +586,7 @@ class Machine:
                 self.symbols[variable.name] = self.shared
                 self.shared += variable.nbytes
             elif variable.space == "global":
-                data = np.zeros(variable.nbytes, np.uint8)
+                data = bytearray(variable.nbytes)
                 for i, element in enumerate(getattr(variable.initial, "elements", ())):
                     value = self.symbols[element.name] if isinstance(element, Symbol) else int(element.value)
                     width = variable.type.nbytes
@@ -589,16 +595,15 @@ class Machine:
         self._codes: dict[str, Code] = {}
         self.entry = module.entry(entry)
 
-    def _map(self, array: Any) -> int:
+    def _map(self, data: memoryview | bytearray) -> int:
         address = _ARRAYS + (len(self.arrays) << 32)
-        self.arrays[address >> 32] = array.reshape(-1).view(np.uint8)
+        self.arrays[address >> 32] = data
         return address
 
     def code(self, name: str) -> Code:
         found = self._codes.get(name)
         if found is None:
-            function = next(f for f in self.module.functions if f.name == name)
-            found = self._codes[name] = Code(self, function)
+            found = self._codes[name] = Code(self, self.module.by_name[name])
         return found
 
     def run(self, *, seed: int = 0, limit: int = 10**6) -> list[Thread]:
@@ -620,8 +625,8 @@ class Machine:
         return everyone
 
 
-def _bytes(value: int, width: int) -> Any:
-    return np.frombuffer((value & ((1 << 8 * width) - 1)).to_bytes(width, "little"), np.uint8)
+def _bytes(value: int, width: int) -> bytes:
+    return (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
 
 
 _SPACES = ("param", "local", "shared", "global")

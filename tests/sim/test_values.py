@@ -19,14 +19,13 @@ from pyptx.core.types import TYPES
 from pyptx.flow import accesses
 from pyptx.ir import Function, Label, Module, Variable
 from pyptx.isa import all_forms, form, variants
+from pyptx.sim.code import CONTROL
 from pyptx.sim.semantics import semantics
 from tests.isa.samples import instructions
 from tests.sim.expected import ELSEWHERE, EXPECTED
 from tests.sim.oracle import ANY, Nan, Near, Packed
 from tests.sim.values import SHAPES, Batch, cases, extended
 
-#: Forms whose meaning is control flow: the machine itself executes them.
-CONTROL = {"bra", "ret", "exit"}
 #: Cases of one kernel.
 BATCH = 48
 

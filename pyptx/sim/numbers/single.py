@@ -119,11 +119,23 @@ def multiply(mode: Mode, a: Any, b: Any) -> Any:
     return round_f32(x * y, mode)  # the product is exact in double
 
 
+def _rounds_once(a: Any, b: Any, total: Any) -> bool:
+    """Whether rounding the double ``total`` = a + b to f32 rounds the exact sums: no first rounding made a tie."""
+    ties = (total.view(np.int64) & _CUT) == _HALF
+    if not np.count_nonzero(ties):
+        return True
+    # Sums of short numbers are often ties without having been rounded.
+    a, b = (np.broadcast_to(value, total.shape)[ties] for value in (a, b))
+    total = total[ties]
+    part = total - a
+    return not np.count_nonzero((a - (total - part)) + (b - part))
+
+
 def fma(mode: Mode, a: Any, b: Any, c: Any) -> Any:
-    x, y, addend = a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)
-    total = x * y + addend  # the product is exact
-    # Rounded twice, the result is right unless the first rounding made a tie of it.
-    if mode.rnd == "rn" and not np.count_nonzero((total.view(np.int64) & _CUT) == _HALF):
+    addend = c.astype(np.float64)
+    product = a.astype(np.float64) * b.astype(np.float64)  # exact
+    total = product + addend
+    if mode.rnd == "rn" and _rounds_once(product, addend, total):
         if mode.ftz:
             result = total.astype(np.float32)
             if not _delicate(result, a, b, c):

@@ -1,4 +1,4 @@
-"""What a launch is given, read from words: ``7``, ``u32:7``, ``x.npy:y.npy``, ``zeros:f32[128]``, ``map:A,...``.
+"""What a launch is given, read from words: ``7``, ``x.npy:y.npy``, ``zeros:f32[128]``, ``map:A,box=64x32``.
 
 Owns the values that words and TOML tables are read into; :mod:`.bind` makes arrays and numbers of them.
 """
@@ -39,8 +39,9 @@ __all__ = [
 FILLS = ("zeros", "full", "arange", "random", "empty")
 
 _EXPECTED = (
-    "expected a number (7, u32:7, f32:1.5), a file (x.npy, x.npy:y.npy, bf16:x.npy), an array (zeros:f32[64], "
-    "full:f32[64]=1.5, arange:s32[64], random:f32[64]@1, empty:f32[64]), the name of an array, or map:NAME,box=64x32"
+    "expected a number (7, u32:7, f32:1.5), a file (x.npy, x.npy:y.npy, bf16:x.npy), an array "
+    "(zeros:f32[64], full:f32[64]=1.5, arange:s32[64], random:f32[64]@1, empty:f32[64]), the name of an "
+    "array, or map:NAME,box=64x32"
 )
 
 

@@ -91,8 +91,10 @@ def read_config(path: Path) -> Launching:
     """Read a launch. Raises :class:`SpecError` naming the table and the key at fault."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SpecError(f"cannot read {path}: it is not text") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
     _known(table, ("file", "words", "launch", "args", "arrays"), str(path))
@@ -197,7 +199,7 @@ def _filled(table: dict[str, Any], where: str, folder: Path) -> FilledArray:
         element_type(_typed(table, "type", str, where)),
         extents,
         Number(_typed(table, "value", (int, float), where, 0)),
-        table.get("seed") and _typed(table, "seed", int, where),
+        _typed(table, "seed", int, where) if "seed" in table else None,
         (float(bounds[0]), float(bounds[1])) if bounds else None,
         folder / _typed(table, "out", str, where) if "out" in table else None,
     )

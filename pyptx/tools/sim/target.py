@@ -7,6 +7,7 @@ entries take tensor maps.
 from __future__ import annotations
 
 import linecache
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,9 +103,11 @@ def _parsed(file: str) -> Module:
     if file != "-":
         try:
             return parse_module(Path(file).read_text(encoding="utf-8"), file)
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(f"cannot read {file}: {error}") from None
-    text = click.get_text_stream("stdin").read()
+        except OSError as error:
+            raise SpecError(f"cannot read {file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise SpecError(f"cannot read {file}: it is not text") from None
+    text = sys.stdin.read()
     # So that findings can show their lines.
     linecache.cache[_STDIN] = (len(text), None, text.splitlines(keepends=True), _STDIN)
     return parse_module(text, _STDIN)

@@ -1,0 +1,266 @@
+"""Arguments for parameters: which fills which, and the arrays, numbers and tensor maps made of them.
+
+Owns :class:`Buffer` (an array of a run, and where it is written afterwards) and :func:`bind`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.arrays import dtype_of
+from ...core.errors import SpecError
+from ...core.types import ScalarType
+from ...layout import TensorMap
+from .arguments import FileArray, FilledArray, Given, MapOf, Named, Number, SameArray
+from .target import Wanted
+
+__all__ = ["Bound", "Buffer", "bind"]
+
+
+@dataclass
+class Buffer:
+    """An array of the run.
+
+    Attributes:
+        name: the one it was given, or the parameter's.
+        array: its elements; the kernel writes them in place.
+        out: the file that it is written to, or None.
+        fresh: whether its contents count as never written.
+    """
+
+    name: str
+    array: NDArray[Any]
+    out: Path | None = None
+    fresh: bool = False
+    _before: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._before = self._digest()
+
+    def _digest(self) -> bytes:
+        return hashlib.blake2b(self.array.reshape(-1).view(np.uint8).data, digest_size=16).digest()
+
+    @property
+    def changed(self) -> bool:
+        """Whether its bytes are others than before the run."""
+        return self._digest() != self._before
+
+    @property
+    def type(self) -> ScalarType:
+        return dtype_of(self.array.dtype)
+
+    def write(self) -> None:
+        """Write it to ``out``, if there is one: .npy, or the raw bytes. Raises :class:`SpecError`."""
+        if self.out is None:
+            return
+        try:
+            if self.out.suffix == ".bin":
+                self.array.tofile(self.out)
+            else:
+                np.save(self.out, self.array)
+        except OSError as error:
+            raise SpecError(f"cannot write {self.out}: {error}") from None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The arguments of a launch.
+
+    Attributes:
+        values: one for each parameter.
+        buffers: the arrays by name.
+        fresh: positions of the parameters whose arrays count as never written.
+    """
+
+    values: list[Any]
+    buffers: dict[str, Buffer]
+    fresh: frozenset[int]
+
+
+def bind(
+    entry: str,
+    wanted: Sequence[Wanted],
+    args: Sequence[Named],
+    arrays: Sequence[Named] = (),
+    outs: Mapping[str, Path] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Bound:
+    """Make the arguments of a launch.
+
+    An argument whose name is a parameter's goes there; the others fill the rest in order.
+
+    Raises:
+        SpecError: too many or too few, one that does not fit its parameter, a name that nothing has or two
+            have, a file that cannot be read, or one that would be overwritten.
+    """
+    assigned = _assign(entry, wanted, args)
+    buffers: dict[str, Buffer] = {}
+    values: list[Any] = [None] * len(wanted)
+    made: list[tuple[str, Given, int | None]] = [(n.name or "", n.given, None) for n in arrays]
+    made += [(n.name or wanted[p].name, n.given, p) for p, n in enumerate(assigned)]
+    for index, (name, given, position) in enumerate(made, 1):
+        if not isinstance(given, (FileArray, FilledArray)):
+            if position is None:
+                raise SpecError(f"--array {name}: expected an array, such as zeros:f32[64] or x.npy")
+            continue
+        if position is not None and wanted[position].by_value:
+            values[position] = _by_value(wanted[position], given, index)
+            continue
+        if position is not None and wanted[position].nbytes != 8:
+            raise SpecError(f"an array for {_described(wanted[position])}")
+        if name in buffers:
+            raise SpecError(f"two arrays are called {name}")
+        fresh = isinstance(given, FilledArray) and given.fill == "empty"
+        buffers[name] = Buffer(name, given.make(index), given.out, fresh)
+        if position is not None:
+            values[position] = buffers[name].array
+    for position, (parameter, named) in enumerate(zip(wanted, assigned, strict=True)):
+        if isinstance(named.given, Number):
+            values[position] = _number(parameter, named.given)
+        elif isinstance(named.given, SameArray):
+            values[position] = _find(buffers, named.given.name).array
+        elif isinstance(named.given, MapOf):
+            values[position] = _map(parameter, buffers, named.given)
+    for name, path in (outs or {}).items():
+        _find(buffers, name).out = path
+    _check_outs(list(buffers.values()), overwrite)
+    fresh_arrays = {id(buffer.array) for buffer in buffers.values() if buffer.fresh}
+    positions = frozenset(
+        p for p, v in enumerate(values) if id(v.array if isinstance(v, TensorMap) else v) in fresh_arrays
+    )
+    return Bound(values, buffers, positions)
+
+
+def _assign(entry: str, wanted: Sequence[Wanted], args: Sequence[Named]) -> list[Named]:
+    """The argument of each parameter."""
+    names = [parameter.name for parameter in wanted]
+    chosen: dict[int, Named] = {}
+    rest: list[Named] = []
+    for argument in args:
+        if argument.name not in names:
+            rest.append(argument)
+            continue
+        position = names.index(argument.name)
+        if position in chosen:
+            raise SpecError(f"two arguments for the parameter {argument.name}")
+        chosen[position] = argument
+    free = [p for p in range(len(wanted)) if p not in chosen]
+    needed = [p for p in free if wanted[p].default is None]
+    if len(rest) < len(free) and len(rest) <= len(needed):
+        free = needed  # those without an argument take their defaults
+    given = len(args)
+    if len(rest) != len(free):
+        listed = ", ".join(map(_short, wanted)) or "none"
+        raise SpecError(
+            f"{given} argument{'s' * (given != 1)} given, {entry} has {len(wanted)} "
+            f"parameter{'s' * (len(wanted) != 1)}: {listed}; give one --arg for each"
+        )
+    chosen.update(zip(free, rest, strict=True))
+    for position, parameter in enumerate(wanted):
+        if position not in chosen and parameter.default is not None:
+            chosen[position] = Named(None, parameter.default)
+    return [chosen[position] for position in range(len(wanted))]
+
+
+def _short(parameter: Wanted) -> str:
+    if parameter.default is not None:
+        return f"{parameter.name} (an array)"
+    return f"{parameter.name} ({parameter.nbytes} bytes)" if parameter.by_value else _typed(parameter)
+
+
+def _typed(parameter: Wanted) -> str:
+    return f"{parameter.name} (.{parameter.type})"
+
+
+def _described(parameter: Wanted) -> str:
+    if parameter.by_value:
+        return f"the parameter {parameter.name}, which is {parameter.nbytes} bytes by value"
+    return f"the parameter {parameter.name}, which is a number of type .{parameter.type}"
+
+
+def _by_value(parameter: Wanted, given: Given, index: int) -> bytes:
+    assert isinstance(given, (FileArray, FilledArray))
+    raw = given.make(index).tobytes()
+    if len(raw) != parameter.nbytes:
+        raise SpecError(f"{len(raw)} bytes for {_described(parameter)}")
+    return raw
+
+
+def _number(parameter: Wanted, number: Number) -> Any:
+    """The number as a launch takes it for this parameter. Raises :class:`SpecError` where it does not fit."""
+    kind, given = parameter.type, number.type
+    if parameter.by_value:
+        raise SpecError(f"the number {number.value} for {_described(parameter)}; give a .npy or .bin file")
+    if given is not None and given.bits != kind.bits:
+        raise SpecError(f"a number of type .{given} for {_described(parameter)}")
+    if kind.is_float:
+        if given is not None and not given.is_float and given.kind != "b":
+            raise SpecError(f"a number of type .{given} for {_described(parameter)}")
+        if number.bits or (given is not None and given.kind == "b"):
+            return _from_bits(number.value, kind, parameter)
+        return float(number.value) if kind.dtype is not None else _whole(number.value, parameter)
+    if given is not None and given.is_float and given.dtype is not None:
+        bits = number.value if number.bits else _to_bits(number.value, given)
+        return _whole(bits, parameter)
+    return _whole(number.value, parameter)
+
+
+def _whole(value: int | float, parameter: Wanted) -> int:
+    if isinstance(value, float):
+        hint = f"; f{parameter.type.bits}:{value} passes its bits" if parameter.type.kind == "b" else ""
+        raise SpecError(f"{value} for {_described(parameter)}{hint}")
+    bits = parameter.type.bits
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
+        raise SpecError(f"{value} does not fit {_described(parameter)}")
+    return value
+
+
+def _to_bits(value: int | float, kind: ScalarType) -> int:
+    with np.errstate(over="ignore"):
+        raw = np.array(value, np.float64).astype(np.dtype(kind.dtype)).tobytes()
+    return int.from_bytes(raw, "little")
+
+
+def _from_bits(value: int | float, kind: ScalarType, parameter: Wanted) -> Any:
+    bits = _whole(value, parameter) & ((1 << kind.bits) - 1)
+    if kind.dtype is None:
+        return bits
+    return np.frombuffer(bits.to_bytes(kind.nbytes, "little"), kind.dtype)[0]
+
+
+def _find(buffers: Mapping[str, Buffer], name: str) -> Buffer:
+    if name not in buffers:
+        raise SpecError(f"no array is called {name!r}; there are: {', '.join(buffers) or 'none'}")
+    return buffers[name]
+
+
+def _map(parameter: Wanted, buffers: Mapping[str, Buffer], given: MapOf) -> TensorMap:
+    if parameter.nbytes != 128:
+        raise SpecError(f"a tensor map, which is 128 bytes by value, for {_described(parameter)}")
+    try:
+        return TensorMap.tiled(_find(buffers, given.name).array, **given.options)
+    except SpecError as error:
+        raise SpecError(f"the tensor map for {parameter.name}: {error.message}", hint=error.hint) from None
+
+
+def _check_outs(buffers: Sequence[Buffer], overwrite: bool) -> None:
+    seen: dict[Path, str] = {}
+    for buffer in buffers:
+        if buffer.out is None:
+            continue
+        path = buffer.out.resolve()
+        if path in seen:
+            raise SpecError(f"{buffer.name} and {seen[path]} would both be written to {buffer.out}")
+        seen[path] = buffer.name
+        if not path.parent.is_dir():
+            raise SpecError(f"{buffer.name} cannot be written to {buffer.out}: no such folder")
+        if path.exists() and not overwrite:
+            raise SpecError(f"{buffer.out} exists: give --overwrite to replace it")

@@ -1,0 +1,212 @@
+"""``pyptx sim FILE``: the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...core.errors import ParseError, PyptxError, SpecError, UnsupportedError
+from ...core.findings import Verdict
+from ...sim import Report
+from .arguments import parse_named
+from .bind import Bound, bind
+from .config import Launching, read_config
+from .show import progress_line, report_object, show_report
+from .target import Target, find_target
+
+__all__ = ["command"]
+
+_STATUS = {Verdict.CLEAN: 0, Verdict.REVIEW: 0, Verdict.ERROR: 1, Verdict.INCOMPLETE: 2}
+#: Exit status of a wrong command line.
+_USAGE = 3
+
+
+class _WrongUseError(click.UsageError):
+    exit_code = _USAGE
+
+
+class _Command(click.Command):
+    """A command whose wrong use ends with status 3: 2 is a run that is incomplete."""
+
+    def make_context(self, *args: Any, **keywords: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **keywords)
+        except click.UsageError as error:
+            raise _WrongUseError(error.format_message(), error.ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            raise _WrongUseError(error.format_message(), ctx) from None
+        except (SpecError, ParseError) as error:
+            _say(error)
+            raise SystemExit(_USAGE) from None
+        except UnsupportedError as error:
+            _say(error)
+            raise SystemExit(_STATUS[Verdict.INCOMPLETE]) from None
+        except PyptxError as error:
+            _say(error)
+            raise SystemExit(_STATUS[Verdict.ERROR]) from None
+
+
+def _say(error: PyptxError) -> None:
+    """One line: the mistake is on the command line, so that no line of Python is named."""
+    where = f"{error.location}: " if isinstance(error, ParseError) else ""
+    hint = f" ({error.hint})" if error.hint else ""
+    click.echo(f"Error: {where}{error.message}{hint}", err=True)
+
+
+@click.command(cls=_Command)
+@click.argument("file", required=False, metavar="FILE.ptx|-|FILE.py[:NAME]")
+@click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
+@click.option("--entry", help="The kernel, if there are several.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="CTAs of the grid.")
+@click.option("--block", metavar="X[,Y[,Z]]", help="Threads of a CTA. Default: the kernel's .reqntid.")
+@click.option("--cluster", metavar="X[,Y[,Z]]", help="CTAs of a cluster.")
+@click.option("--smem", type=int, metavar="BYTES", help="Dynamic shared memory.")
+@click.option(
+    "--arg",
+    "args",
+    multiple=True,
+    metavar="[NAME=]VALUE",
+    help="An argument, in the order of the parameters: 7, f32:1.5, x.npy, x.npy:y.npy, zeros:f32[128], "
+    "random:f32[64,64]@1, full:f32[8]=2, arange:s32[8], empty:f32[8], the NAME of another array, or "
+    "map:NAME,box=64x32,swizzle=128B.",
+)
+@click.option(
+    "--array", "arrays", multiple=True, metavar="NAME=VALUE", help="An array for tensor maps alone."
+)
+@click.option(
+    "--out", "outs", multiple=True, metavar="NAME=FILE", help="Write the array NAME to FILE after the run."
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that exist.")
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="A launch in TOML; options replace what it says."
+)
+@click.option("--schedule", help="eager (default), late, random, or starve:tma|mma|ld|st|cp.")
+@click.option("--seed", type=int, help="Of the random schedule.")
+@click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
+@click.option("--max-steps", type=int, help="Warp-instructions after which the run ends as incomplete.")
+@click.option("--timeout", type=float, help="Seconds after which it does.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/sim.md has its keys).")
+@click.option("--progress/--no-progress", default=None, help="Default: on a terminal.")
+def command(
+    file: str | None,
+    words: tuple[str, ...],
+    args: tuple[str, ...],
+    arrays: tuple[str, ...],
+    outs: tuple[str, ...],
+    overwrite: bool,
+    config: Path | None,
+    as_json: bool,
+    progress: bool | None,
+    **settings: Any,
+) -> None:
+    """Run a kernel in the simulator.
+
+    FILE is PTX text from anywhere (- is standard input), launched as the options say:
+
+    \b
+        pyptx sim saxpy.ptx --grid 8 --block 128 --arg random:f32[1000]@1 \\
+            --arg y=zeros:f32[1000] --arg 1000 --arg 2.5 --out y=y.npy
+
+    or FILE.py:NAME and its words as `pyptx emit` takes them; a kernel there knows its launch, and arrays that
+    are not given are random inputs and empty outputs.
+
+    Exit status: 0 clean or for review, 1 error, 2 incomplete, 3 for a wrong command line.
+    """
+    launching = Launching() if config is None else read_config(config)
+    if file is not None:
+        launching.file, launching.words = file, words
+    if launching.file is None:
+        raise click.UsageError("which file? Give PTX text, - for standard input, or FILE.py:NAME")
+    launching.replace_args([parse_named(text) for text in args])
+    launching.arrays += [_named_array(text) for text in arrays]
+    for text in outs:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise click.UsageError(f"--out {text}: expected NAME=FILE, such as y=y.npy")
+        if Path(path).suffix not in (".npy", ".bin"):
+            raise click.UsageError(f"--out {text}: expected a file called .npy or .bin")
+        launching.outs[name] = Path(path)
+    for key, value in settings.items():
+        if value is not None:
+            extent = key in ("grid", "block", "cluster")
+            launching.settings[key] = _extent(key, value) if extent else value
+    target = find_target(launching.file, launching.words, launching.settings.get("entry"))
+    bound, report = _run(target, launching, overwrite, progress)
+    buffers = list(bound.buffers.values())
+    for buffer in buffers:
+        buffer.write()
+    if as_json:
+        click.echo(json.dumps(report_object(report, buffers), indent=2))
+    else:
+        show_report(report, buffers)
+    raise SystemExit(_STATUS[report.verdict])
+
+
+def _named_array(text: str) -> Any:
+    named = parse_named(text)
+    if named.name is None:
+        raise click.UsageError(f"--array {text}: expected NAME=VALUE, such as a=zeros:f32[64]")
+    return named
+
+
+def _extent(name: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.replace("x", ",").split(","))
+    except ValueError:
+        raise click.UsageError(f"--{name} {text}: expected 4, 4,2 or 4,2,1") from None
+
+
+def _run(target: Target, launching: Launching, overwrite: bool, shown: bool | None) -> tuple[Bound, Report]:
+    settings = launching.settings
+    extents = _extents(target, settings)
+    bound = bind(
+        target.entry, target.parameters, launching.args, launching.arrays, launching.outs, overwrite=overwrite
+    )
+    fresh = [place for place, parameter in enumerate(target.places) if parameter in bound.fresh]
+    with progress_line(shown) as progress:
+        report = target.loaded.launch(
+            target.entry,
+            **extents,
+            args=target.pack(bound.values),
+            schedule=settings.get("schedule", "eager"),
+            seed=settings.get("seed", 0),
+            sanitize="strict" if settings.get("strict") else True,
+            max_steps=settings.get("max_steps"),
+            timeout=settings.get("timeout"),
+            progress=progress,
+            uninitialised=fresh,
+        )
+    return bound, report
+
+
+def _extents(target: Target, settings: dict[str, Any]) -> dict[str, Any]:
+    """Grid, block, cluster and shared memory: the kernel's own, or what was given."""
+    if target.launch is not None:
+        known = target.launch
+        given = [key for key in ("grid", "block", "cluster", "smem") if key in settings]
+        if given:
+            raise SpecError(f"{target.entry} says its {given[0]} itself: leave --{given[0]} out")
+        return {
+            "grid": known.grid,
+            "block": known.block,
+            "cluster": known.cluster,
+            "dynamic_smem": known.dynamic_smem,
+        }
+    block = settings.get("block", target.block)
+    examples = (("--grid 4,2", settings.get("grid")), ("--block 128", block))
+    missing = [example for example, value in examples if not value]
+    if missing:
+        raise SpecError(f"how is {target.entry} launched? Give {' and '.join(missing)}, for example")
+    return {
+        "grid": settings["grid"],
+        "block": block,
+        "cluster": settings.get("cluster", (1, 1, 1)),
+        "dynamic_smem": settings.get("smem", 0),
+    }

@@ -1,0 +1,166 @@
+"""What a run found, as text and as JSON, and how far a long one is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import numpy as np
+
+from ...core.findings import Finding, Verdict
+from ...core.source import SourceLocation
+from ...sim import Report
+from ...sim.limits import Progress
+from ..resources import source_rows
+from .bind import Buffer
+
+__all__ = ["progress_line", "report_object", "show_report"]
+
+_COLOURS = {
+    Verdict.CLEAN: "green",
+    Verdict.REVIEW: "yellow",
+    Verdict.INCOMPLETE: "yellow",
+    Verdict.ERROR: "red",
+}
+#: Elements of an array that JSON shows.
+_FIRST = 16
+
+
+def show_report(report: Report, buffers: list[Buffer]) -> None:
+    """What the kernel printed, then verdict, findings and arrays, on standard output."""
+    if report.printed:
+        click.echo(report.printed, nl=not report.printed.endswith("\n"))
+    verdict = click.style(str(report.verdict), fg=_COLOURS[report.verdict], bold=True)
+    click.echo(f"{report.entry} under {report.schedule}: {verdict}")
+    events = f", {report.events:,} asynchronous steps" if report.events else ""
+    click.echo(
+        f"{report.steps:,} warp-instructions{events} in {report.seconds:.2f} s ({_rate(report):,} per second)"
+    )
+    for finding in report.findings:
+        first, *rest = str(finding).splitlines()
+        click.echo()
+        click.secho(first, fg=_COLOURS[finding.severity])
+        click.echo("\n".join(rest))
+    if buffers:
+        click.echo()
+    width = max((len(buffer.name) for buffer in buffers), default=0)
+    for buffer in buffers:
+        _show_buffer(buffer, width)
+
+
+def _rate(report: Report) -> int:
+    return round(report.steps / max(report.seconds, 1e-9))
+
+
+def _shape(buffer: Buffer) -> str:
+    return f"{buffer.type}[{','.join(map(str, buffer.array.shape))}]"
+
+
+def _show_buffer(buffer: Buffer, width: int) -> None:
+    written = f"  -> {buffer.out}" if buffer.out is not None else ""
+    head = f"{buffer.name:<{width}}  {_shape(buffer)}"
+    if not buffer.changed:
+        click.echo(f"{head}  unchanged{written}")
+        return
+    click.echo(f"{head}{written}")
+    for line in _preview(buffer.array).splitlines():
+        click.echo(f"  {line}")
+
+
+def _preview(array: np.ndarray[Any, Any]) -> str:
+    shown = array if array.ndim <= 2 else array.reshape(-1)
+    with np.printoptions(precision=6, suppress=False):
+        return np.array2string(shown, threshold=16, edgeitems=3, max_line_width=100)
+
+
+def report_object(report: Report, buffers: list[Buffer]) -> dict[str, Any]:
+    """The report for ``--json``; docs/sim.md has its keys."""
+    return {
+        "entry": report.entry,
+        "schedule": report.schedule,
+        "verdict": str(report.verdict),
+        "steps": report.steps,
+        "events": report.events,
+        "seconds": report.seconds,
+        "steps_per_second": _rate(report),
+        "printed": report.printed,
+        "findings": [_finding(finding) for finding in report.findings],
+        "arrays": [
+            {
+                "name": buffer.name,
+                "type": str(buffer.type),
+                "shape": list(buffer.array.shape),
+                "changed": buffer.changed,
+                "first": [_plain(value) for value in buffer.array.reshape(-1)[:_FIRST]],
+                "file": None if buffer.out is None else str(buffer.out),
+            }
+            for buffer in buffers
+        ],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A number of JSON; NaN and infinities, which it has not, as words."""
+    if isinstance(value, (np.integer, np.bool_)):
+        return int(value)
+    number = float(value)
+    return number if np.isfinite(number) else str(number)
+
+
+def _place(location: SourceLocation | None) -> dict[str, Any]:
+    if location is None:
+        return {"file": None, "line": None, "text": None, "callers": []}
+    return {
+        "file": location.file,
+        "line": location.line,
+        "text": location.text,
+        "callers": source_rows(location.caller),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule.name,
+        "severity": str(finding.severity),
+        "message": finding.message,
+        "thread": finding.thread,
+        **_place(finding.location),
+        "other": [{"note": note, **_place(location)} for note, location in finding.other],
+        "remedy": finding.rule.remedy,
+        "see": finding.rule.anchor,
+    }
+
+
+def _words(now: Progress) -> str:
+    rate = now.steps / max(now.seconds, 1e-9)
+    return f"{now.ctas_done}/{now.ctas} CTAs, {now.steps:,} warp-instructions, {rate:,.0f} per second"
+
+
+@contextmanager
+def progress_line(shown: bool | None) -> Iterator[Callable[[Progress], None] | None]:
+    """What a launch takes as ``progress``: a line that is kept up to date on a terminal, lines elsewhere.
+
+    ``shown`` is None for the default: on a terminal only.
+    """
+    terminal = sys.stderr.isatty()
+    if shown is False or (shown is None and not terminal):
+        yield None
+        return
+    if not terminal:
+        yield lambda now: click.echo(f"{now.seconds:.0f} s: {_words(now)}", err=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("{task.description}"), BarColumn(20), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True, refresh_per_second=2) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def update(now: Progress) -> None:
+            bar.update(task, description=_words(now), completed=now.ctas_done, total=now.ctas)
+
+        yield update

@@ -1,0 +1,345 @@
+"""Bulk copies and reductions between memories, bulk groups, and stores that signal an mbarrier."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyptx.core.types import TYPES
+
+from ..case import In, KernelCase, Out, kernel
+from ..words import FORMATS, floats, uniform
+
+_ROOM = 2048
+_DECLARED = f".shared .align 128 .b8 room[{_ROOM}];\n.shared .align 8 .b64 bar;"
+_GIVEN = uniform("bulk copy", _ROOM // 8)
+
+#: The room is filled from what is given, 64 bytes for each thread; one arrival completes a phase of ``bar``.
+_FILL = """
+mov.u32 %r0, room;
+mov.u32 %r1, bar;
+mov.u64 %d0, room;
+mov.u64 %d1, bar;
+setp.eq.u32 %p1, %thread, 0;
+mad.lo.u32 %r2, %thread, 64, %r0;
+mad.wide.u32 %d2, %thread, 64, %given;
+mov.u32 %r3, 0;
+FILL:
+ld.global.b64 %d3, [%d2];
+st.shared.b64 [%r2], %d3;
+add.u32 %r2, %r2, 8;
+add.u64 %d2, %d2, 8;
+add.u32 %r3, %r3, 8;
+setp.lt.u32 %p2, %r3, 64;
+@%p2 bra FILL;
+@%p1 mbarrier.init.shared.b64 [%r1], 1;
+fence.proxy.async;
+bar.sync 0;
+"""
+_WAIT = """
+WAIT:
+mbarrier.try_wait.parity.shared.b64 %p3, [%r1], 0;
+@!%p3 bra WAIT;
+bar.sync 0;
+"""
+_DUMP = """
+mad.lo.u32 %r2, %thread, 64, %r0;
+mad.wide.u32 %d2, %thread, 64, %out;
+mov.u32 %r3, 0;
+DUMP:
+ld.shared.b64 %d3, [%r2];
+st.global.b64 [%d2], %d3;
+add.u32 %r2, %r2, 8;
+add.u64 %d2, %d2, 8;
+add.u32 %r3, %r3, 8;
+setp.lt.u32 %p2, %r3, 64;
+@%p2 bra DUMP;
+"""
+_POLICY = "createpolicy.fractional.L2::evict_last.b64 %d9, 1.0;\n"
+
+
+def _expect(nbytes: int) -> str:
+    return f"@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], {nbytes};\n"
+
+
+def _shared_case(
+    name: str, copies: list[str], nbytes: int, covers: tuple[str, ...], before: str = ""
+) -> KernelCase:
+    """The first thread issues copies of ``nbytes`` together; then the whole room is looked at."""
+    issued = "".join(f"@%p1 {copy}\n" for copy in copies)
+    return KernelCase(
+        name,
+        kernel(
+            _FILL + before + _expect(nbytes) + issued + _WAIT + _DUMP,
+            "given:u64 out:u64",
+            registers=_DECLARED,
+        ),
+        (In(_GIVEN), Out(np.uint64, _ROOM // 8)),
+        covers=covers,
+    )
+
+
+_LOAD = "cp.async.bulk.{}.global.mbarrier::complete_tx::bytes{}"
+
+
+def _loads() -> list[KernelCase]:
+    cases = []
+    for dst in ("shared::cta", "shared::cluster"):
+        load = _LOAD.format(dst, "")
+        cases.append(
+            _shared_case(
+                f"loads to {dst}",
+                [
+                    f"{load} [%r0+16], [%given+512], 16, [%r1];",
+                    f"{load} [%r0+48], [%given+16], 1008, [%r1];",
+                    f"{load} [%r0+1072], [%given], %r9, [%r1];",
+                ],
+                16 + 1008 + 208,
+                ("cp.async.bulk.load",),
+                "mov.u32 %r9, 208;\n",
+            )
+        )
+    hint = _LOAD.format("shared::cluster", ".L2::cache_hint")
+    cases.append(
+        _shared_case(
+            "a load with a policy",
+            [f"{hint} [%r0], [%given+1024], 512, [%r1], %d9;"],
+            512,
+            ("cp.async.bulk.load",),
+            _POLICY,
+        )
+    )
+    multicast = _LOAD.format("shared::cluster", ".multicast::cluster")
+    cases.append(
+        _shared_case(
+            "a load to a mask of this CTA alone",
+            [f"{multicast} [%r0+256], [%given+1024], 512, [%r1], %h1;"],
+            512,
+            ("cp.async.bulk.load",),
+            "mov.b16 %h1, 1;\n",
+        )
+    )
+    return cases
+
+
+def _within_shared() -> list[KernelCase]:
+    copy = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+    return [
+        _shared_case(
+            "from shared to shared memory",
+            [f"{copy} [%r0+1024], [%r0+16], 272, [%r1];", f"{copy} [%r0+1504], [%r0+512], 16, [%r1];"],
+            288,
+            ("cp.async.bulk.cluster",),
+        )
+    ]
+
+
+_CLUSTER = {
+    **{op: ("b32",) for op in ("and", "or", "xor")},
+    "add": ("u32", "s32", "u64"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+    "min": ("u32", "s32"),
+    "max": ("u32", "s32"),
+}
+
+
+def _shared_reductions() -> list[KernelCase]:
+    cases = []
+    for op, types in _CLUSTER.items():
+        for kind in types:
+            form = (
+                f"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{op}.{kind}"
+            )
+            cases.append(
+                _shared_case(
+                    f"{op}.{kind} in shared memory",
+                    [f"{form} [%r0+1024], [%r0+32], 992, [%r1];"],
+                    992,
+                    ("cp.reduce.async.bulk.cluster",),
+                )
+            )
+            name = f"red.async.{op}.{kind}"
+            value = "%d4" if TYPES[kind].nbytes == 8 else "%r4"
+            # Every thread combines a word of its own, and all of them one more.
+            body = f"""
+            @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], {32 * 2 * TYPES[kind].nbytes};
+            ld.shared.b{8 * TYPES[kind].nbytes} {value}, [%r5];
+            mad.lo.u32 %r6, %thread, 8, %r0;
+            red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{op}.{kind} [%r6+1024], {value}, [%r1];
+            red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.{op}.{kind} [%r0+1536], 12, [%r1];
+            """
+            cases.append(
+                KernelCase(
+                    name,
+                    kernel(
+                        f"{_FILL}mad.lo.u32 %r5, %thread, 8, %r0;\n{body}{_WAIT}{_DUMP}",
+                        "given:u64 out:u64",
+                        registers=_DECLARED,
+                    ),
+                    (In(_GIVEN), Out(np.uint64, _ROOM // 8)),
+                    covers=("red.async",),
+                )
+            )
+    return cases
+
+
+def _st_async() -> list[KernelCase]:
+    cases = []
+    for suffix, operand, nbytes in (
+        ("b32", "%r4", 4),
+        ("u32", "%r4", 4),
+        ("s32", "%r4", 4),
+        ("f32", "%f4", 4),
+        ("b64", "%d4", 8),
+        ("u64", "%d4", 8),
+        ("s64", "%d4", 8),
+        ("f64", "%g4", 8),
+        ("v2.b32", "{%r4, %r5}", 8),
+        ("v2.u64", "{%d4, %d5}", 16),
+        ("v4.f32", "{%f4, %f5, %f6, %f7}", 16),
+        ("v4.s32", "{%r4, %r5, %r6, %r7}", 16),
+    ):
+        loaded = operand if operand.startswith("{") else f"{{{operand}}}"
+        parts = [part.strip() for part in loaded.strip("{}").split(",")]
+        bits = 8 * nbytes // len(parts)
+        loads = "".join(
+            f"ld.shared.{'f' if part[1] in 'fg' else 'b'}{bits} {part}, [%r8+{at * bits // 8}];\n"
+            for at, part in enumerate(parts)
+        )
+        body = f"""
+        @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], {32 * nbytes};
+        mad.lo.u32 %r8, %thread, 16, %r0;
+        {loads}
+        st.async.shared::cluster.mbarrier::complete_tx::bytes.{suffix} [%r8+1024], {operand}, [%r1];
+        """
+        cases.append(
+            KernelCase(
+                f"st.async.{suffix}",
+                kernel(_FILL + body + _WAIT + _DUMP, "given:u64 out:u64", registers=_DECLARED),
+                (In(_GIVEN), Out(np.uint64, _ROOM // 8)),
+                covers=("st.async",),
+            )
+        )
+    return cases
+
+
+_GROUP = "@%p1 cp.async.bulk.commit_group;\n"
+
+
+def _stores() -> list[KernelCase]:
+    store = "@%p1 cp.async.bulk.global.shared::cta.bulk_group"
+    body = [
+        _FILL,
+        _POLICY,
+        f"{store} [%out+16], [%r0+512], 16;\n",
+        _GROUP,
+        f"{store}.L2::cache_hint [%out+1024], [%r0+16], 512, %d9;\n",
+        f"{store} [%out+48], [%r0+1024], 960;\n",
+        _GROUP,
+        "@%p1 cp.async.bulk.wait_group.read 1;\n@%p1 cp.async.bulk.wait_group 0;\n",
+    ]
+    prefetch = [
+        _FILL,
+        _POLICY,
+        "@%p1 cp.async.bulk.prefetch.L2.global [%given+16], 1024;\n",
+        "@%p1 cp.async.bulk.prefetch.L2.global.L2::cache_hint [%given], 2048, %d9;\n",
+        _DUMP,
+    ]
+    # The source is written again once it has been read, before the copy is complete.
+    again = [
+        _FILL,
+        f"{store} [%out], [%r0], {_ROOM};\n",
+        _GROUP,
+        "@%p1 cp.async.bulk.wait_group.read 0;\nbar.sync 0;\nmad.lo.u32 %r2, %thread, 64, %r0;\n",
+        "mov.b64 %d5, -1;\n",
+        *(f"st.shared.b64 [%r2+{at}], %d5;\n" for at in range(0, 64, 8)),
+        "@%p1 cp.async.bulk.wait_group 0;\n",
+    ]
+
+    def case(name: str, lines: list[str], *covers: str) -> KernelCase:
+        return KernelCase(
+            name,
+            kernel("".join(lines), "given:u64 out:u64", registers=_DECLARED),
+            (In(_GIVEN), Out(np.uint64, _ROOM // 8, initial=np.arange(_ROOM // 8, dtype=np.uint64))),
+            covers=covers,
+        )
+
+    groups = ("cp.async.bulk.commit_group", "cp.async.bulk.wait_group")
+    return [
+        case("stores", body, "cp.async.bulk.store", *groups),
+        case("sources that are used again", again, "cp.async.bulk.store", *groups),
+        case("prefetches", prefetch, "cp.async.bulk.prefetch"),
+    ]
+
+
+_GLOBAL = {
+    **{op: ("b32", "b64") for op in ("and", "or", "xor")},
+    "add": ("u32", "s32", "u64", "f32", "f64"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+}
+
+
+def _operands(kind: str, name: str, count: int) -> np.ndarray:
+    """Words of a type; of floats those that matter, among them NaNs, infinities, subnormal numbers."""
+    nbytes = TYPES[kind].nbytes
+    if TYPES[kind].is_float:
+        form = FORMATS[kind]
+        words = floats(name, count, kind)
+        # Fractions of any exponent, and the two extreme exponents: zeroes, subnormal numbers, NaNs, infinities.
+        raw = uniform(f"{name} raw", count, form.bits)
+        words[::4] = raw[::4]
+        top = np.uint64(((1 << form.exponent) - 1) << form.fraction)
+        words[1::8] = raw[1::8] & ~top
+        words[3::8] = raw[3::8] | top
+        words[11::32] = top
+        words[5::32] = np.uint64(1 << form.bits - 1)
+    else:
+        words = uniform(name, count, 8 * nbytes)
+        # Small numbers and equal pairs among the large ones: what inc, dec, min and max tell apart.
+        words[::3] &= np.uint64(3)
+    return np.asarray(words).astype(f"u{nbytes}")
+
+
+def _global_reductions() -> list[KernelCase]:
+    pairs = [(f".{op}", kind) for op, kinds in _GLOBAL.items() for kind in kinds]
+    pairs += [(".add.noftz", "f16"), (".add.noftz", "bf16")]
+    cases = []
+    for op, kind in pairs:
+        count = _ROOM // TYPES[kind].nbytes
+        form = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
+        lines = [
+            _FILL,
+            _POLICY,
+            f"@%p1 {form}{op}.{kind} [%out], [%r0], {_ROOM - 512};\n",
+            f"@%p1 {form}.L2::cache_hint{op}.{kind} [%out+{_ROOM - 512}], [%r0+{_ROOM - 512}], 512, %d9;\n",
+            _GROUP,
+            "@%p1 cp.async.bulk.wait_group 0;\n",
+        ]
+        covered = "cp.reduce.async.bulk.global" + (".noftz" if "noftz" in op else "")
+        cases.append(
+            KernelCase(
+                f"{op[1:]}.{kind} in global memory",
+                kernel("".join(lines), "given:u64 out:u64", registers=_DECLARED),
+                (
+                    In(_operands(kind, f"bulk source {kind}", count)),
+                    Out(
+                        f"u{TYPES[kind].nbytes}", count, initial=_operands(kind, f"bulk target {kind}", count)
+                    ),
+                ),
+                covers=(covered,),
+            )
+        )
+    return cases
+
+
+CASES = [
+    *_loads(),
+    *_within_shared(),
+    *_shared_reductions(),
+    *_st_async(),
+    *_stores(),
+    *_global_reductions(),
+]
