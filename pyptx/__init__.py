@@ -23,6 +23,7 @@ _HOME = {
     "smem": "dsl",
     "TensorMap": "layout",
     "assert_same_ptx": "tools.diff",
+    "bench": "tools.bench",
     "diff": "tools.diff",
     "transpile": "tools.transpile",
     "InstructionDescriptor": "layout",
@@ -50,6 +51,7 @@ _HOME = {
     "ToolNotFoundError": "core.errors",
     "TraceError": "core.errors",
     "UnsupportedError": "core.errors",
+    "WrongResultError": "core.errors",
     **dict.fromkeys(
         [
             "b8",
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
         ToolNotFoundError,
         TraceError,
         UnsupportedError,
+        WrongResultError,
     )
     from .core.findings import Finding, Verdict
     from .core.types import (
@@ -136,6 +139,7 @@ if TYPE_CHECKING:
         WgmmaDescriptor,
         ZeroColumnMask,
     )
+    from .tools.bench import bench
     from .tools.diff import assert_same_ptx, diff
     from .tools.transpile import transpile
 
@@ -165,6 +169,7 @@ __all__ = [
     "UnsupportedError",
     "Verdict",
     "WgmmaDescriptor",
+    "WrongResultError",
     "ZeroColumnMask",
     "assert_same_ptx",
     "b8",
@@ -173,6 +178,7 @@ __all__ = [
     "b64",
     "b128",
     "bf16",
+    "bench",
     "bf16x2",
     "diff",
     "e4m3",

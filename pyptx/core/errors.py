@@ -23,6 +23,7 @@ __all__ = [
     "ToolNotFoundError",
     "TraceError",
     "UnsupportedError",
+    "WrongResultError",
 ]
 
 
@@ -113,3 +114,7 @@ class SimulationError(PyptxError, RuntimeError):
 
 class UnsupportedError(PyptxError, NotImplementedError):
     """Legal, but not built yet. Listed in docs/status.md."""
+
+
+class WrongResultError(PyptxError, AssertionError):
+    """What a function computed is not what the reference says, so it is not timed."""

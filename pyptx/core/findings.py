@@ -70,9 +70,16 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "uninitialised-read",
         Verdict.ERROR,
-        "memory, tensor memory or a register read before anything wrote it",
+        "memory or tensor memory read before anything wrote it",
         "write it first, or wait for the operation that writes it",
         "memory-consistency-model",
+    ),
+    Rule(
+        "undefined-register",
+        Verdict.REVIEW,
+        "a register read before anything wrote it: compilers do that where the value does not matter",
+        "write it on every path that leads there",
+        "state-spaces-register-state-space",
     ),
     Rule(
         "deadlock",
@@ -138,6 +145,27 @@ RULES: dict[str, Rule] = _rules(
         "tcgen05-issue-granularity",
     ),
     Rule(
+        "wgmma-register",
+        Verdict.ERROR,
+        "a register of a wgmma.mma_async touched before a wait for it",
+        "commit the operation to a group and wait for that: wgmma.commit_group, wgmma.wait_group",
+        "asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group",
+    ),
+    Rule(
+        "wgmma-fence",
+        Verdict.ERROR,
+        "a wgmma.mma_async without a wgmma.fence after ordinary accesses to its registers",
+        "execute wgmma.fence in all four warps before the first wgmma.mma_async, and after such accesses",
+        "asynchronous-warpgroup-level-matrix-instructions-wgmma-fence",
+    ),
+    Rule(
+        "warpgroup",
+        Verdict.ERROR,
+        "the four warps of a warpgroup do not execute the same wgmma",
+        "let warps 4i to 4i + 3 execute each wgmma together, with the same descriptors",
+        "asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async",
+    ),
+    Rule(
         "stack-overflow",
         Verdict.ERROR,
         "a thread's activations take more local memory than a thread has, or never end",
@@ -160,8 +188,8 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "step-limit",
         Verdict.INCOMPLETE,
-        "the run was stopped at its limit of steps or time",
-        "raise max_steps or timeout if the kernel is meant to run that long",
+        "the run was stopped at its limit of steps, time or memory",
+        "raise max_steps, timeout or memory if the kernel is meant to take that much",
     ),
 )
 

@@ -6,16 +6,18 @@ A block ends at a branch, before a label that something branches to, and whereve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.errors import TraceError
 from ..ir import Function, Instruction, Label, Raw, TargetList
 
-__all__ = ["EXIT", "Block", "Graph", "control_flow"]
+__all__ = ["EXIT", "Block", "Graph", "control_flow", "reconvergence"]
 
 #: The successor of a block that ends its threads.
 EXIT = -1
+#: Places where threads end that reconvergence looks at one by one.
+_MOST_SINKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,32 @@ def control_flow(
             if end.guard is None:
                 fallthrough = None
         blocks.append(Block(number, tuple(group), taken, fallthrough, table))
-    return Graph(tuple(blocks), _post_dominators(blocks))
+    return Graph(tuple(blocks), _post_dominators([block.successors for block in blocks]))
+
+
+def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[int, ...]:
+    """Where threads that part at the end of each block meet again, EXIT if nowhere.
+
+    As the immediate post-dominators, but nobody waits for threads that end on the way: ``ends`` says which
+    instructions end a thread, and a branch to a block that only does so is as good as one.
+    """
+    blocks = graph.blocks
+    last = [block.instructions[-1][1] if block.instructions else None for block in blocks]
+    ending = [instruction is not None and ends(instruction) for instruction in last]
+    final = {b.index for b in blocks if ending[b.index] and len(b.instructions) == 1 and b.fallthrough is None}
+    staying: list[tuple[int, ...]] = []
+    for block in blocks:
+        stay = [t for t in block.successors if t not in final and not (t == EXIT and ending[block.index])]
+        staying.append(tuple(stay) or block.successors)
+    met = list(_post_dominators(staying))
+    sinks = [n for n, targets in enumerate(staying) if targets == (EXIT,) and ending[n]]
+    for sink in sinks[: -_MOST_SINKS - 1 : -1]:
+        if len(sinks) == 1 or all(met[n] != EXIT or len(staying[n]) == 1 for n in range(len(blocks))):
+            break
+        # As if the other ways to end did not exist.
+        alone = [() if n in sinks and n != sink else targets for n, targets in enumerate(staying)]
+        met = [a if a != EXIT else b for a, b in zip(met, _post_dominators(alone), strict=True)]
+    return tuple(a if a != EXIT else b for a, b in zip(met, graph.ipdom, strict=True))
 
 
 def _labelled(name: str, labels: dict[str, int], instruction: Instruction) -> int:
@@ -109,11 +136,11 @@ def _labelled(name: str, labels: dict[str, int], instruction: Instruction) -> in
     return labels[name]
 
 
-def _post_dominators(blocks: list[Block]) -> tuple[int, ...]:
+def _post_dominators(edges: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Cooper, Harvey and Kennedy's iteration on the reversed graph, rooted at the exit."""
-    count = len(blocks)
+    count = len(edges)
     end = count
-    successors = [[end if s == EXIT else s for s in block.successors] for block in blocks]
+    successors = [[end if s == EXIT else s for s in targets] for targets in edges]
     predecessors: list[list[int]] = [[] for _ in range(count + 1)]
     for number, targets in enumerate(successors):
         for target in targets:

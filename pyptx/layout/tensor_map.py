@@ -1,9 +1,9 @@
 """The tensor map: a tensor in global memory, and the box that one TMA instruction moves.
 
 Owns :class:`TensorMap`, the one value that the simulator reads and the runtime hands to
-``cuTensorMapEncodeTiled``.  Authors write shapes and boxes in numpy order (innermost last); instructions
-take coordinates innermost first, so a ``(BM, BK)`` box is loaded at ``{k, m}``.  See `PTX ISA,
-#tensor-tensormap`_.
+``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.  Authors write shapes and boxes in numpy order
+(innermost last); instructions take coordinates innermost first, so a ``(BM, BK)`` box is loaded at
+``{k, m}``.  See `PTX ISA, #tensor-tensormap`_.
 
 .. _PTX ISA, #tensor-tensormap: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tensormap
 """
@@ -19,17 +19,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import ArrayInfo, describe, dtype_of
-from ..core.errors import SpecError, UnsupportedError
+from ..core.errors import SpecError
 from ..core.types import ScalarType
 from .tensor_map_image import DecodedMap, pack, unpack
 from .tensor_map_rules import (
-    DRIVER_TYPES,
     FILLS,
     INTERLEAVES,
     L2_PROMOTIONS,
     SWIZZLES,
+    Element,
+    check_im2col,
     check_tiled,
-    element_type,
+    element_of,
     transferred,
 )
 
@@ -39,7 +40,8 @@ __all__ = ["DriverArguments", "TensorMap"]
 class DriverArguments(NamedTuple):
     """Arguments of ``cuTensorMapEncodeTiled`` in its order: sequences innermost first, enums as integers.
 
-    ``strides`` leaves the innermost out, so it has ``rank - 1`` entries.
+    ``strides`` leaves the innermost out, so it has ``rank - 1`` entries.  ``cuTensorMapEncodeIm2col`` takes
+    the corners in place of ``box``, then channels and pixels, which are ``box`` here.
     """
 
     data_type: int
@@ -62,8 +64,8 @@ def _integers(name: str, values: Sequence[int]) -> tuple[int, ...]:
         raise SpecError(f"{name} = {values!r} is not a sequence of integers") from None
 
 
-def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    return tuple(math.prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
+def _c_strides(shape: tuple[int, ...], bits: int) -> tuple[int, ...]:
+    return tuple(math.prod(shape[axis + 1 :]) * bits // 8 for axis in range(len(shape)))
 
 
 def _usable_strides(info: ArrayInfo, alignment: int) -> tuple[int, ...]:
@@ -78,22 +80,92 @@ def _usable_strides(info: ArrayInfo, alignment: int) -> tuple[int, ...]:
     )
 
 
+def _tensor(
+    array: Any,
+    dtype: Any,
+    shape: Sequence[int] | None,
+    strides: Sequence[int] | None,
+    element_strides: Sequence[int] | None,
+    interleave: str,
+    element: str,
+) -> dict[str, Any]:
+    """What a map says of the tensor, whatever its mode."""
+    if element and dtype is None:
+        dtype = element_of(element).type
+    if isinstance(array, (int, np.integer)):
+        if dtype is None or shape is None:
+            raise SpecError(
+                f"a tensor map at the address {array:#x} needs dtype and shape, got dtype {dtype!r} and "
+                f"shape {shape!r}"
+            )
+        info = None
+        address, type, extents = int(array), dtype_of(dtype), _integers("shape", shape)
+    else:
+        info = describe(array)
+        address, type, extents = info.pointer, info.type, info.shape
+        if dtype is not None:
+            type = dtype_of(dtype)
+        if shape is not None:
+            extents = _integers("shape", shape)
+    kind = element_of(element or type)
+    if info is not None and shape is None and kind.nbytes != info.itemsize:
+        raise SpecError(
+            f"dtype {kind.name} has {kind.width}, the array's {info.type} has {info.itemsize}",
+            hint="give the shape in elements of the new type as well",
+        )
+    if strides is not None:
+        steps = _integers("strides", strides)
+    elif info is not None and shape is None:
+        steps = _usable_strides(info, 32 if interleave == "32B" else 16)
+    elif info is not None and not info.contiguous:
+        raise SpecError(
+            f"shape {extents} over an array that is not contiguous (shape {info.shape}, strides "
+            f"{info.strides} bytes) needs strides as well"
+        )
+    else:
+        steps = _c_strides(extents, kind.bits)
+    return {
+        "type": type,
+        "address": address,
+        "shape": extents,
+        "strides": steps,
+        "element_strides": (1,) * len(extents)
+        if element_strides is None
+        else _integers("element_strides", element_strides),
+        "array": None if info is None else info.obj,
+        "element": element,
+    }
+
+
+def _within(result: TensorMap) -> TensorMap:
+    """The map itself, if the tensor lies within its array. Raises SpecError."""
+    if result.array is not None and result.extent > (size := describe(result.array).extent):
+        raise SpecError(
+            f"shape {result.shape} with strides {result.strides} spans {result.extent} bytes; "
+            f"the array has {size}"
+        )
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tiled tensor map. Build it with :meth:`tiled`; all sequences are in numpy order, innermost last.
+    """A tensor map: see :meth:`tiled` and :meth:`im2col`. All sequences are in numpy order, innermost last.
 
     Attributes:
         type: element type as given (float8 and signed bytes move as unsigned integers).
         address: address of the tensor's first element.
         shape: extents of the tensor in elements.
-        strides: bytes between neighbours along each axis; the last is the element size.
-        box: elements traversed along each axis by one copy.
+        strides: bytes between neighbours along each axis; the last is the element size (packed formats: 0).
+        box: elements traversed along each axis by one copy; of an im2col map pixels and channels.
         element_strides: step along each axis within the box.
-        swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"``, or 128 bytes in larger atoms:
+            ``"128B_ATOM_32B"``, ``"128B_ATOM_32B_FLIP_8B"``, ``"128B_ATOM_64B"``.
         interleave: ``"none"``, ``"16B"`` or ``"32B"``.
         l2_promotion: ``"none"``, ``"64B"``, ``"128B"`` or ``"256B"``.
         oob_fill: what a load writes for elements outside the tensor: ``"zeros"`` or ``"nan"``.
         array: the array whose memory this is, or None if an address was given.
+        element: name of the element type, where ``type`` does not say it: ``f32.ftz``, ``b4x16_p64`` ...
+        lower, upper: corners of an im2col map's bounding box, W last; empty for boxes.
     """
 
     type: ScalarType
@@ -107,20 +179,32 @@ class TensorMap:
     l2_promotion: str = "none"
     oob_fill: str = "zeros"
     array: Any = field(default=None, repr=False, compare=False)
+    element: str = ""
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_tiled(
-            type=self.type,
-            address=self.address,
-            shape=self.shape,
-            strides=self.strides,
-            box=self.box,
-            element_strides=self.element_strides,
-            swizzle=self.swizzle,
-            interleave=self.interleave,
-            l2_promotion=self.l2_promotion,
-            oob_fill=self.oob_fill,
-        )
+        said: dict[str, Any] = {
+            "element": self.kind,
+            "address": self.address,
+            "shape": self.shape,
+            "strides": self.strides,
+            "box": self.box,
+            "element_strides": self.element_strides,
+            "swizzle": self.swizzle,
+            "interleave": self.interleave,
+            "l2_promotion": self.l2_promotion,
+            "oob_fill": self.oob_fill,
+        }
+        if self.lower or self.upper:
+            check_im2col(**said, lower=self.lower, upper=self.upper)
+        else:
+            check_tiled(**said)
+
+    @property
+    def kind(self) -> Element:
+        """The element type in full."""
+        return element_of(self.element or self.type)
 
     @staticmethod
     def tiled(
@@ -135,6 +219,7 @@ class TensorMap:
         interleave: str = "none",
         l2_promotion: str = "none",
         oob_fill: str = "zeros",
+        element: str = "",
     ) -> TensorMap:
         """A map of ``array`` that moves ``box`` elements per instruction.
 
@@ -152,75 +237,71 @@ class TensorMap:
             interleave: layout of the tensor in global memory.
             l2_promotion: granularity of L2 fetches.
             oob_fill: ``"zeros"``, or ``"nan"`` for float types.
+            element: an element type that no dtype names: ``"f32.ftz"``, ``"tf32.ftz"``, or packed
+                ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"`` (then ``shape`` too, in elements).
 
         Raises:
             SpecError: what ``cuTensorMapEncodeTiled`` would refuse, a view past the array's memory, or an
                 ``array`` that is neither array nor address.
             UnsupportedError: a swizzle mode that is not modelled.
         """
-        if isinstance(array, (int, np.integer)):
-            if dtype is None or shape is None:
-                raise SpecError(
-                    f"a tensor map at the address {array:#x} needs dtype and shape, got dtype {dtype!r} and "
-                    f"shape {shape!r}"
-                )
-            info = None
-            address, type, extents = int(array), dtype_of(dtype), _integers("shape", shape)
-        else:
-            info = describe(array)
-            address, type, extents = info.pointer, info.type, info.shape
-            if dtype is not None:
-                type = dtype_of(dtype)
-            if shape is not None:
-                extents = _integers("shape", shape)
-            elif element_type(type).nbytes != info.itemsize:
-                raise SpecError(
-                    f"dtype {type} has {element_type(type).nbytes} bytes, the array's {info.type} has "
-                    f"{info.itemsize}",
-                    hint="give the shape in elements of the new type as well",
-                )
-        if strides is not None:
-            steps = _integers("strides", strides)
-        elif info is not None and shape is None:
-            steps = _usable_strides(info, 32 if interleave == "32B" else 16)
-        elif info is not None and not info.contiguous:
-            raise SpecError(
-                f"shape {extents} over an array that is not contiguous (shape {info.shape}, strides "
-                f"{info.strides} bytes) needs strides as well"
+        tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
+        return _within(
+            TensorMap(
+                **tensor,
+                box=_integers("box", box),
+                swizzle=swizzle,
+                interleave=interleave,
+                l2_promotion=l2_promotion,
+                oob_fill=oob_fill,
             )
-        else:
-            steps = _c_strides(extents, element_type(type).nbytes)
-        if element_strides is None:
-            thinning = (1,) * len(extents)
-        else:
-            thinning = _integers("element_strides", element_strides)
-        result = TensorMap(
-            type=type,
-            address=address,
-            shape=extents,
-            strides=steps,
-            box=_integers("box", box),
-            element_strides=thinning,
-            swizzle=swizzle,
-            interleave=interleave,
-            l2_promotion=l2_promotion,
-            oob_fill=oob_fill,
-            array=None if info is None else info.obj,
         )
-        if info is not None and result.extent > info.extent:
-            raise SpecError(
-                f"shape {extents} with strides {steps} spans {result.extent} bytes; "
-                f"the array has {info.extent}"
-            )
-        return result
 
     @staticmethod
-    def im2col(array: Any, **options: Any) -> TensorMap:
-        """An im2col map (``cuTensorMapEncodeIm2col``). Raises UnsupportedError: not built yet."""
-        raise UnsupportedError(
-            "im2col tensor maps are not modelled yet",
-            hint="TensorMap.tiled with element_strides covers strided tiles",
-            see="tensor-im2col-mode",
+    def im2col(
+        array: Any,
+        *,
+        pixels: int,
+        channels: int,
+        lower: Sequence[int],
+        upper: Sequence[int],
+        swizzle: str = "none",
+        dtype: Any = None,
+        shape: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        element_strides: Sequence[int] | None = None,
+        interleave: str = "none",
+        l2_promotion: str = "none",
+        oob_fill: str = "zeros",
+        element: str = "",
+    ) -> TensorMap:
+        """A map of ``array`` (N, D, H, W, C, or without D or D and H) for copies that follow a filter.
+
+        Args:
+            pixels: pixels that one copy takes, one after the other through W, H, D and N.
+            channels: channels of each.
+            lower: for each axis between N and C, the first coordinate of the bounding box (-1: one before
+                the tensor).
+            upper: likewise the last one, counted from the tensor's last element (0: that one itself).
+            array, swizzle, dtype, shape, strides, element_strides, interleave, l2_promotion, oob_fill,
+                element: as for :meth:`tiled`.
+
+        Raises:
+            SpecError: what ``cuTensorMapEncodeIm2col`` would refuse, or as :meth:`tiled`.
+            UnsupportedError: a swizzle mode that is not modelled.
+        """
+        tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
+        return _within(
+            TensorMap(
+                **tensor,
+                box=_integers("pixels and channels", (pixels, channels)),
+                lower=_integers("lower", lower),
+                upper=_integers("upper", upper),
+                swizzle=swizzle,
+                interleave=interleave,
+                l2_promotion=l2_promotion,
+                oob_fill=oob_fill,
+            )
         )
 
     @property
@@ -231,23 +312,25 @@ class TensorMap:
     @property
     def box_shape(self) -> tuple[int, ...]:
         """Shape that one copy leaves in shared memory: the box, thinned by the element strides."""
+        if self.lower:
+            return self.box
         return transferred(self.box, self.element_strides, self.interleave)
 
     @property
     def box_bytes(self) -> int:
         """Bytes that one load writes and counts on its mbarrier, also where the box is out of bounds."""
-        return math.prod(self.box_shape) * element_type(self.type).nbytes
+        return math.prod(self.box_shape) * self.kind.held // 8
 
     @property
     def extent(self) -> int:
         """Bytes from ``address`` to the end of the tensor's last element."""
-        gaps = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
-        return gaps + element_type(self.type).nbytes
+        gaps = sum((n - 1) * stride for n, stride in zip(self.shape[:-1], self.strides[:-1], strict=True))
+        return gaps + self.shape[-1] * self.kind.bits // 8
 
     def driver_arguments(self) -> DriverArguments:
-        """The arguments of ``cuTensorMapEncodeTiled``."""
+        """The arguments of ``cuTensorMapEncodeTiled``, or of ``cuTensorMapEncodeIm2col``."""
         return DriverArguments(
-            data_type=DRIVER_TYPES[element_type(self.type).name],
+            data_type=self.kind.driver,
             rank=self.rank,
             address=self.address,
             dims=self.shape[::-1],
@@ -273,7 +356,7 @@ class TensorMap:
             raise SpecError(f"the tensor's address {address:#x} is not a multiple of {alignment} bytes")
         return pack(
             address=address,
-            type=self.type,
+            element=self.kind,
             dims=self.shape[::-1],
             strides=self.strides[-2::-1],
             box=self.box[::-1],
@@ -282,6 +365,8 @@ class TensorMap:
             interleave=self.interleave,
             l2_promotion=self.l2_promotion,
             oob_fill=self.oob_fill,
+            lower=self.lower[::-1],
+            upper=self.upper[::-1],
         )
 
     @staticmethod
@@ -290,6 +375,6 @@ class TensorMap:
 
         Raises:
             SpecError: garbage, or values that no tensor map may have.
-            UnsupportedError: an element type or a swizzle that is not modelled.
+            UnsupportedError: a swizzle that is not modelled.
         """
         return unpack(bytes(raw))

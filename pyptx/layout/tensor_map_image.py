@@ -11,10 +11,11 @@ one plain store::
      16  elemtype         u8        106  element_stride  5 x u8
      17  rank             u8, -1    111  zero
      18  interleave_layout u8       112  l2 promotion    u8 (tensormap.replace has none)
-     19  swizzle_mode     u8        113  zero
-     20  swizzle_atomicity u8       120  magic b"1MTXTPYP"
-     21  fill_mode        u8
-     22  zero
+     19  swizzle_mode     u8        113  im2col          u8, 1: the box is (channels, pixels)
+     20  swizzle_atomicity u8       114  lower corner    u16, W lowest, 16, 8 or 5 bits each
+     21  fill_mode        u8        116  upper corner    u16
+     22  zero                       118  zero
+                                    120  magic b"1MTXTPYP"
      24  global_dim       5 x u64
 
 Arrays are in the hardware's order, innermost axis first.  Unused entries are zero.
@@ -29,16 +30,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from ..core.errors import SpecError, UnsupportedError
-from ..core.types import ScalarType, scalar_type
+from ..core.types import ScalarType
 from .tensor_map_rules import (
+    CORNER_BITS,
+    ELEMENTS,
     FILLS,
     INTERLEAVES,
     L2_PROMOTIONS,
-    SWIZZLES,
+    Element,
+    check_im2col,
     check_tiled,
-    element_type,
+    element_of,
     transferred,
 )
 
@@ -50,22 +55,18 @@ IMAGE_BYTES = 128
 _HEAD, _TAIL = b"PYPTXTM1", b"1MTXTPYP"
 _SEE = "tensor-tensormap"
 
-# Codes of tensormap.replace; they are not the driver's. 8 and 12 flush denormals, 13..15 are packed.
-_ELEMENT_CODES = {
-    "u8": 0,
-    "u16": 1,
-    "u32": 2,
-    "s32": 3,
-    "u64": 4,
-    "s64": 5,
-    "f16": 6,
-    "f32": 7,
-    "f64": 9,
-    "bf16": 10,
-    "tf32": 11,
+_ELEMENT_NAMES = {element.code: element.name for element in ELEMENTS.values()}
+#: (swizzle_mode, swizzle_atomicity) of tensormap.replace. Mode 4, 96 bytes, is not modelled.
+_SWIZZLE_CODES = {
+    "none": (0, 0),
+    "32B": (1, 0),
+    "64B": (2, 0),
+    "128B": (3, 0),
+    "128B_ATOM_32B": (3, 1),
+    "128B_ATOM_32B_FLIP_8B": (3, 2),
+    "128B_ATOM_64B": (3, 3),
 }
-_ELEMENT_NAMES = {code: name for name, code in _ELEMENT_CODES.items()}
-_ELEMENTS_NOT_MODELLED = {8: "f32.ftz", 12: "tf32.ftz", 13: "b4x16", 14: "b4x16_p64", 15: "b6x16_p32"}
+_SWIZZLE_NAMES = {codes: name for name, codes in _SWIZZLE_CODES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ FIELDS: dict[str, Field] = {
     "element_stride": Field(106, 1, 5),
 }
 _L2_PROMOTION = Field(112, 1)
+_IM2COL = Field(113, 1)
+_CORNERS = Field(114, 2, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,15 @@ class DecodedMap:
 
     Attributes:
         address: generic address of the tensor's first element.
-        type: element type as TMA sees it (float8 is ``u8``).
+        type: element type as TMA sees it (float8 and packed formats are ``u8``).
         rank: number of axes, 1..5.
         dims: extents of the tensor in elements.
         strides: bytes between neighbours along each axis; ``strides[0]`` is the element size.
-        box: traversed elements along each axis.
+        box: traversed elements along each axis; of an im2col map the channels and the pixels.
         element_strides: step along each axis within the box.
         swizzle, interleave, oob_fill: as in :class:`~pyptx.layout.tensor_map.TensorMap`.
+        element: name of the element type, where ``type`` does not say it.
+        lower, upper: corners of an im2col map's bounding box, W first; empty for boxes.
     """
 
     address: int
@@ -133,22 +138,42 @@ class DecodedMap:
     swizzle: str
     interleave: str
     oob_fill: str
+    element: str = ""
+    lower: tuple[int, ...] = ()
+    upper: tuple[int, ...] = ()
+
+    @property
+    def kind(self) -> Element:
+        """The element type in full."""
+        return element_of(self.element or self.type)
+
+    @property
+    def im2col(self) -> bool:
+        """Whether copies take pixels of a bounding box instead of a box."""
+        return bool(self.lower)
 
     @property
     def box_shape(self) -> tuple[int, ...]:
         """Elements that one copy moves along each axis, innermost first."""
+        if self.im2col:
+            return self.box
         return transferred(self.box[::-1], self.element_strides[::-1], self.interleave)[::-1]
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the box, its innermost axis, in shared memory."""
+        return self.box_shape[0] * self.kind.held // 8
 
     @property
     def box_bytes(self) -> int:
         """Bytes that one copy moves and counts on its mbarrier, wherever the box lies."""
-        return math.prod(self.box_shape) * self.type.nbytes
+        return math.prod(self.box_shape) * self.kind.held // 8
 
 
 def pack(
     *,
     address: int,
-    type: ScalarType,
+    element: Element,
     dims: Sequence[int],
     strides: Sequence[int],
     box: Sequence[int],
@@ -157,8 +182,10 @@ def pack(
     interleave: str,
     l2_promotion: str,
     oob_fill: str,
+    lower: Sequence[int] = (),
+    upper: Sequence[int] = (),
 ) -> bytes:
-    """The image of values that :func:`~pyptx.layout.tensor_map_rules.check_tiled` has accepted.
+    """The image of values that :mod:`~pyptx.layout.tensor_map_rules` has accepted.
 
     Sequences are innermost first; ``strides`` without the innermost.
     """
@@ -171,17 +198,33 @@ def pack(
             raw[at : at + field.size] = value.to_bytes(field.size, "little")
 
     store(FIELDS["global_address"], address)
-    store(FIELDS["elemtype"], _ELEMENT_CODES[element_type(type).name])
+    store(FIELDS["elemtype"], element.code)
     store(FIELDS["rank"], len(dims) - 1)
     store(FIELDS["interleave_layout"], INTERLEAVES.index(interleave))
-    store(FIELDS["swizzle_mode"], SWIZZLES.index(swizzle))
+    mode, atomicity = _SWIZZLE_CODES[swizzle]
+    store(FIELDS["swizzle_mode"], mode)
+    store(FIELDS["swizzle_atomicity"], atomicity)
     store(FIELDS["fill_mode"], FILLS.index(oob_fill))
     store(FIELDS["global_dim"], *dims)
     store(FIELDS["global_stride"], *strides)
     store(FIELDS["box_dim"], *box)
     store(FIELDS["element_stride"], *element_strides)
     store(_L2_PROMOTION, L2_PROMOTIONS.index(l2_promotion))
+    if lower:
+        store(_IM2COL, 1)
+        store(_CORNERS, _pack_corner(lower), _pack_corner(upper))
     return bytes(raw)
+
+
+def _pack_corner(corner: Sequence[int]) -> int:
+    bits = CORNER_BITS[len(corner) + 2]
+    return sum((at & (1 << bits) - 1) << bits * axis for axis, at in enumerate(corner))
+
+
+def _unpack_corner(packed: int, rank: int) -> tuple[int, ...]:
+    bits = CORNER_BITS[rank]
+    parts = (packed >> bits * axis & (1 << bits) - 1 for axis in range(rank - 2))
+    return tuple(part - (part >> bits - 1 << bits) for part in parts)
 
 
 def _choice(what: str, code: int, names: Sequence[str]) -> str:
@@ -191,14 +234,28 @@ def _choice(what: str, code: int, names: Sequence[str]) -> str:
     return names[code]
 
 
+def _swizzle(mode: int, atomicity: int) -> str:
+    """Raises SpecError and UnsupportedError as :func:`unpack`."""
+    if mode == 4:
+        raise UnsupportedError("96-byte swizzle is not modelled yet", see="tensor-swizzling-modes")
+    _choice("swizzle", mode, ("none", "32B", "64B", "128B"))
+    if (mode, atomicity) not in _SWIZZLE_NAMES:
+        raise SpecError(
+            f"the tensor map has swizzle code {mode} with swizzle atomicity code {atomicity}; atoms of more "
+            "than 16 bytes (1..3) need the 128-byte swizzle",
+            see="tensor-swizzling-modes",
+        )
+    return _SWIZZLE_NAMES[mode, atomicity]
+
+
 @lru_cache(maxsize=256)
 def unpack(raw: bytes) -> DecodedMap:
     """What the image ``raw`` says. Cached, since a kernel uses few maps many times.
 
     Raises:
-        SpecError: not 128 bytes, not an image, or values that ``cuTensorMapEncodeTiled`` would refuse
+        SpecError: not 128 bytes, not an image, or values that the driver would refuse
             (``tensormap.replace`` can store any).
-        UnsupportedError: an element type or a swizzle that is not modelled.
+        UnsupportedError: a swizzle that is not modelled.
     """
     if len(raw) != IMAGE_BYTES:
         raise SpecError(f"a tensor map is {IMAGE_BYTES} bytes, got {len(raw)}", see=_SEE)
@@ -214,43 +271,42 @@ def unpack(raw: bytes) -> DecodedMap:
     if rank > 5:
         raise SpecError(f"the tensor map has rank {rank}; expected 1..5", see=_SEE)
     code = values["elemtype"][0]
-    if code in _ELEMENTS_NOT_MODELLED:
-        raise UnsupportedError(
-            f"the tensor map's element type {_ELEMENTS_NOT_MODELLED[code]} is not modelled yet", see=_SEE
-        )
     if code not in _ELEMENT_NAMES:
         raise SpecError(f"the tensor map has element type code {code}; expected 0..15", see=_SEE)
-    if values["swizzle_atomicity"][0]:
-        raise UnsupportedError(
-            f"the tensor map's swizzle atomicity code {values['swizzle_atomicity'][0]} is not modelled yet; "
-            "supported is 0 (16 bytes)",
-            see="tensor-swizzling-modes",
-        )
-    if values["swizzle_mode"][0] == 4:
-        raise UnsupportedError("96-byte swizzle is not modelled yet", see="tensor-swizzling-modes")
-    type = scalar_type(_ELEMENT_NAMES[code])
+    element = ELEMENTS[_ELEMENT_NAMES[code]]
+    im2col = bool(_IM2COL.read(raw)[0])
+    if im2col and rank < 3:
+        raise SpecError(f"the im2col tensor map has rank {rank}; expected 3..5", see=_SEE)
+    corners = [_unpack_corner(corner, rank) for corner in _CORNERS.read(raw)] if im2col else [(), ()]
     decoded = DecodedMap(
         address=values["global_address"][0],
-        type=type,
+        type=element.type,
         rank=rank,
         dims=values["global_dim"][:rank],
-        strides=(type.nbytes, *values["global_stride"][: rank - 1]),
-        box=values["box_dim"][:rank],
+        strides=(element.nbytes, *values["global_stride"][: rank - 1]),
+        box=values["box_dim"][: 2 if im2col else rank],
         element_strides=values["element_stride"][:rank],
-        swizzle=_choice("swizzle", values["swizzle_mode"][0], SWIZZLES),
+        swizzle=_swizzle(values["swizzle_mode"][0], values["swizzle_atomicity"][0]),
         interleave=_choice("interleave", values["interleave_layout"][0], INTERLEAVES),
         oob_fill=_choice("fill mode", values["fill_mode"][0], FILLS),
+        element="" if element.name == element.type.name else element.name,
+        lower=corners[0],
+        upper=corners[1],
     )
-    check_tiled(
-        type=type,
-        address=decoded.address,
-        shape=decoded.dims[::-1],
-        strides=decoded.strides[::-1],
-        box=decoded.box[::-1],
-        element_strides=decoded.element_strides[::-1],
-        swizzle=decoded.swizzle,
-        interleave=decoded.interleave,
-        l2_promotion=_choice("l2 promotion", _L2_PROMOTION.read(raw)[0], L2_PROMOTIONS),
-        oob_fill=decoded.oob_fill,
-    )
+    said: dict[str, Any] = {
+        "element": element,
+        "address": decoded.address,
+        "shape": decoded.dims[::-1],
+        "strides": decoded.strides[::-1],
+        "box": decoded.box[::-1],
+        "element_strides": decoded.element_strides[::-1],
+        "swizzle": decoded.swizzle,
+        "interleave": decoded.interleave,
+        "l2_promotion": _choice("l2 promotion", _L2_PROMOTION.read(raw)[0], L2_PROMOTIONS),
+        "oob_fill": decoded.oob_fill,
+    }
+    if im2col:
+        check_im2col(**said, lower=decoded.lower[::-1], upper=decoded.upper[::-1])
+    else:
+        check_tiled(**said)
     return decoded

@@ -1,8 +1,8 @@
-"""What a tiled tensor map may say: element types, option names, limits.
+"""What a tensor map may say: element types, option names, limits.
 
 Owns the tables that the value, its 128-byte image and the driver call share, and the one check of
-all limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probed on an H200 for what it accepts), and
-`PTX ISA, #tensor-tensormap`_.
+all limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probed on an H200 for what it accepts) and
+``cuTensorMapEncodeIm2col``, and `PTX ISA, #tensor-tensormap`_.
 
 .. _PTX ISA, #tensor-tensormap: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tensormap
 """
@@ -10,20 +10,25 @@ all limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probed on an 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ..core.errors import SpecError
 from ..core.types import ScalarType, scalar_type
-from .swizzle import SWIZZLE_BYTES, check_swizzle
+from .swizzle import COPY_SWIZZLES, check_copy_swizzle
 
 __all__ = [
-    "DRIVER_TYPES",
+    "CORNER_BITS",
+    "ELEMENTS",
     "FILLS",
     "INTERLEAVES",
     "L2_PROMOTIONS",
     "MAX_SHARED_BYTES",
     "SWIZZLES",
+    "Element",
+    "check_im2col",
     "check_tiled",
+    "element_of",
     "element_type",
     "transferred",
 ]
@@ -31,20 +36,73 @@ __all__ = [
 #: Dynamic shared memory that one CTA can have on sm_90 and sm_100: no box can be larger.
 MAX_SHARED_BYTES = 232_448
 
-#: Element types that TMA distinguishes, with the driver's CUtensorMapDataType.
-DRIVER_TYPES: dict[str, int] = {
-    "u8": 0,
-    "u16": 1,
-    "u32": 2,
-    "s32": 3,
-    "u64": 4,
-    "s64": 5,
-    "f16": 6,
-    "f32": 7,
-    "f64": 8,
-    "bf16": 9,
-    "tf32": 11,
-}
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What a tensor map's elements are.
+
+    Attributes:
+        name: the type's name, ``f32.ftz`` and ``tf32.ftz``, or that of a packed format.
+        type: the scalar type (packed formats: u8).
+        code: of ``tensormap.replace``. driver: CUtensorMapDataType.
+        bits: that an element takes in global memory. held: in shared memory, where groups of 16 are padded.
+    """
+
+    name: str
+    type: ScalarType
+    code: int
+    driver: int
+    bits: int
+    held: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of an element in global memory; 0 for a packed format."""
+        return self.bits // 8
+
+    @property
+    def width(self) -> str:
+        """Bytes of an element in shared memory, or bits, in words."""
+        return f"{self.held} bits" if self.held % 8 else f"{self.held // 8} bytes"
+
+    @property
+    def packed(self) -> bool:
+        """Whether elements are smaller than bytes."""
+        return self.bits < 8
+
+
+def _elements() -> Iterator[Element]:
+    plain = (
+        "u8",
+        "u16",
+        "u32",
+        "s32",
+        "u64",
+        "s64",
+        "f16",
+        "f32",
+        "f32.ftz",
+        "f64",
+        "bf16",
+        "tf32",
+        "tf32.ftz",
+    )
+    driver = {"f64": 8, "bf16": 9, "f32.ftz": 10}
+    for code, name in enumerate(plain):
+        type = scalar_type(name.removesuffix(".ftz"))
+        yield Element(name, type, code, driver.get(name, code), type.bits, type.bits)
+    byte = scalar_type("u8")
+    for code, (name, bits, held) in enumerate(
+        (("b4x16", 4, 4), ("b4x16_p64", 4, 8), ("b6x16_p32", 6, 8)), 13
+    ):
+        yield Element(name, byte, code, code, bits, held)
+
+
+#: Element types that TMA distinguishes, by name.
+ELEMENTS: dict[str, Element] = {element.name: element for element in _elements()}
+
+#: Bits of each coordinate of an im2col bounding box's corner, by the tensor's rank.
+CORNER_BITS = {3: 16, 4: 8, 5: 5}
 
 _SAME_BITS = {
     "s8": "u8",
@@ -58,29 +116,35 @@ _SAME_BITS = {
     "b64": "u64",
 }
 
-# Each tuple is in the order of the driver's enum, which is also tensormap.replace's.
+# Each tuple is in the order of the driver's enum; but for the swizzles also in tensormap.replace's.
 INTERLEAVES = ("none", "16B", "32B")
-SWIZZLES = tuple(SWIZZLE_BYTES)
+SWIZZLES = tuple(COPY_SWIZZLES)
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 FILLS = ("zeros", "nan")
 
 _SEE = "tensor-tensormap"
+_IM2COL = "tensor-im2col-mode"
+
+
+def element_of(given: ScalarType | str) -> Element:
+    """The element that TMA makes of this type, itself or the unsigned integer of its width; or by its name.
+
+    Raises:
+        SpecError: TMA has no such elements.
+    """
+    name = given if isinstance(given, str) else _SAME_BITS.get(given.name, given.name)
+    if name not in ELEMENTS:
+        raise SpecError(
+            f"a tensor map cannot have elements of type {given}; expected one of "
+            f"{', '.join((*ELEMENTS, *_SAME_BITS))}",
+            see=_SEE,
+        )
+    return ELEMENTS[name]
 
 
 def element_type(given: ScalarType) -> ScalarType:
-    """What TMA calls elements of this type: itself, or the unsigned integer of the same width.
-
-    Raises:
-        SpecError: TMA has no elements of this width.
-    """
-    name = _SAME_BITS.get(given.name, given.name)
-    if name not in DRIVER_TYPES:
-        raise SpecError(
-            f"a tensor map cannot have elements of type {given}; expected one of "
-            f"{', '.join((*DRIVER_TYPES, *_SAME_BITS))}",
-            see=_SEE,
-        )
-    return scalar_type(name)
+    """The scalar type of :func:`element_of`."""
+    return element_of(given).type
 
 
 def transferred(box: Sequence[int], element_strides: Sequence[int], interleave: str) -> tuple[int, ...]:
@@ -99,7 +163,7 @@ def _one_of(what: str, value: str, allowed: Sequence[str]) -> None:
 
 def check_tiled(
     *,
-    type: ScalarType,
+    element: Element,
     address: int,
     shape: Sequence[int],
     strides: Sequence[int],
@@ -119,14 +183,81 @@ def check_tiled(
         SpecError: with the value given and the values allowed.
         UnsupportedError: a swizzle mode that is not modelled.
     """
-    check_swizzle(swizzle)
+    rank = len(shape)
+    least = 1 if interleave == "none" else 3
+    _check_tensor(
+        element, address, shape, strides, element_strides, swizzle, interleave, l2_promotion, oob_fill, least
+    )
+    _same_length("box", box, shape)
+    for axis in range(rank):
+        if not 1 <= box[axis] <= 256:
+            raise SpecError(
+                f"box[{axis}] = {box[axis]} is outside 1..256",
+                hint="issue several copies for a larger tile",
+                see=_SEE,
+            )
+    _check_inner(f"box[-1] = {box[-1]}", box[-1], element, swizzle, interleave)
+    _check_size(f"box {tuple(box)}", transferred(box, element_strides, interleave), element)
+
+
+def check_im2col(
+    *,
+    element: Element,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    element_strides: Sequence[int],
+    lower: Sequence[int],
+    upper: Sequence[int],
+    swizzle: str,
+    interleave: str,
+    l2_promotion: str,
+    oob_fill: str,
+) -> None:
+    """Raise SpecError for what ``cuTensorMapEncodeIm2col`` refuses. All sequences in numpy order.
+
+    ``box`` is (pixels of a column, channels of a pixel); the corners have the axes between N and C.
+
+    Raises:
+        SpecError: with the value given and the values allowed.
+        UnsupportedError: a swizzle mode that is not modelled.
+    """
+    _check_tensor(
+        element, address, shape, strides, element_strides, swizzle, interleave, l2_promotion, oob_fill, 3
+    )
+    bits = CORNER_BITS[len(shape)]
+    for name, corner in (("lower", lower), ("upper", upper)):
+        if len(corner) != len(shape) - 2 or not all(-1 << bits - 1 <= at < 1 << bits - 1 for at in corner):
+            raise SpecError(
+                f"{name} = {tuple(corner)}; expected {len(shape) - 2} numbers of {bits} signed bits for a "
+                f"tensor of rank {len(shape)}",
+                see=_IM2COL,
+            )
+    if len(box) != 2 or not 1 <= box[0] <= 1024 or not 1 <= box[1] <= 256:
+        raise SpecError(f"pixels and channels {tuple(box)}; expected 1..1024 and 1..256", see=_IM2COL)
+    _check_inner(f"channels = {box[-1]}", box[-1], element, swizzle, interleave)
+    _check_size(f"pixels and channels {tuple(box)}", box, element)
+
+
+def _check_tensor(
+    element: Element,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    element_strides: Sequence[int],
+    swizzle: str,
+    interleave: str,
+    l2_promotion: str,
+    oob_fill: str,
+    least: int,
+) -> None:
+    """What holds for tensors of every mode."""
+    check_copy_swizzle(swizzle)
     _one_of("interleave", interleave, INTERLEAVES)
     _one_of("l2_promotion", l2_promotion, L2_PROMOTIONS)
     _one_of("oob_fill", oob_fill, FILLS)
-    tma_type = element_type(type)
-    itemsize = tma_type.nbytes
     rank = len(shape)
-    least = 1 if interleave == "none" else 3
     if not least <= rank <= 5:
         raise SpecError(
             f"the tensor has rank {rank} (shape {tuple(shape)}); expected {least}..5 with interleave "
@@ -134,14 +265,9 @@ def check_tiled(
             hint="merge axes that are contiguous with each other",
             see=_SEE,
         )
-    for name, values in (("strides", strides), ("box", box), ("element_strides", element_strides)):
-        if len(values) != rank:
-            raise SpecError(
-                f"{name} = {tuple(values)} has {len(values)} entries for a tensor of rank {rank} "
-                f"(shape {tuple(shape)})",
-                see=_SEE,
-            )
-    alignment = 32 if interleave == "32B" else 16
+    _same_length("strides", strides, shape)
+    _same_length("element_strides", element_strides, shape)
+    alignment = 32 if interleave == "32B" or element.held > element.bits else 16
     if address % alignment or not 0 <= address < 1 << 64:
         raise SpecError(
             f"the tensor's address {address:#x} is not a multiple of {alignment} bytes",
@@ -149,12 +275,22 @@ def check_tiled(
             see=_SEE,
         )
     for axis in range(rank):
-        _check_axis(axis, rank, itemsize, alignment, shape, strides, box, element_strides)
-    _check_box(tma_type, box, element_strides, swizzle, interleave)
-    if oob_fill == "nan" and not tma_type.is_float:
+        _check_axis(axis, rank, element, alignment, shape, strides, element_strides)
+    if element.packed:
+        _check_packed(element, shape, swizzle, interleave)
+    if oob_fill == "nan" and not element.type.is_float:
         raise SpecError(
-            f"oob_fill = 'nan' with elements of type {type}, which TMA moves as {tma_type}: "
+            f"oob_fill = 'nan' with elements that TMA moves as {element.name}: "
             "only f16, bf16, f32, tf32 and f64 can be filled with NaN",
+            see=_SEE,
+        )
+
+
+def _same_length(name: str, values: Sequence[int], shape: Sequence[int]) -> None:
+    if len(values) != len(shape):
+        raise SpecError(
+            f"{name} = {tuple(values)} has {len(values)} entries for a tensor of rank {len(shape)} "
+            f"(shape {tuple(shape)})",
             see=_SEE,
         )
 
@@ -162,29 +298,22 @@ def check_tiled(
 def _check_axis(
     axis: int,
     rank: int,
-    itemsize: int,
+    element: Element,
     alignment: int,
     shape: Sequence[int],
     strides: Sequence[int],
-    box: Sequence[int],
     element_strides: Sequence[int],
 ) -> None:
     if not 1 <= shape[axis] <= 1 << 32:
         raise SpecError(f"shape[{axis}] = {shape[axis]} is outside 1..2**32", see=_SEE)
-    if not 1 <= box[axis] <= 256:
-        raise SpecError(
-            f"box[{axis}] = {box[axis]} is outside 1..256",
-            hint="issue several copies for a larger tile",
-            see=_SEE,
-        )
     if not 1 <= element_strides[axis] <= 8:
         raise SpecError(f"element_strides[{axis}] = {element_strides[axis]} is outside 1..8", see=_SEE)
     stride = strides[axis]
     if axis == rank - 1:
-        if stride != itemsize:
+        if stride != element.nbytes:
             raise SpecError(
                 f"strides[{axis}] = {stride} bytes: the innermost axis must be contiguous "
-                f"({itemsize} bytes per element)",
+                f"({element.nbytes} bytes per element)",
                 hint="transpose the tensor so that its contiguous axis is the last, or copy it",
                 see=_SEE,
             )
@@ -196,38 +325,48 @@ def _check_axis(
         )
 
 
-def _check_box(
-    tma_type: ScalarType,
-    box: Sequence[int],
-    element_strides: Sequence[int],
-    swizzle: str,
-    interleave: str,
-) -> None:
-    inner = box[-1] * tma_type.nbytes
-    said = f"box[-1] = {box[-1]} elements of {tma_type.nbytes} bytes is {inner} bytes"
+def _check_packed(element: Element, shape: Sequence[int], swizzle: str, interleave: str) -> None:
+    unit = 128 if element.held > element.bits else 2
+    if shape[-1] % unit:
+        raise SpecError(
+            f"shape[-1] = {shape[-1]} elements of {element.name} is not a multiple of {unit}", see=_SEE
+        )
+    if interleave != "none":
+        raise SpecError(f"elements of {element.name} take no interleave, got {interleave!r}", see=_SEE)
+    if element.held > element.bits and swizzle not in ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B"):
+        raise SpecError(f"elements of {element.name} take no swizzle {swizzle!r}", see=_SEE)
+
+
+def _check_inner(name: str, count: int, element: Element, swizzle: str, interleave: str) -> None:
+    inner = count * element.held // 8
+    said = f"{name} elements of {element.width} is {inner} bytes"
+    if element.held > element.bits and count != 128:
+        raise SpecError(f"{name} elements of {element.name}; expected 128", see=_SEE)
     if interleave == "none":
         if inner % 16:
             raise SpecError(
                 f"{said}, not a multiple of 16",
-                hint=f"use a multiple of {16 // tma_type.nbytes} elements",
+                hint=f"use a multiple of {128 // element.held} elements",
                 see=_SEE,
             )
-        span = SWIZZLE_BYTES[swizzle]
+        span = COPY_SWIZZLES[swizzle]
         if span and inner > span:
             raise SpecError(
                 f"{said}; swizzle {swizzle!r} allows at most {span}",
-                hint=f"use box[-1] = {span // tma_type.nbytes} and several copies",
+                hint=f"use {span * 8 // element.held} elements and several copies",
                 see="tensor-swizzling-modes",
             )
     elif interleave == "32B" and swizzle != "32B":
         raise SpecError(
             f"interleave '32B' needs swizzle '32B', got {swizzle!r}", see="tensor-interleaved-layout"
         )
-    nbytes = math.prod(transferred(box, element_strides, interleave)) * tma_type.nbytes
+
+
+def _check_size(name: str, moved: Sequence[int], element: Element) -> None:
+    nbytes = math.prod(moved) * element.held // 8
     if nbytes > MAX_SHARED_BYTES:
         raise SpecError(
-            f"box {tuple(box)} of {tma_type} is {nbytes} bytes; the shared memory of a CTA is "
-            f"{MAX_SHARED_BYTES}",
+            f"{name} of {element.name} is {nbytes} bytes; the shared memory of a CTA is {MAX_SHARED_BYTES}",
             hint="use a smaller box and several copies",
             see=_SEE,
         )

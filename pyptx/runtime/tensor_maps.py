@@ -1,4 +1,4 @@
-"""Tensor maps for the hardware: one call of ``cuTensorMapEncodeTiled``.
+"""Tensor maps for the hardware: one call of ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.
 
 Owns the translation of a :class:`~pyptx.layout.TensorMap` into the driver's opaque ``CUtensorMap``.
 """
@@ -27,13 +27,19 @@ def encode(tensor_map: TensorMap, pointer: int) -> Any:
     arguments = tensor_map.driver_arguments()._replace(address=pointer)
     # For rank 1 the driver reads no strides, but it is not known to take a null pointer for them.
     strides = arguments.strides or (16,)
-    status, encoded = module.cuTensorMapEncodeTiled(
+    box: tuple[Any, ...] = ([module.cuuint32_t(v) for v in arguments.box],)
+    name = "cuTensorMapEncodeTiled"
+    if tensor_map.lower:
+        name = "cuTensorMapEncodeIm2col"
+        channels, pixels = arguments.box
+        box = (list(tensor_map.lower[::-1]), list(tensor_map.upper[::-1]), channels, pixels)
+    status, encoded = getattr(module, name)(
         module.CUtensorMapDataType(arguments.data_type),
         arguments.rank,
         arguments.address,
         [module.cuuint64_t(v) for v in arguments.dims],
         [module.cuuint64_t(v) for v in strides],
-        [module.cuuint32_t(v) for v in arguments.box],
+        *box,
         [module.cuuint32_t(v) for v in arguments.element_strides],
         module.CUtensorMapInterleave(arguments.interleave),
         module.CUtensorMapSwizzle(arguments.swizzle),
@@ -41,9 +47,9 @@ def encode(tensor_map: TensorMap, pointer: int) -> Any:
         module.CUtensorMapFloatOOBfill(arguments.oob_fill),
     )
     if int(status) != 0:
-        given = ", ".join(f"{name} {value}" for name, value in arguments._asdict().items())
+        given = ", ".join(f"{key} {value}" for key, value in arguments._asdict().items())
         raise SpecError(
-            f"cuTensorMapEncodeTiled refused the tensor map: {describe_status(status)}\n"
+            f"{name} refused the tensor map: {describe_status(status)}\n"
             f"  given (innermost axis first): {given}",
             hint="the driver does not say which argument; tensor maps need compute capability 9.0",
             see="tensor-tensormap",

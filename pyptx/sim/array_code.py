@@ -46,6 +46,7 @@ _VIEW_OF_DTYPE = {
     np.dtype(np.bool_): "p",
     TYPES["b128"].register_dtype: "u128",
 }
+_WORD, _LONG = 0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF
 _SIGNED_VIEW = {"16": "s16", "32": "s32", "64": "s64"}
 
 
@@ -99,10 +100,9 @@ class ArrayEmitter(Emitter):
         if isinstance(operand, Special):
             return _special(operand)
         if isinstance(operand, Symbol):
-            space, address = self.symbol(operand)
-            if space == "local":
-                return f"w.constant(w.base + {address}).astype({self.constant(wanted.register_dtype)})"
-            return self.constant(np.array(address).astype(wanted.register_dtype)[()])
+            if self.moves(operand):
+                return f"{self.base(operand)}.astype({self.constant(wanted.register_dtype)})"
+            return self.constant(np.array(self.symbol(operand)[1]).astype(wanted.register_dtype)[()])
         if isinstance(operand, Sum):
             offset = self.constant(typed(Immediate(operand.offset), wanted))
             return f"({self.read_place(self.place(operand.register), wanted)} + {offset})"
@@ -123,8 +123,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def base(self, symbol: Symbol) -> str:
-        space, address = self.symbol(symbol)
-        return f"w.constant({'w.base + ' if space == 'local' else ''}{address})"
+        return f"w.constant({self.place_of(symbol, 'w')})"
 
     def read(self, operand: Operand | None, spec: OperandSpec, op: Op, *, select: bool) -> str:
         """The operand as an array; with ``select`` only the active lanes of it."""
@@ -139,8 +138,8 @@ class ArrayEmitter(Emitter):
         if isinstance(operand, Special) and operand.name in CLOCKS:
             return text
         if select and not isinstance(operand, Immediate | Sink | type(None)):
-            local = isinstance(operand, Symbol) and self.symbol(operand)[0] == "local"
-            return f"({text})[L]" if local or not isinstance(operand, Symbol) else text
+            constant = isinstance(operand, Symbol) and not self.moves(operand)
+            return text if constant else f"({text})[L]"
         return text
 
     def vector(self, operand: Vector, wanted: ScalarType, select: bool) -> str:
@@ -172,7 +171,11 @@ class ArrayEmitter(Emitter):
             if place.cls == "64":
                 text = self.row("s64", place.row)
             else:
-                text = f"{self.row(CLASSES[place.cls], place.row)}.astype(np.int64)"
+                text = self.row(CLASSES[place.cls], place.row)
+                # Addresses wrap: a pointer before its array and an offset back into it are legal.
+                if offset:
+                    text = f"({text} + {self.constant(np.array(offset & _WORD, np.uint32))})"
+                text, offset = f"{text}.astype(np.int64)", 0
         elif isinstance(base, Symbol):
             text, offset = self.base(Symbol(base.name, base.offset + offset)), 0
         else:
@@ -180,7 +183,7 @@ class ArrayEmitter(Emitter):
         if select:
             text = f"{text}[L]"
         if offset:
-            text = f"({text} + {self.constant(np.array(offset, np.int64))})"
+            text = f"({text} + {self.constant(np.array(offset & _LONG, np.uint64).view(np.int64))})"
         if address.coordinates is not None and spec.coordinates is not None:
             coordinate = spec.coordinates.scalar_types(op.chosen)[0]
             return f"({text}, {self.vector(address.coordinates, coordinate, select)})"
@@ -237,6 +240,7 @@ class ArrayEmitter(Emitter):
             self.line("if g.any():")
             self.indent += "    "
             self.mask = "g"
+        self.touch(instruction, op)
         if op.semantic.per == "value":
             self.value(op)
         else:
@@ -386,7 +390,7 @@ class ArrayEmitter(Emitter):
         if operand is None:
             return text
         constant = isinstance(operand, Immediate | Sink) or (
-            isinstance(operand, Symbol) and self.symbol(operand)[0] != "local"
+            isinstance(operand, Symbol) and not self.moves(operand)
         )
         return f"{text}.item()" if constant else f"({text})[l].item()"
 
@@ -396,8 +400,7 @@ class ArrayEmitter(Emitter):
             place = self.code.places[base.name]
             return f"int({self.row(CLASSES[place.cls], place.row)}[l]) + {address.offset}"
         if isinstance(base, Symbol):
-            space, value = self.symbol(base)
-            return f"{'w.base + ' if space == 'local' else ''}{value + address.offset}"
+            return self.place_of(Symbol(base.name, base.offset + address.offset), "w")
         return str(int(base.value) + address.offset)
 
     def end(self, block: CodeBlock) -> None:

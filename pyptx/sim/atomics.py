@@ -20,7 +20,7 @@ from ..core.types import TYPES
 from .semantics import Op
 from .warp import Split
 
-__all__ = ["modify"]
+__all__ = ["combination", "modify"]
 
 Array = NDArray[Any]
 #: New values from old ones, the operand, and cas's second operand.
@@ -193,6 +193,18 @@ def _meaning(name: str, kind: str, *, ftz: bool, in_shared: bool) -> tuple[Combi
         return _folded(_UFUNCS[name])
     # What the next lane finds is what this one has put there.
     return _OTHERS[name], (lambda values: values) if name == "exch" else None
+
+
+def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable[[Array, Array], Array]:
+    """What an operation makes of old words and given ones, both as bytes, word by word: new ones."""
+    combine, _ = _meaning(name, kind, ftz=ftz, in_shared=in_shared)
+    dtype = TYPES[kind].register_dtype
+
+    def of_bytes(old: Array, given: Array) -> Array:
+        new: Array = combine(old.view(dtype), given.view(dtype), None).astype(dtype, copy=False)
+        return new.view(np.uint8)
+
+    return of_bytes
 
 
 # --- one instruction ----------------------------------------------------------------------------

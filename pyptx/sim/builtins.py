@@ -23,7 +23,11 @@ __all__ = ["BUILTINS", "Arguments", "formatted"]
 
 #: Bytes of the device's heap, as the CUDA runtime sets it up.
 _HEAP = 8 << 20
+#: Bytes of it that an allocation takes at least.
+_SMALLEST = 64
 _LONGEST_STRING = 1 << 16
+#: Characters of one conversion, and of all that a launch prints.
+_WIDEST, _MOST_PRINTED = 1 << 12, 16 << 20
 _CONVERSION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsaAeEfFgGp%])")
 
 _SIGNLESS = re.compile(r"[+ #]")
@@ -48,13 +52,16 @@ class Arguments:
 
     def string(self, address: int) -> bytes:
         """The bytes up to a zero byte."""
-        found = bytearray()
-        while len(found) < _LONGEST_STRING:
-            byte = self.read(address + len(found), 1)
-            if byte == b"\0":
-                break
-            found += byte
-        return bytes(found)
+        cta = self.at.split.warp.cta
+        segment, offset = self.machine.memory.access(
+            "read", "generic", address, 1, self.at, cta.reach, align=1
+        )
+        rest = bytes(segment.data[offset : offset + _LONGEST_STRING])
+        length = rest.find(b"\0")
+        if length < 0 and len(rest) == _LONGEST_STRING:
+            return self.read(address, _LONGEST_STRING)
+        # Without a zero byte it runs past the end of its memory: as a GPU would see it.
+        return self.read(address, (len(rest) if length < 0 else length) + 1)[:-1]
 
     def each(self) -> list[tuple[int, tuple[int, ...]]]:
         """Lane by lane: its number and its arguments."""
@@ -66,9 +73,9 @@ def formatted(
     template: bytes, read: Callable[[int, int], bytes], string: Callable[[int], bytes]
 ) -> tuple[str, int]:
     """What printf prints, and how many conversions it made. ``read(offset, size)`` reads the packed
-    arguments.
+    arguments.  Raises OverflowError for more characters than anybody means.
     """
-    position = count = 0
+    position = count = total = 0
 
     def argument(size: int) -> bytes:
         nonlocal position
@@ -77,20 +84,34 @@ def formatted(
         position += size
         return raw
 
-    def number(word: bytes | None) -> str:
+    def number(word: bytes) -> int:
         if word == b"*":
-            return str(struct.unpack("<i", argument(4))[0])
-        return word.decode() if word is not None else ""
+            value = int(struct.unpack("<i", argument(4))[0])
+        else:
+            value = int(word[:10])
+        if abs(value) > _WIDEST:
+            raise OverflowError(f"printf of a field of {value} characters")
+        return value
 
     def convert(match: re.Match[bytes]) -> bytes:
+        nonlocal total
+        found = converted(match)
+        total += len(found)
+        if total > _MOST_PRINTED:
+            raise OverflowError(f"printf of more than {_MOST_PRINTED} characters")
+        return found
+
+    def converted(match: re.Match[bytes]) -> bytes:
         nonlocal count
         flags, width, precision, length, kind = match.groups()
         if kind == b"%":
             return b"%"
         count += 1
-        spec = "%" + flags.decode() + number(width)
-        if precision is not None:
-            spec += "." + number(precision)
+        spec = "%" + flags.decode() + (str(number(width)) if width is not None else "")
+        digits = number(precision) if precision is not None else -1
+        if digits >= 0:
+            # A negative one counts as none.
+            spec += f".{digits}"
         letter = kind.decode()
         double: float
         if letter in "aA":
@@ -117,10 +138,11 @@ def formatted(
                 value -= 1 << bits
         if letter == "o":
             # Python writes 0o where C writes 0.
-            digits = f"{value:o}"
-            if "#" in spec and not digits.startswith("0"):
-                digits = "0" + digits
-            return (_SIGNLESS.sub("", spec) + "s").encode() % digits.encode()
+            octal = f"{value:o}"
+            if "#" in spec and not octal.startswith("0"):
+                octal = "0" + octal
+            field = _SIGNLESS.sub("", spec.partition(".")[0])
+            return (field + "s").encode() % octal.zfill(max(digits, 0)).encode()
         return (spec + ("d" if letter in "diu" else letter)).encode() % value
 
     return _CONVERSION.sub(convert, template).decode("utf-8", "replace"), count
@@ -134,8 +156,14 @@ def _vprintf(a: Arguments) -> list[int]:
         def read(offset: int, size: int, base: int = packed) -> bytes:
             return a.read(base + offset, size)
 
-        text, count = formatted(a.string(template), read, a.string)
+        try:
+            text, count = formatted(a.string(template), read, a.string)
+        except OverflowError as error:
+            raise a.machine.fault("not-modelled", str(error), a.at) from None
         a.machine.printed.append(text)
+        a.machine.printed_characters += len(text)
+        if a.machine.printed_characters > _MOST_PRINTED:
+            a.machine.stop(f"stopped after {_MOST_PRINTED} printed characters")
         answers.append(count)
     a.at.split.acting = None
     return answers
@@ -145,12 +173,13 @@ def _malloc(a: Arguments) -> list[int]:
     machine = a.machine
     answers = []
     for _, (size,) in a.each():
-        if size == 0 or machine.heap_bytes + size > _HEAP:
+        taken = max(size, _SMALLEST)
+        if size == 0 or machine.heap_bytes + taken > _HEAP:
             answers.append(0)
             continue
-        machine.heap_bytes += size
+        machine.heap_bytes += taken
         segment = machine.memory.map_global("malloc'ed memory", np.zeros(size, np.uint8), tracked=True)
-        machine.heap[segment.base] = size
+        machine.heap[segment.base] = taken
         answers.append(segment.base)
     return answers
 

@@ -54,9 +54,9 @@ class Calls:
         image = self.machine.program.image
         if isinstance(site.callee, str):
             found = image.functions.get(site.callee)
-            if found is None:
+            if found is None or found.kind == "entry":
                 raise self.machine.fault(
-                    "not-modelled", f"{site.callee} is not part of the module", At(s, site)
+                    "not-modelled", f"{site.callee} is no function of the module", At(s, site)
                 )
             return found
         addresses = s.frame.u64[site.callee.row]
@@ -67,10 +67,10 @@ class Calls:
             return None
         address = values.pop()
         found = image.function_at(address)
-        if found is None:
+        if found is None or found.kind == "entry":
             raise self.machine.fault(
                 "out-of-bounds",
-                f"indirect call of {address:#x}, which is the address of no function",
+                f"indirect call of {address:#x}, which is the address of no function that can be called",
                 At(s, site),
             )
         return found
@@ -86,7 +86,7 @@ class Calls:
                 "stack-overflow", f"calls are {_DEEPEST} deep: {function.name} never returns", At(s, site)
             )
         frame = machine.registers(code, 1).frame(0)
-        frame.special = warp.frame.special
+        frame.special, frame.shared = warp.frame.special, warp.frame.shared
         frame.base = -(-int(warp.stack[s.lanes].max()) // 32) * 32
         frame.stack = warp.stack.copy()
         warp.cta.local_memory.ensure(s, frame.base + code.local_bytes)
@@ -173,7 +173,7 @@ class Calls:
             return getattr(caller, CLASSES[place.cls])[place.row]
         if isinstance(argument, Symbol):
             space, address = caller.code.symbol(argument.name) or ("", 0)
-            base = caller.base if space == "local" else 0
+            base = {"local": caller.base, "shared": caller.shared}.get(space, 0)
             return np.full(32, address + argument.offset + base, np.uint64)
         assert isinstance(argument, Immediate), argument
         kind = param.type

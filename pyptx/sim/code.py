@@ -6,12 +6,13 @@ Owns everything about a function that does not depend on a launch.  The Python c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.findings import RULES, Finding
-from ..flow import Block, Graph, accesses, control_flow, maybe_undefined
+from ..flow import Block, Graph, accesses, control_flow, maybe_undefined, reconvergence
 from ..flow.graph import EXIT
 from ..ir import (
     Address,
@@ -46,14 +47,7 @@ _CALLS = frozenset({"call", "call.void", "call.indirect", "call.indirect.void"})
 #: Forms that the machine itself executes: they end blocks of code.
 CONTROL = _BRANCHES | _CALLS
 #: Special registers that a driver, a debugger or a performance monitor would give their value.
-_WITHOUT_VALUE = (
-    "pm",
-    "envreg",
-    "reserved_smem_offset",
-    "aggr_smem_size",
-    "current_graph_exec",
-    "perctamemory",
-)
+_WITHOUT_VALUE = re.compile(r"pm\d|envreg(?![12]$)|current_graph_exec|perctamemory")
 _CLASS_OF_BITS = {1: "p", 8: "16", 16: "16", 32: "32", 64: "64", 128: "128"}
 _COMPONENTS = {"x": "x", "y": "y", "z": "z", "w": "w", "r": "x", "g": "y", "b": "z", "a": "w"}
 #: Operations in a block, at most: generated functions stay of a size that compiles fast.
@@ -126,8 +120,10 @@ class Code:
     rows: dict[str, int] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     tracked: dict[str, int] = field(default_factory=dict)
-    #: 32-bit registers that a tensor-memory load may be writing.
+    #: 32-bit registers that a tensor-memory load or a wgmma may be writing.
     loaded: dict[str, Place] = field(default_factory=dict)
+    #: Rows of the registers that wgmma have while they are in flight: accumulators, and A.
+    multiplied: dict[str, int] = field(default_factory=dict)
     first: int = 0
     #: Number of the block that returns to the caller; EXIT in an entry.
     end: int = EXIT
@@ -164,6 +160,12 @@ class Code:
             for row, name in enumerate(names):
                 self.places[name] = Place(cls, row, index)
                 index += 1
+
+    @property
+    def register_bytes(self) -> int:
+        """What the registers of one thread take."""
+        rows = self.rows
+        return rows["p"] + 2 * rows["16"] + 4 * rows["32"] + 8 * rows["64"] + 16 * rows["128"]
 
     def _place_parameters(self) -> None:
         if not self.is_entry:
@@ -217,6 +219,8 @@ class Code:
         bindings: dict[int, Binding] = {}
         meanings: dict[int, Semantic] = {}
         calls: set[int] = set()
+        # Guarded calls and waits: the lanes that the guard lets through part from the others.
+        apart: set[int] = set()
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, Raw):
                 raise Fault(
@@ -227,30 +231,46 @@ class Code:
             binding = bindings[index] = bind_instruction(statement)
             if binding.form_id in _CALLS:
                 calls.add(index)
+                if statement.guard is not None:
+                    apart.add(index)
             elif binding.form_id not in CONTROL:
-                meanings[index] = self._meaning(statement, binding)
+                meaning = meanings[index] = self._meaning(statement, binding)
+                if statement.guard is not None and meaning.yields and not meaning.collective:
+                    apart.add(index)
             if binding.form_id.startswith("tcgen05.ld"):
                 self.loaded.update((r.name, self.places[r.name]) for r in accesses(statement, binding)[1])
+            elif binding.form_id.startswith("wgmma.mma_async"):
+                self._multiplies(binding)
         cuts = self._cuts(meanings)
         graph = control_flow(
             self.function,
-            lambda i: i in calls or i in cuts or (i in meanings and bool(meanings[i].collective)),
+            lambda i: i in calls or i in apart or i in cuts or (i in meanings and bool(meanings[i].collective)),
             lambda i: i in calls or (i in meanings and meanings[i].yields),
         )
         for names in maybe_undefined(self.function, graph, bindings).values():
             for name in sorted(names):
                 self.tracked.setdefault(name, len(self.tracked))
-        self._number(graph, calls)
-        for block in graph.blocks:
-            self._add(block, graph, bindings, meanings, calls)
+        self._number(graph, apart)
+        for block, meeting in zip(graph.blocks, reconvergence(graph, self._ends), strict=True):
+            self._add(block, meeting, bindings, meanings, calls, apart)
         if not self.is_entry:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
+
+    def _multiplies(self, binding: Binding) -> None:
+        for name in ("d", "a"):
+            operand = binding.operands.get(name)
+            for register in leaves(operand) if operand is not None else ():
+                if isinstance(register, Register):
+                    place = self.places[register.name]
+                    self.multiplied[register.name] = place.row
+                    if name == "d":
+                        self.loaded[register.name] = place
 
     def _meaning(self, statement: Instruction, binding: Binding) -> Semantic:
         meaning = semantic_of(binding.form_id)
         for operand in binding.fitted:
             for leaf in leaves(operand):
-                if isinstance(leaf, Special) and leaf.name.startswith(_WITHOUT_VALUE):
+                if isinstance(leaf, Special) and _WITHOUT_VALUE.match(leaf.name):
                     return _unmodelled(str(leaf))
                 if isinstance(leaf, Symbol) and self.symbol(leaf.name) is None:
                     return _unmodelled(f"{statement}: {leaf.name}, which no part of the module defines,")
@@ -280,15 +300,19 @@ class Code:
             cuts.add(run[0])
         return cuts
 
-    def _number(self, graph: Graph, calls: set[int]) -> None:
-        """Where each block of the graph will be in the program; a guarded call gets one for its guard."""
+    def _ends(self, instruction: Instruction) -> bool:
+        """Whether threads end at an instruction."""
+        return instruction.opcode == "exit" or (self.is_entry and instruction.opcode == "ret")
+
+    def _number(self, graph: Graph, apart: set[int]) -> None:
+        """Where each block of the graph will be in the program; ``apart`` gets one for the guard."""
         self.first = len(self.program.blocks)
         self._numbers: list[int] = []
         number = self.first
         for block in graph.blocks:
             self._numbers.append(number)
             last = block.instructions[-1] if block.instructions else None
-            number += 2 if last is not None and last[0] in calls and last[1].guard is not None else 1
+            number += 2 if last is not None and last[0] in apart else 1
         if not self.is_entry:
             self.end = number
 
@@ -303,31 +327,31 @@ class Code:
     def _add(
         self,
         block: Block,
-        graph: Graph,
+        meeting: int,
         bindings: dict[int, Binding],
         meanings: dict[int, Semantic],
         calls: set[int],
+        apart: set[int],
     ) -> None:
         end = block.instructions[-1] if block.instructions else None
         number = self._numbers[block.index]
-        rpc = self._target(graph.ipdom[block.index])
+        rpc = self._target(meeting)
         assert rpc is not None
         following = self._target(block.fallthrough)
         taken = self._target(block.taken, leaves=end is not None and end[1].opcode == "exit")
+        alone = end is not None and end[0] in apart
+        if end is not None and alone:
+            # Lanes that the guard lets through go to a block of its own, the others skip it.
+            guard = self._guard(end[1])
+            self._append(CodeBlock(self, number, [], number + 1, following, rpc, end[1], guard, team=True))
+            number += 1
         if end is not None and end[0] in calls:
-            if end[1].guard is not None:
-                # Lanes that the guard lets through make the call in a block of its own, the others skip it.
-                guard = self._guard(end[1])
-                self._append(
-                    CodeBlock(self, number, [], number + 1, following, rpc, end[1], guard, team=True)
-                )
-                number += 1
             assert following is not None
             site = self._site(end[1], bindings[end[0]])
             self._append(CodeBlock(self, number, [], None, following, rpc, call=site, steps=1))
             return
         ops = [
-            (i, self._op(index, i, bindings[index], meanings[index]))
+            (replace(i, guard=None) if alone else i, self._op(index, i, bindings[index], meanings[index]))
             for index, i in block.instructions
             if index in meanings
         ]

@@ -18,8 +18,10 @@ from .tensor_memory import TensorMemory
 from .warp import Warp
 
 if TYPE_CHECKING:
+    from .cluster import Cluster
     from .machine import Machine
     from .named_barrier import NamedBarrier
+    from .warpgroup import Warpgroup
 
 __all__ = ["CTA"]
 
@@ -27,30 +29,42 @@ _AXES = "xyz"
 
 
 class CTA:
-    """See the module's docstring. ``number`` counts CTAs of the grid, x fastest."""
+    """See the module's docstring. ``number`` counts CTAs of the grid, x fastest.
 
-    def __init__(self, machine: Machine, number: int) -> None:
-        self.machine, self.number = machine, number
-        gx, gy, _ = machine.launch.grid
-        self.coordinates = (number % gx, number // gx % gy, number // (gx * gy))
-        self.rank = 0
-        data = np.zeros(machine.shared_bytes, np.uint8)
-        self.shared = Segment(
-            f"shared memory of CTA {self.coordinates}", "shared", SHARED_START, data, tracked=True
+    ``rank`` counts the CTAs of its cluster, which it is ``within`` at these coordinates.
+    """
+
+    def __init__(self, machine: Machine, cluster: Cluster, rank: int, within: tuple[int, int, int]) -> None:
+        self.machine, self.cluster, self.rank, self.within = machine, cluster, rank, within
+        x, y, z = (
+            place * size + inner
+            for place, size, inner in zip(cluster.coordinates, machine.launch.cluster, within, strict=True)
         )
+        self.coordinates = (x, y, z)
+        self.number = x + machine.launch.grid[0] * (y + machine.launch.grid[1] * z)
+        start = machine.program.shared_start
+        data = np.zeros(machine.shared_bytes + SHARED_START - start, np.uint8)
+        self.shared = Segment(
+            f"shared memory of CTA {self.coordinates}",
+            "shared",
+            start + self.shared_base,
+            data,
+            tracked=True,
+        )
+        # The system's part is zero at first.
+        self.shared.mark(0, SHARED_START - start)
         #: Shared memories of the cluster that this CTA can reach, by rank.
-        self.reach: dict[int, Segment] = {self.rank: self.shared}
+        self.reach = cluster.reach
+        self.reach[rank] = self.shared
         self.tensor = TensorMemory(self)
-        self.threads = machine.threads
+        self.threads: int = machine.threads
         self.local_memory = LocalMemory(self, machine.program.entry.local_bytes)
         #: The CTA's barriers that have been used, by number.
         self.bars: dict[int, NamedBarrier] = {}
-        #: tcgen05 operations in flight that a commit of (warp, lane) covers.
-        self.uncommitted: dict[tuple[int, int], list[Step]] = {}
-        #: Last MMA into each accumulator: what a later one with the same key is ordered after.
-        self.accumulators: dict[tuple[Any, ...], Step] = {}
         #: Bulk copies of (warp, lane): those not committed, and the committed groups, oldest first.
         self.bulk: dict[tuple[int, int], tuple[list[Any], list[list[Any]]]] = {}
+        #: Its warpgroups that have executed wgmma, by number.
+        self.warpgroups: dict[int, Warpgroup] = {}
         #: Steps of this CTA in flight.
         self.in_flight: list[Step] = []
         count = (self.threads + 31) // 32
@@ -60,8 +74,14 @@ class CTA:
         for index in range(count):
             frame = self.registers.frame(index)
             frame.special = self.special(index)
+            frame.shared = self.shared_base
             self.warps.append(Warp(self, index, frame, self.threads - 32 * index))
         self.live_warps = count
+
+    @property
+    def shared_base(self) -> int:
+        """What the rank adds to every address of its shared memory."""
+        return self.rank << 24
 
     def special(self, warp: int, count: int = 1) -> Special:
         """Values of the special registers that do not change, for the threads of ``count`` warps."""
@@ -104,22 +124,32 @@ class CTA:
             return {
                 "ntid": launch.block[position],
                 "ctaid": self.coordinates[position],
-                "clusterid": self.coordinates[position],
+                "clusterid": self.cluster.coordinates[position],
                 "nctaid": launch.grid[position],
-                "nclusterid": launch.grid[position],
-                "cluster_ctaid": 0,
-                "cluster_nctaid": 1,
+                "nclusterid": launch.grid[position] // launch.cluster[position],
+                "cluster_ctaid": self.within[position],
+                "cluster_nctaid": launch.cluster[position],
             }[base]
         return {
             "nwarpid": target.threads_per_sm // 32,
             "smid": self.number % target.multiprocessors,
             "nsmid": target.multiprocessors,
             "cluster_ctarank": self.rank,
-            "cluster_nctarank": 1,
+            "cluster_nctarank": self.machine.cluster_size,
             "gridid": 1,
             "dynamic_smem_size": launch.dynamic_smem,
-            "total_smem_size": round_up(self.shared.size, 128),
-            "is_explicit_cluster": 0,
+            # Measured on an H200, the sizes and the offsets.
+            "total_smem_size": round_up(self.machine.shared_bytes, 128),
+            "aggr_smem_size": SHARED_START + self.machine.shared_bytes,
+            "reserved_smem_offset_begin": 0,
+            "reserved_smem_offset_end": 0x120,
+            "reserved_smem_offset_cap": SHARED_START,
+            "reserved_smem_offset_0": 0,
+            "reserved_smem_offset_1": 0,
+            # Where a cooperative launch has its barrier of the grid.
+            "envreg1": self.machine.grid_workspace() >> 32 if base == "envreg1" else 0,
+            "envreg2": self.machine.grid_workspace() & 0xFFFFFFFF if base == "envreg2" else 0,
+            "is_explicit_cluster": int(self.machine.explicit_cluster),
         }[base]
 
 

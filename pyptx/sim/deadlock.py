@@ -49,7 +49,8 @@ def deadlock(machine: Machine) -> Finding:
                     location = location or instruction.source
     shown = _summarise(lines)
     if machine.waiting:
-        shown.append(f"{len(machine.waiting)} CTAs have not started: {machine.residency} run at once")
+        outside = len(machine.waiting) * machine.cluster_size
+        shown.append(f"{outside} CTAs have not started: {machine.residency} run at once")
     unique = [o for o in dict.fromkeys(others) if o[1] is not None][:_MAX_LISTED]
     rule = "deadlock"
     if lines and all("of its warp, which are elsewhere" in line for line in lines):

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..flow.graph import EXIT
+from ..ir import Register
 from .code import CodeBlock
 from .meeting import Deposited, Meeting
-from .warp import Group, Split, Warp
+from .warp import Group, Split, Warp, mask_of
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -108,15 +109,36 @@ class Divergence:
             return True
         warp = s.warp
         s.scatter()
-        warp.gathering.setdefault(s.pc, []).append(s)
+        warp.gathering.setdefault(s.pc, []).extend(self._tiles(s, block))
         self.regather(warp)
         return False
+
+    @staticmethod
+    def _tiles(s: Split, block: CodeBlock) -> list[Split]:
+        """The lanes of ``s`` by the mask that they give: each tile of a warp waits for its own lanes."""
+        instruction, op = block.ops[0]
+        mask = op.binding.operands.get("membermask")
+        if not isinstance(mask, Register) or instruction.guard is not None:
+            return [s]
+        values = s.frame.u32[s.frame.code.places[mask.name].row]
+        several = np.unique(values[s.lanes])
+        if len(several) == 1:
+            return [s]
+        return [Split(s.warp, mask_of(values == v) & s.mask, s.pc, s.stack, s.frame) for v in several]
 
     def needed(self, s: Split, block: CodeBlock) -> int:
         """The live lanes that execute the collective together with those of ``s``."""
         op = block.ops[0][1]
         if block.collective == "warp":
             return s.warp.live
+        lanes, guard = s.lanes, block.ops[0][0].guard
+        if guard is not None:
+            # Lanes that it does not let through need nobody.
+            s.scatter()
+            flags = s.frame.p[s.frame.code.places[guard.register.name].row, lanes]
+            lanes = lanes[flags != guard.negated]
+            if not len(lanes):
+                return 0
         mask = op.binding.operands["membermask"]
         value = getattr(mask, "value", None)
         if value is None:
@@ -125,25 +147,55 @@ class Divergence:
                 value = s.regs[place.index]
             else:
                 # The mask is a value of each lane: tiles of a warp have their own.
-                value = np.bitwise_or.reduce(s.frame.u32[place.row, s.lanes])
+                value = np.bitwise_or.reduce(s.frame.u32[place.row, lanes])
         return int(value) & s.warp.live
 
     def regather(self, warp: Warp) -> None:
         """Merge lanes that wait at one collective once all that it needs are there."""
         blocks = self.machine.program.blocks
         for pc, waiting in list(warp.gathering.items()):
-            union = needed = 0
-            for s in waiting:
-                union |= s.mask
-                needed |= self.needed(s, blocks[pc])
-            same_frame = all(s.frame is waiting[0].frame for s in waiting)
-            if union & needed == needed and same_frame:
+            if len(waiting) == 1 and self.needed(waiting[0], blocks[pc]) & ~waiting[0].mask:
+                continue
+            for complete in self._complete_sets(waiting, blocks[pc]):
+                for s in complete:
+                    waiting.remove(s)
+                self._unite(warp, complete, pc)
+            if not waiting:
                 del warp.gathering[pc]
-                self._unite(warp, waiting, pc, union)
-        if len(warp.gathering) > 1:
+        if warp.gathering:
             self._meet(warp)
 
-    def _unite(self, warp: Warp, waiting: list[Split], pc: int, union: int) -> None:
+    def _complete_sets(self, waiting: list[Split], block: CodeBlock) -> list[list[Split]]:
+        """Those that have all the lanes that they need, for each activation: tiles of a warp do not wait for
+        each other.
+        """
+        pools: dict[int, list[tuple[Split, int]]] = {}
+        for s in waiting:
+            pools.setdefault(id(s.frame), []).append((s, self.needed(s, block)))
+        found: list[list[Split]] = []
+        for pool in pools.values():
+            complete: list[Split] = []
+            while pool:
+                s, needed = pool.pop()
+                tile, union = [s], s.mask
+                more = True
+                while more:
+                    more = False
+                    for other, others in list(pool):
+                        if other.mask & needed or others & union:
+                            pool.remove((other, others))
+                            tile.append(other)
+                            union, needed, more = union | other.mask, needed | others, True
+                if union & needed == needed:
+                    complete += tile
+            if complete:
+                found.append(complete)
+        return found
+
+    def _unite(self, warp: Warp, waiting: list[Split], pc: int) -> None:
+        union = 0
+        for s in waiting:
+            union |= s.mask
         # Lanes keep the divergent branches that they are all inside of.
         common: list[Group] = []
         for level in zip(*(s.stack for s in waiting), strict=False):
@@ -159,7 +211,9 @@ class Divergence:
         self.machine.wake(Split(warp, union, pc, common, waiting[0].frame))
 
     def _meet(self, warp: Warp) -> None:
-        """Lanes at several places that execute the same collective with one mask do so together."""
+        """Lanes at several places, or in several activations of a function, that execute the same collective
+        with one mask do so together.
+        """
         blocks = self.machine.program.blocks
         by_kind: dict[tuple[str, int], list[Split]] = {}
         for pc, waiting in warp.gathering.items():
@@ -172,7 +226,7 @@ class Divergence:
             union = 0
             for s in splits:
                 union |= s.mask
-            if len({s.pc for s in splits}) < 2 or union & needed != needed:
+            if len({(s.pc, id(s.frame)) for s in splits}) < 2 or union & needed != needed:
                 continue
             warp.meeting = Meeting()
             for s in splits:

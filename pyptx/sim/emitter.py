@@ -71,6 +71,18 @@ class Emitter:
         assert found is not None, symbol
         return found[0], found[1] + symbol.offset
 
+    def moves(self, symbol: Symbol) -> bool:
+        """Whether an address depends on the activation, or on the CTA's rank in its cluster."""
+        space = self.symbol(symbol)[0]
+        return space == "local" or (space == "shared" and self.code.program.clustered)
+
+    def place_of(self, symbol: Symbol, frame: str) -> str:
+        """The address as a Python expression of the frame."""
+        space, address = self.symbol(symbol)
+        if not self.moves(symbol):
+            return str(address)
+        return f"{frame}.{'base' if space == 'local' else 'shared'} + {address}"
+
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
         """``a[%r+1]`` as a symbol with the constant part of the offset, a register, and what it counts in
         bytes.
@@ -120,11 +132,22 @@ class Emitter:
 
     def settle(self, instruction: Instruction, op: Op) -> None:
         """Registers that a tensor-memory load writes are ready when an instruction touches them."""
-        if not self.code.loaded:
+        loaded, multiplied = self.code.loaded, self.code.multiplied
+        if not loaded:
             return
         reads, writes = accesses(instruction, op.binding)
-        if any(r.name in self.code.loaded for r in (*reads, *writes)):
+        if any(r.name in loaded and r.name not in multiplied for r in (*reads, *writes)):
             self.line(self.settling)
+
+    def touch(self, instruction: Instruction, op: Op) -> None:
+        """Tell of ordinary accesses to the registers of wgmma; those check what they take themselves."""
+        multiplied = self.code.multiplied
+        if not multiplied or op.binding.form_id.startswith("wgmma.mma_async"):
+            return
+        reads, writes = accesses(instruction, op.binding)
+        rows = sorted({multiplied[r.name] for r in (*reads, *writes) if r.name in multiplied})
+        if rows:
+            self.line(f"s.touch({self.constant(instruction.source)}, {self.constant(tuple(rows))})")
 
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
         """Check reads that some path reaches without a write; note writes of registers so read."""
@@ -132,12 +155,17 @@ class Emitter:
         if not tracked:
             return
         reads, writes = accesses(instruction, op.binding)
+        if op.binding.form_id.startswith("wgmma.mma_async"):
+            # Whether it reads its accumulator is known when it runs.
+            accumulator = {r.name for r in writes}
+            reads, writes = [r for r in reads if r.name not in accumulator], []
         if instruction.guard is not None:
             # Every lane reads the guard, only those that it lets through read the rest.
             self.check_guard(instruction)
             reads = reads[1:]
         rows = tuple((tracked[r.name], r.name) for r in reads if r.name in tracked)
-        if rows:
+        # Compilers pass structs with bytes in them that mean nothing.
+        if rows and not op.binding.form_id.startswith("st.param"):
             self.check_reads(instruction, rows)
         for register in writes:
             if register.name in tracked:

@@ -83,6 +83,8 @@ class Frame:
         self.special: dict[str, NDArray[Any]] = {}
         #: Address of the function's local variables in the threads' local memory.
         self.base = 0
+        #: What the CTA's rank in its cluster adds to the addresses of shared variables.
+        self.shared = 0
         self.caller: Frame | None = None
         #: Block after the call, the groups that the caller is inside of, and the call itself.
         self.resume = 0
@@ -112,7 +114,8 @@ class Frame:
         """``value`` for each thread; not to be written."""
         found = self._constants.get(value)
         if found is None:
-            found = self._constants[value] = np.full(self.columns, value, np.int64)
+            bits = np.full(self.columns, value & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)
+            found = self._constants[value] = bits.view(np.int64)
         return found
 
     def lane_values(self, lane: int) -> list[Any]:

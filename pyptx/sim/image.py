@@ -64,7 +64,7 @@ class Image:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.symbols: dict[str, tuple[str, int]] = {}
-        self.variables = {v.name: v for v in module.variables}
+        self.variables = {v.name: v for v in module.variables if not v.external}
         self.stored: list[Stored] = []
         self.functions = dict(module.by_name)
         for directive in module.directives:
@@ -92,17 +92,22 @@ class Image:
         end = GLOBAL_BASE
         for variable in module.variables:
             align = max(variable.align or 1, element_bytes(variable))
+            if variable.external:
+                # What no other declaration defines, no kernel reaches.
+                continue
             if variable.space == "const":
                 constants = -(-constants // align) * align
                 self.symbols[variable.name] = ("const", constants)
                 constants += variable.nbytes
-            elif variable.space == "global" and not (variable.external and variable.nbytes == 0):
+            elif variable.space == "global":
                 end = -(-end // max(align, 256)) * max(align, 256)
                 self.symbols[variable.name] = ("global", end)
                 end += variable.nbytes + RED_ZONE
         self.end = end
         self.const = np.zeros(constants, np.uint8)
         for variable in module.variables:
+            if variable.external:
+                continue
             space, address = self.symbols.get(variable.name, ("", 0))
             if space == "const":
                 self.const[address : address + variable.nbytes] = self._contents(variable)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core.types import TYPES, ScalarType
 from ..ir import (
@@ -90,8 +91,7 @@ class LaneEmitter(Emitter):
         return text
 
     def base(self, symbol: Symbol) -> str:
-        space, address = self.symbol(symbol)
-        return f"(s.frame.base + {address})" if space == "local" else str(address)
+        return f"({self.place_of(symbol, 's.frame')})"
 
     def indexed(self, operand: Indexed) -> str:
         symbol, index, size = self.element(operand)
@@ -104,7 +104,9 @@ class LaneEmitter(Emitter):
             if isinstance(base, Register):
                 text = f"R[{self.code.places[base.name].index}]"
                 if operand.offset:
-                    text = f"({text} + {operand.offset})"
+                    # Addresses wrap: a pointer before its array and an offset back into it are legal.
+                    mask = (1 << CLASS_BITS[self.code.places[base.name].cls]) - 1
+                    text = f"({text} + {operand.offset} & {mask:#x})"
             elif isinstance(base, Symbol):
                 text = self.base(Symbol(base.name, base.offset + operand.offset))
             else:
@@ -141,6 +143,7 @@ class LaneEmitter(Emitter):
         if instruction.guard is not None:
             self.line(f"if {self.guard(instruction)}:")
             self.indent += "    "
+        self.touch(instruction, op)
         if op.semantic.per == "value":
             self.value(op)
         else:
@@ -212,7 +215,7 @@ class LaneEmitter(Emitter):
         if operand is None:
             return text
         if isinstance(operand, Address) or spec.access == "a":
-            return f"np.array([{text}], np.int64)"
+            return f"{self.constant(_one_address)}({text})"
         wanted = self.type_of(operand, spec, op)
         box = self.constant(_boxer(wanted))
         if isinstance(operand, Vector):
@@ -282,6 +285,11 @@ def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
         return lambda value: np.array([(value & (2**64 - 1), value >> 64)], dtype)
     raw = np.dtype(f"u{max(wanted.bits, 8) // 8}")
     return lambda value: np.array([value], raw).view(dtype)
+
+
+def _one_address(value: int) -> NDArray[np.int64]:
+    """An address as an array of one; 64 bits of it."""
+    return np.array([value & 0xFFFF_FFFF_FFFF_FFFF], np.uint64).view(np.int64)
 
 
 def _unboxer(wanted: ScalarType) -> Callable[[Any], Any]:

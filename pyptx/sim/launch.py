@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core.arrays import describe, host_bytes, is_array
-from ..core.errors import SpecError, UnsupportedError
+from ..core.errors import SpecError
 from ..core.findings import Finding
 from ..ir import Function, Launch, Module, Param, parse_module
 from ..layout.tensor_map import TensorMap
@@ -27,6 +28,9 @@ from .report import Report
 from .schedule import make_policy
 
 __all__ = ["LoadedModule", "load"]
+
+#: CTAs of a cluster, at most: what is beyond 8 a launch has to ask for.
+LARGEST_CLUSTER = 16
 
 
 def load(module: Module | str) -> LoadedModule:
@@ -49,7 +53,7 @@ class LoadedModule:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._image: Image | None = None
-        self._programs: dict[str, Program] = {}
+        self._programs: dict[tuple[str, bool], Program] = {}
 
     @property
     def image(self) -> Image:
@@ -90,7 +94,7 @@ class LoadedModule:
             grid, block, cluster: extents in x, y, z.
             dynamic_smem: bytes of dynamic shared memory.
             args: one per parameter: arrays and CPU tensors (global pointers; written in place),
-                :class:`TensorMap` values, numbers for scalars.
+                :class:`TensorMap` values, numbers for scalars, bytes or structured numpy scalars for structs.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
             sanitize: bounds, alignment and initialisation are always checked; ``"strict"`` promotes
                 findings for review to errors.
@@ -116,6 +120,10 @@ class LoadedModule:
             )
         except ValueError as error:
             raise SpecError(str(error)) from None
+        required = function.directive("reqnctapercluster")
+        if required is not None and launch.cluster == (1, 1, 1):
+            # As the driver: what the kernel was built for, where the launch does not say.
+            launch = replace(launch, cluster=Launch.extent(required))
         _check_launch(function, launch)
         policy = make_policy(schedule, seed)
         started = time.perf_counter()
@@ -124,7 +132,7 @@ class LoadedModule:
         printed: list[str] = []
         try:
             limits = Limits(Limits.max_steps if max_steps is None else max_steps, timeout, memory)
-            machine = Machine(self._program(function), launch, policy, limits, progress=progress)
+            machine = Machine(self._program(function, launch), launch, policy, limits, progress=progress)
         except Fault as fault:
             findings.append(fault.finding)
         else:
@@ -144,10 +152,12 @@ class LoadedModule:
             printed="".join(printed),
         )
 
-    def _program(self, function: Function) -> Program:
-        program = self._programs.get(function.name)
+    def _program(self, function: Function, launch: Launch) -> Program:
+        clustered = launch.cluster != (1, 1, 1)
+        program = self._programs.get((function.name, clustered))
         if program is None:
-            program = self._programs[function.name] = Program(self.image, function)
+            program = Program(self.image, function, clustered=clustered)
+            self._programs[function.name, clustered] = program
         return program
 
 
@@ -161,8 +171,16 @@ def _check_launch(function: Function, launch: Launch) -> None:
     most = function.directive("maxntid")
     if most is not None and threads > int(np.prod(most)):
         raise SpecError(f"block {launch.block} exceeds {function.name}'s .maxntid {most}")
-    if launch.cluster != (1, 1, 1):
-        raise UnsupportedError(f"cluster {launch.cluster}: clusters of several CTAs are not simulated yet")
+    required = function.directive("reqnctapercluster")
+    if required is not None and (*required, 1, 1)[:3] != launch.cluster:
+        raise SpecError(
+            f"cluster {launch.cluster}, but {function.name} was built for {required} (.reqnctapercluster)"
+        )
+    size = int(np.prod(launch.cluster))
+    if size > LARGEST_CLUSTER:
+        raise SpecError(f"cluster {launch.cluster} has {size} CTAs; a cluster has at most {LARGEST_CLUSTER}")
+    if any(grid % extent for grid, extent in zip(launch.grid, launch.cluster, strict=True)):
+        raise SpecError(f"grid {launch.grid} is not whole clusters of {launch.cluster}")
 
 
 def bind_arguments(
@@ -198,8 +216,16 @@ def _encode(
         if param.nbytes != 8:
             raise SpecError(f"an array for parameter {param.name}, which has {param.nbytes} bytes, not 8")
         return _map_array(memory, mapped, param.name, value, tracked).to_bytes(8, "little")
-    if param.count is not None or isinstance(value, (str, bytes)):
-        raise SpecError(f"{value!r} for parameter {param.name} of {param.nbytes} bytes")
+    if isinstance(value, (bytes, np.void)):
+        raw = bytes(value)
+        if len(raw) != param.nbytes:
+            raise SpecError(f"{len(raw)} bytes for parameter {param.name}, which has {param.nbytes}")
+        return raw
+    if param.count is not None or isinstance(value, str):
+        raise SpecError(
+            f"{value!r} for parameter {param.name} of {param.nbytes} bytes: pass bytes, "
+            "or a structured numpy scalar"
+        )
     return _encode_scalar(param, value)
 
 

@@ -16,7 +16,7 @@ class Limits:
         timeout: seconds, or None.
         memory: bytes of the host's memory that the threads of the CTAs that run at once may take: fewer run
         at
-            once where they would take more.
+            once where they would take more. Calls may make them take up to twice as much.
         progress_interval: seconds between two calls of a progress function.
     """
 

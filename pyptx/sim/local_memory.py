@@ -31,6 +31,8 @@ class LocalMemory:
         self.cta = cta
         self.threads = 32 * ((cta.threads + 31) // 32)
         self.capacity = nbytes
+        #: Bytes that the machine knows of.
+        self._held = 0
         self._segment: Segment | None = None
 
     @property
@@ -41,9 +43,18 @@ class LocalMemory:
 
     def _made(self, capacity: int) -> Segment:
         self.capacity = max(_STEP, -(-capacity // _STEP) * _STEP)
-        data = np.zeros(self.threads * self.capacity, np.uint8)
+        nbytes = self.threads * self.capacity
+        self.cta.machine.take(nbytes - self._held)
+        self._held = nbytes
+        data = np.zeros(nbytes, np.uint8)
         # Not tracked: compilers load what they did not write and throw it away.
         return Segment(f"local memory of CTA {self.cta.coordinates}", "local", 0, data, tracked=False)
+
+    def release(self) -> None:
+        """The CTA has ended."""
+        self.cta.machine.take(-self._held)
+        self._held = 0
+        self._segment = None
 
     def ensure(self, s: Split, nbytes: int) -> None:
         """Room for ``nbytes`` per thread. Raises a fault past what a thread can have."""

@@ -19,6 +19,7 @@ from ..core.source import SourceLocation
 from ..flow.graph import EXIT
 from ..ir import Launch
 from .calls import Calls
+from .cluster import Cluster
 from .code import Code, CodeBlock
 from .cta import CTA
 from .deadlock import deadlock
@@ -38,6 +39,8 @@ __all__ = ["CTA", "Machine"]
 
 #: Blocks that a split may run before the machine moves on as if it waited: it may be polling.
 _PATIENCE = 4096
+#: Bytes that a cooperative launch has for the barrier of its grid.
+_WORKSPACE = 4096
 #: Runs check the wall clock this often, in turns.
 _CLOCK_INTERVAL = 256
 
@@ -61,6 +64,11 @@ class Machine:
         self.threads = x * y * z
         x, y, z = launch.grid
         self.ctas = x * y * z
+        x, y, z = launch.cluster
+        self.cluster_size = x * y * z
+        self.explicit_cluster = (
+            launch.cluster != (1, 1, 1) or program.function.directive("explicitcluster") is not None
+        )
         self.residency = program.residency(self.threads, self.shared_bytes, limits.memory)
         self.findings: list[Finding] = []
         self._reported: set[tuple[Any, ...]] = set()
@@ -72,7 +80,8 @@ class Machine:
         self.teams = Teams(self)
         #: What the kernel printed, in order.
         self.printed: list[str] = []
-        #: Live allocations of the device's heap: bytes by address.
+        self.printed_characters = 0
+        #: Live allocations of the device's heap: bytes of it that each takes, by address.
         self.heap: dict[int, int] = {}
         self.heap_bytes = 0
         self.ready: deque[Split] = deque()
@@ -83,12 +92,15 @@ class Machine:
         #: Splits that ran for long without waiting for anything.
         self.busy: list[Split] = []
         self.steps = 0
+        #: Bytes of the host's memory for registers and local memory.
+        self.held = 0
         self._ticks = self._slept = 0
+        self._workspace: int | None = None
         self._timed_out_at = -1
         self._started = self._shown = time.monotonic()
         self._turns = 0
-        #: Numbers of the CTAs that have not started.
-        self.waiting = range(self.ctas)
+        #: Numbers of the clusters that have not started.
+        self.waiting = range(self.ctas // self.cluster_size)
         self.live: dict[int, CTA] = {}
         self._free: dict[tuple[Code, int], list[Registers]] = {}
         self._lane_numbers: dict[int, NDArray[np.intp]] = {}
@@ -99,6 +111,14 @@ class Machine:
             self.memory.place_global(stored.name, stored.address, stored.data)
         self.memory.const = Segment("constant memory", "const", 0, image.const, tracked=False)
 
+    def grid_workspace(self) -> int:
+        """Address of the bytes with which all CTAs of a launch synchronise; 0 if they do not run at once."""
+        if self._workspace is None:
+            together = self.ctas <= self.residency
+            data = np.zeros(_WORKSPACE, np.uint8)
+            self._workspace = self.memory.map_global("the grid's workspace", data).base if together else 0
+        return self._workspace
+
     # --- storage of threads -------------------------------------------------------------------
 
     def registers(self, code: Code, warps: int) -> Registers:
@@ -108,7 +128,14 @@ class Machine:
             found = free.pop()
             found.clear()
             return found
+        self.take(32 * warps * code.register_bytes)
         return Registers(code, warps)
+
+    def take(self, nbytes: int) -> None:
+        """Threads need ``nbytes`` more of the host's memory (or give some back); ends the run at the limit."""
+        self.held += nbytes
+        if self.held > 2 * self.limits.memory:
+            self.stop(f"stopped: the threads take more than twice memory={self.limits.memory} bytes")
 
     def release(self, registers: Registers) -> None:
         """Nobody uses these registers any more."""
@@ -139,7 +166,7 @@ class Machine:
     ) -> None:
         self.report(
             Finding(
-                RULES["uninitialised-read"],
+                RULES["undefined-register"],
                 f"register %{name} is read before anything wrote it",
                 location,
                 split.who(lane),
@@ -151,8 +178,11 @@ class Machine:
     def _admit(self) -> None:
         """Fill free places with CTAs, so that the first admitted runs first."""
         new: list[CTA] = []
-        while self.waiting and len(self.live) + len(new) < self.residency:
-            new.append(CTA(self, self.waiting[0]))
+        # A cluster runs as a whole, or not at all; one always does.
+        while self.waiting and (
+            len(self.live) + len(new) + self.cluster_size <= self.residency or not (self.live or new)
+        ):
+            new += Cluster(self, self.waiting[0]).ctas
             self.waiting = self.waiting[1:]
         first = self.program.entry.first
         for cta in new[::-1]:
@@ -214,7 +244,7 @@ class Machine:
             self.stop(f"stopped after timeout={timeout} s")
         if self.progress is not None and now - self._shown >= self.limits.progress_interval:
             self._shown = now
-            done = self.ctas - len(self.waiting) - len(self.live)
+            done = self.ctas - len(self.waiting) * self.cluster_size - len(self.live)
             self.progress(Progress(now - self._started, self.steps, done, self.ctas))
 
     def count_steps(self, steps: int) -> None:
@@ -254,8 +284,14 @@ class Machine:
             if not step.done:
                 self.engines.force(step)
         cta.tensor.at_exit()
+        for number, group in cta.warpgroups.items():
+            for finding in group.at_exit(number):
+                self.report(finding)
         del self.live[cta.number]
+        del cta.reach[cta.rank]
+        cta.reach.ended.add(cta.rank)
         self.release(cta.registers)
+        cta.local_memory.release()
         self._admit()
 
     # --- engines ------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ __all__ = [
     "Fault",
     "Memory",
     "Observer",
+    "Reach",
     "Scattered",
     "Segment",
 ]
@@ -162,6 +163,14 @@ class Segment:
             if not known.all():
                 return int(np.argmin(known))
         return None
+
+
+class Reach(dict[int, Segment]):
+    """The shared memories of a cluster by rank; ``ended`` has the ranks of the CTAs that have exited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: set[int] = set()
 
 
 class Memory:
@@ -410,6 +419,8 @@ class Memory:
 
     def _nearest(self, space: str, address: int, shared: dict[int, Segment]) -> str:
         if space.startswith("shared"):
+            if address >> 24 in getattr(shared, "ended", ()):
+                return f"the CTA of rank {address >> 24} has exited, and its shared memory with it"
             candidates = list(shared.values())
         elif space.startswith("param"):
             candidates = [self.params] if self.params is not None else []

@@ -6,10 +6,13 @@ Functions are made ready when something first calls them; their blocks share one
 from __future__ import annotations
 
 from ..core.errors import SimulationError
-from ..ir import Function, Module, Symbol, Variable, leaves
+from ..core.findings import RULES, Finding
+from ..ir import Function, Module, Special, Symbol, Variable, leaves
 from ..isa import target
 from .code import Code, CodeBlock, round_up
 from .image import Image
+from .local_memory import LOCAL_LIMIT
+from .memory import Fault
 
 __all__ = ["SHARED_START", "Program"]
 
@@ -18,19 +21,32 @@ SHARED_START = 0x400
 
 
 class Program:
-    """See the module's docstring. Raises a :class:`~.memory.Fault`, ``not-modelled``, for what cannot be
-    read.
+    """See the module's docstring. Raises a :class:`~.memory.Fault` for what cannot be read, or needs more
+    local memory than a thread has.
     """
 
-    def __init__(self, image: Image, function: Function) -> None:
+    def __init__(self, image: Image, function: Function, *, clustered: bool = False) -> None:
         self.image, self.function = image, function
+        #: Whether CTAs have ranks other than 0, which their addresses of shared variables show.
+        self.clustered = clustered
         self.module: Module = image.module
         self.target = target(self.module.target)
         self.symbols = dict(image.symbols)
         self.blocks: list[CodeBlock] = []
         self._codes: dict[str, Code] = {}
         self._place_shared()
+        #: First address of a CTA's shared memory that it may use: the system's part only where code asks for it.
+        self.shared_start = 0 if self._names("reserved_smem_offset_") else SHARED_START
         self.entry = self.code(function)
+        if self.entry.local_bytes > LOCAL_LIMIT:
+            raise Fault(
+                Finding(
+                    RULES["stack-overflow"],
+                    f"{function.name} takes {self.entry.local_bytes} bytes of local memory; "
+                    f"a thread has at most {LOCAL_LIMIT}",
+                    function.source,
+                )
+            )
 
     def code(self, function: Function) -> Code:
         """The code of a function of the module that has a body."""
@@ -56,6 +72,16 @@ class Program:
                 found[name] = self.image.functions[name]
                 pending.append(found[name])
         return list(found.values())
+
+    def _names(self, prefix: str) -> bool:
+        """Whether code that is reachable names a special register that begins so."""
+        return any(
+            isinstance(leaf, Special) and leaf.name.startswith(prefix)
+            for function in self._reachable()
+            for instruction in function.instructions()
+            for operand in instruction.operands
+            for leaf in leaves(operand)
+        )
 
     def _place_shared(self) -> None:
         """Static variables first, then the dynamic area, as ptxas and the driver lay them out."""
@@ -105,9 +131,7 @@ class Program:
             # The system takes 1 KiB of shared memory for each CTA.
             (limits.shared_limit + SHARED_START) // (shared + SHARED_START),
         )
-        rows = self.entry.rows
-        registers = rows["p"] + 2 * rows["16"] + 4 * rows["32"] + 8 * rows["64"] + 16 * rows["128"]
-        held = 2 * shared + 32 * warps * (registers + 2 * self.entry.local_bytes)
+        held = 2 * shared + 32 * warps * (self.entry.register_bytes + 2 * self.entry.local_bytes)
         return max(1, min(limits.multiprocessors * max(1, per_sm), memory // max(1, held)))
 
 

@@ -65,6 +65,7 @@ class Company:
         self.frame = members[0].frame.registers.frame(first.index, len(members))
         if not self.frame.special:
             self.frame.special = first.cta.special(first.index, len(members))
+            self.frame.shared = first.frame.shared
         mask = np.ones(32 * len(members), np.bool_)
         for position, member in enumerate(members):
             if member.k is not None:
@@ -307,7 +308,7 @@ def _splits(team: Company, position: int) -> list[tuple[Part, Split]]:
         return [(team.parts[0], s)] if mine[0] else []
     pending: dict[int, int] = {}
     for part, mask in zip(team.parts, mine, strict=True):
-        above = None if part.group else part.parent
+        above = part.parent
         while above is not None:
             pending[id(above)] = pending.get(id(above), 0) | mask
             above = above.parent

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.findings import RULES, Finding
 from ..layout.tensor_memory import COLUMNS, LANES, unpack_address
 from .memory import Actor
+from .tensor_core.order import Issued
 
 if TYPE_CHECKING:
     from .cta import CTA
@@ -29,6 +30,13 @@ class TensorMemory:
         #: First column and width of each live allocation, and the line that made it.
         self.allocations: dict[int, tuple[int, Any]] = {}
         self.relinquished = False
+        #: Columns of the last allocation: no later one may be larger.
+        self.largest = COLUMNS
+        #: First column of the allocation that was made exclusively, while it lives.
+        self.exclusive: int | None = None
+        #: What each thread, (warp, lane), has issued, and what was released for others to be ordered behind.
+        self.issued: dict[tuple[int, int], Issued] = {}
+        self.released = Issued()
         self._cells: np.ndarray[Any, np.dtype[np.uint32]] | None = None
         self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
 
@@ -42,9 +50,11 @@ class TensorMemory:
 
     # --- allocation ---------------------------------------------------------------------------
 
-    def find_room(self, columns: int) -> int | None:
-        """First column of a free, aligned run of ``columns``, or None."""
-        for first in range(0, COLUMNS, columns):
+    def find_room(self, columns: int, exclusive: bool = False) -> int | None:
+        """First column of a free, aligned run of ``columns``, or None; an exclusive one suffers no other."""
+        if self.exclusive is not None or (exclusive and self.allocations):
+            return None
+        for first in range(0, COLUMNS - columns + 1, columns):
             if all(
                 start >= first + columns or start + width <= first
                 for start, (width, _) in self.allocations.items()
@@ -52,21 +62,43 @@ class TensorMemory:
                 return first
         return None
 
-    def allocate(self, first: int, columns: int, actor: Actor) -> None:
+    def request(self, columns: int, exclusive: bool, actor: Actor) -> None:
+        """alloc, before it waits for room. Raises a fault for what may not be asked for."""
+        legal = range(32, COLUMNS + 1, 32) if exclusive else (32, 64, 128, 256, 512)
+        if columns not in legal:
+            rule = "a multiple of 32" if exclusive else "a power of two"
+            why = f"alloc of {columns} columns; it takes {rule} from 32 to {COLUMNS}"
+        elif self.relinquished:
+            why = "alloc after relinquish_alloc_permit"
+        elif columns > self.largest:
+            why = f"alloc of {columns} columns after one of {self.largest}: a later one may not be larger"
+        else:
+            self.largest = columns
+            return
+        raise self.cta.machine.fault("tensor-memory", why, actor)
+
+    def allocate(self, first: int, columns: int, exclusive: bool, actor: Actor) -> None:
         self.allocations[first] = (columns, actor.location)
+        if exclusive:
+            self.exclusive = first
         if self._written is not None:
             self._written[:, first : first + columns] = False
 
-    def free(self, address: int, columns: int, actor: Actor) -> None:
-        """dealloc. Raises a fault unless exactly this was allocated."""
+    def free(self, address: int, columns: int, exclusive: bool, actor: Actor) -> None:
+        """dealloc. Raises a fault unless exactly this was allocated, in this way."""
         lane, first = unpack_address(address)
         width, _ = self.allocations.get(first, (0, None))
-        if lane or width != columns:
+        if lane or width != columns or exclusive != (self.exclusive == first):
             have = ", ".join(f"{w} columns at {s:#x}" for s, (w, _) in self.allocations.items()) or "nothing"
+            kind = ".exclusive" if exclusive else ""
+            how = " exclusively" if self.exclusive is not None else ""
             raise self.cta.machine.fault(
-                "tensor-memory", f"dealloc of {columns} columns at {address:#x}; allocated: {have}", actor
+                "tensor-memory",
+                f"dealloc{kind} of {columns} columns at {address:#x}; allocated{how}: {have}",
+                actor,
             )
         del self.allocations[first]
+        self.exclusive = None
 
     def at_exit(self) -> None:
         """All threads of the CTA have ended: nothing may be allocated any more."""

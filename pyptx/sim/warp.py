@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .events import Step
     from .meeting import Meeting
     from .memory import Segment
+    from .warpgroup import Products
 
 __all__ = ["ALL_LANES", "Group", "Split", "Team", "Warp", "lanes_of", "mask_of"]
 
@@ -59,10 +60,12 @@ class Warp:
     def __init__(self, cta: CTA, index: int, frame: Frame, threads: int) -> None:
         self.cta, self.index, self.frame = cta, index, frame
         self.live = FULL_MASK if threads >= 32 else (1 << threads) - 1
-        #: Tensor-memory loads in flight into this warp's registers.
+        #: Tensor-memory loads and wgmma in flight into this warp's registers.
         self.loading: list[Step] = []
         #: Tensor-memory stores in flight.
         self.storing: list[Step] = []
+        #: Its wgmma, once it has executed an instruction of theirs.
+        self.products: Products | None = None
         #: Lanes that wait at a collective instruction: block -> splits there.
         self.gathering: dict[int, list[Split]] = {}
         #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
@@ -88,7 +91,7 @@ class Warp:
         return found
 
     def settle(self) -> None:
-        """Let every tensor-memory load in flight write its registers: somebody needs them."""
+        """Let everything in flight write this warp's registers: somebody needs them."""
         steps, self.loading = self.loading, []
         for step in steps:
             if not step.done:
@@ -160,6 +163,14 @@ class Split:
         """Let every tensor-memory load in flight write the registers."""
         if self.warp.loading:
             self.warp.settle()
+
+    def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
+        """An ordinary instruction accesses registers that wgmma have at times."""
+        if self.warp.products is None:
+            return
+        self.warp.products.touch(self, location, rows)
+        if self.stale:
+            self.refresh()
 
     # --- actor --------------------------------------------------------------------------------
 
@@ -335,3 +346,9 @@ class Team(Split):
         for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
             if warps[index].loading:
                 warps[index].settle()
+
+    def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
+        for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
+            products = self.warp.cta.warps[index].products
+            if products is not None:
+                products.touch(self, location, rows)

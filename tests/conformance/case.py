@@ -18,14 +18,41 @@ from numpy.typing import NDArray
 from pyptx.core.types import TYPES
 from pyptx.ir import Module, parse_module
 from pyptx.isa import Binding, bind_instruction, required_version
+from pyptx.layout import TensorMap
 from pyptx.sim.semantics import Bound
 
-__all__ = ["ARCH", "Bound", "In", "KernelCase", "Number", "Out", "Run", "kernel", "versioned"]
+__all__ = [
+    "ARCH",
+    "Bound",
+    "In",
+    "KernelCase",
+    "Map",
+    "Number",
+    "Out",
+    "Run",
+    "aligned",
+    "kernel",
+    "versioned",
+]
 
 #: The target of every case: what the recordings were made on.
 ARCH = "sm_90a"
 
 Extent = tuple[int, ...]
+
+
+#: What allocations of a GPU are aligned to.
+_ALIGNMENT = 256
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy whose first element lies where one of the GPU's memory does: numpy aligns to 16 bytes alone."""
+    room = np.zeros(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    # Through a buffer, so that it counts as an allocation of its own and not as a view into one.
+    copy = np.frombuffer(room.data, np.uint8, array.nbytes, start).view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +82,7 @@ class Out:
 
     def before(self) -> NDArray[Any]:
         """A new array with what it holds before the launch."""
-        array = np.zeros(self.shape, self.dtype)
+        array = aligned(np.zeros(self.shape, self.dtype))
         array[...] = self.initial
         return array
 
@@ -75,7 +102,24 @@ class Number:
         return (int(self.value) & ((1 << kind.bits) - 1)).to_bytes(kind.nbytes, "little")
 
 
-Argument = In | Out | Number
+@dataclass(frozen=True)
+class Map:
+    """A tensor map of the array at position ``of`` among the arguments, by value (:func:`kernel`: ``name:map``).
+
+    Attributes:
+        options: of :meth:`pyptx.layout.TensorMap.tiled`, or of ``im2col`` if there are ``pixels`` among them.
+    """
+
+    of: int
+    options: dict[str, Any]
+
+    def tensor_map(self, array: NDArray[Any]) -> TensorMap:
+        """The map of this array."""
+        make = TensorMap.im2col if "pixels" in self.options else TensorMap.tiled
+        return make(array, **self.options)
+
+
+Argument = In | Out | Number | Map
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +150,7 @@ class Run:
         words = repr((self.text, self.grid, self.block, self.cluster, self.dynamic_smem)).encode()
         words += (self.entry or "").encode()
         for argument in self.arguments:
-            if isinstance(argument, Number):
+            if isinstance(argument, (Number, Map)):
                 words += repr(argument).encode()
             else:
                 array = argument.array if isinstance(argument, In) else argument.before()
@@ -173,7 +217,7 @@ def kernel(
     Args:
         body: statements; ``ret;`` is appended. Registers of :data:`REGISTERS` are declared.
         parameters: ``name:type``, separated by blanks. Each is loaded into a register ``%name`` of its type;
-            ``u64`` is a pointer, converted to a global address.
+            ``u64`` is a pointer, converted to a global address; ``%name`` of a ``map`` is its generic address.
         declarations: what stands before the entry: module variables, functions.
         registers: further ``.reg``, ``.shared`` and ``.local`` declarations.
         directives: of the entry, ``.reqntid 64``.
@@ -182,13 +226,18 @@ def kernel(
     ``%index`` the number of the thread in the grid (x alone), ``%size`` ntid.x.
     """
     pairs = [word.split(":") for word in parameters.split()]
-    assert all(kind in TYPES for _, kind in pairs), parameters
+    assert all(kind in TYPES or kind == "map" for _, kind in pairs), parameters
     loads = "".join(
-        f".reg .{kind} %{name};\nld.param.{kind} %{name}, [{name}];\n"
+        f".reg .b64 %{name};\nmov.b64 %{name}, {name};\ncvta.param.u64 %{name}, %{name};\n"
+        if kind == "map"
+        else f".reg .{kind} %{name};\nld.param.{kind} %{name}, [{name}];\n"
         + (f"cvta.to.global.u64 %{name}, %{name};\n" if kind == "u64" else "")
         for name, kind in pairs
     )
-    declared = ", ".join(f".param .{kind} {name}" for name, kind in pairs)
+    declared = ", ".join(
+        f".param .align 64 .b8 {name}[128]" if kind == "map" else f".param .{kind} {name}"
+        for name, kind in pairs
+    )
     head = f"{declarations}\n.visible .entry kernel({declared}) {directives}".rstrip()
     return versioned(f"{head}\n{{\n{REGISTERS}{registers}\n{loads}{_PROLOGUE}{body}\nret;\n}}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import queue
 import re
@@ -13,17 +14,16 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pyptx.ir import Launch
 
-from .case import In, Number, Out, Run
+from .case import In, Map, Number, Out, Run, aligned
 
 __all__ = ["Machine", "Pool", "Refused", "machine"]
 
 #: Seconds that a case may take before it counts as hung; assembling it is most of that.
-_LIMIT = 60.0
+_LIMIT = 20.0
 #: Processes that assemble and launch side by side.
 _WORKERS = 8
 
@@ -61,20 +61,32 @@ def _launch(run: Run) -> Outputs:
     from pyptx.runtime import driver
     from pyptx.runtime.launch import PackedArguments, launch
     from pyptx.runtime.loader import load
+    from pyptx.runtime.tensor_maps import encode
 
     entries = re.findall(r"\.entry\s+([\w$]+)", run.text)
     loaded = load(run.text, run.entry or entries[0], dynamic_smem=run.dynamic_smem, device_index=0)
     held: list[tuple[Any, NDArray[Any], bool]] = []
     arguments: list[bytes] = []
+    pointers: dict[int, tuple[NDArray[Any], int]] = {}
     for argument in run.arguments:
         if isinstance(argument, Number):
             arguments.append(argument.encode())
             continue
-        array = np.ascontiguousarray(argument.array) if isinstance(argument, In) else argument.before()
+        if isinstance(argument, Map):
+            # Made below: the array may be a later argument.
+            arguments.append(b"")
+            continue
+        array = aligned(argument.array) if isinstance(argument, In) else argument.before()
         pointer = driver.call("cuMemAlloc", max(array.nbytes, 1))
         driver.call("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
         held.append((pointer, array, isinstance(argument, Out)))
         arguments.append(int(pointer).to_bytes(8, "little"))
+        pointers[len(arguments) - 1] = (array, int(pointer))
+    for position, argument in enumerate(run.arguments):
+        if isinstance(argument, Map):
+            array, address = pointers[argument.of]
+            encoded = encode(argument.tensor_map(array), address)
+            arguments[position] = ctypes.string_at(encoded.getPtr(), 128)
     extents = map(Launch.extent, (run.grid, run.block, run.cluster))
     launch(loaded, Launch(*extents, run.dynamic_smem), PackedArguments(arguments))
     driver.call("cuCtxSynchronize")

@@ -69,15 +69,19 @@ def _keep(group: list[ValueCase], results: Words, found: Recording) -> None:
 
 
 def _kernels(pool: Pool, cases: tuple[KernelCase, ...], found: Recording) -> None:
-    answers = pool.run([case for case in cases for _ in range(_RUNS)])
+    words: dict[str, set[bytes]] = {case.name: set() for case in cases}
+    for _ in range(_RUNS):
+        # What failed once is not run again: it may hang.
+        left = [case for case in cases if case.name not in found.refused]
+        for case, answer in zip(left, pool.run(left), strict=True):
+            if isinstance(answer, Refused):
+                found.refused[case.name] = answer.reason
+            else:
+                words[case.name].add(pack_outputs(case, answer))
     for case in cases:
-        runs = [next(answers) for _ in range(_RUNS)]
-        bad = next((run for run in runs if isinstance(run, Refused)), None)
-        if bad is not None:
-            found.refused[case.name] = bad.reason
-            continue
-        words = {pack_outputs(case, run) for run in runs if not isinstance(run, Refused)}
-        if len(words) > 1:
-            found.refused[case.name] = f"{_RUNS} runs gave {len(words)} different results"
-            continue
-        found.rows[case.name] = Row(case.fingerprint, words.pop())
+        if len(words[case.name]) > 1:
+            found.refused.setdefault(
+                case.name, f"{_RUNS} runs gave {len(words[case.name])} different results"
+            )
+        if case.name not in found.refused:
+            found.rows[case.name] = Row(case.fingerprint, *words[case.name])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pyptx import sim
 
-from .case import In, Number, Out, Run
+from .case import In, Map, Number, Out, Run, aligned
 
 __all__ = ["NotRun", "simulate"]
 
@@ -21,17 +21,18 @@ class NotRun(Exception):
     """The simulator did not run a case to its end, cleanly; says why."""
 
 
-def _argument(argument: In | Out | Number) -> Any:
+def _argument(argument: In | Out | Number | Map) -> Any:
     if isinstance(argument, In):
-        return argument.array.copy()
+        return aligned(argument.array)
     if isinstance(argument, Out):
         return argument.before()
-    return argument.value
+    return argument.value if isinstance(argument, Number) else argument
 
 
 def simulate(run: Run, schedule: str = "eager", seed: int = 0) -> list[NDArray[Any]]:
     """What the outputs hold after the run. Raises :class:`NotRun`."""
-    arguments = [_argument(a) for a in run.arguments]
+    given = [_argument(a) for a in run.arguments]
+    arguments = [a.tensor_map(given[a.of]) if isinstance(a, Map) else a for a in given]
     try:
         report = sim.load(run.module).launch(
             run.entry,

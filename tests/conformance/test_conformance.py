@@ -79,8 +79,9 @@ def test_recordings_hold_every_case_and_nothing_else(sort: str) -> None:
         cases = value_cases(chapter) if sort == "values" else kernel_cases(chapter)
         recording = read(sort, chapter)
         assert recording is not None, chapter
-        assert (recording.machine.gpu, recording.refused) == ("NVIDIA H200", {}), chapter
-        assert recording.machine.driver and recording.date
+        assert recording.machine.gpu == "NVIDIA H200" and recording.machine.driver and recording.date
+        refused = [case.name for case in cases if case.name in recording.refused]
+        assert not refused, f"{chapter}: the GPU refused {refused}"
         assert recording.rows.keys() == {case.name for case in cases}, chapter
         stale = [case.name for case in cases if recording.rows[case.name].fingerprint != case.fingerprint]
         assert not stale, f"{chapter}: recorded of another kernel: {stale[:5]}"

@@ -48,5 +48,28 @@ def test_twice_is_once_and_arrays_are_numbers(address: int, mode: str) -> None:
 def test_unknown_modes() -> None:
     with pytest.raises(SpecError, match="'256B'.*none, 32B, 64B, 128B"):
         swizzle(0, "256B")
-    with pytest.raises(UnsupportedError, match="128B_ATOM_32B"):
-        swizzle(0, "128B_ATOM_32B")
+    with pytest.raises(UnsupportedError, match="96B"):
+        swizzle(0, "96B")
+
+
+#: Where the manual's tables put each 16 bytes of a row, row by row until the pattern repeats.
+LARGER_ATOMS = {
+    "128B_ATOM_32B": ["01234567", "23016745", "45670123", "67452301"],
+    "128B_ATOM_64B": ["01234567", "45670123"],
+}
+
+
+@pytest.mark.parametrize("mode", LARGER_ATOMS)
+def test_larger_atoms_by_the_tables(mode: str) -> None:
+    rows = LARGER_ATOMS[mode]
+    for row in range(16):
+        for chunk, place in enumerate(rows[row % len(rows)]):
+            for byte in range(16):
+                assert swizzle(row * 128 + chunk * 16 + byte, mode) == row * 128 + int(place) * 16 + byte
+
+
+def test_the_flip_exchanges_halves_in_every_second_row() -> None:
+    addresses = np.arange(2048)
+    plain = swizzle(addresses, "128B_ATOM_32B")
+    flipped = swizzle(addresses, "128B_ATOM_32B_FLIP_8B")
+    assert np.array_equal(flipped, np.where(addresses // 128 % 2, plain ^ 8, plain))

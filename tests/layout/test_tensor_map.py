@@ -168,8 +168,8 @@ def test_accepted(options: dict[str, object]) -> None:
         ({"shape": (2, 2, 2, 2, 2, 64)}, "rank 6"),
         ({"shape": (), "box": ()}, "rank 0"),
         ({"dtype": "f32", "box": (256, 256)}, "262144 bytes; .* 232448"),
-        ({"dtype": "s8", "oob_fill": "nan"}, "oob_fill = 'nan' with elements of type s8"),
-        ({"dtype": "e4m3", "oob_fill": "nan"}, "type e4m3, which TMA moves as u8"),
+        ({"dtype": "s8", "oob_fill": "nan"}, "oob_fill = 'nan' with elements that TMA moves as u8"),
+        ({"dtype": "e4m3", "oob_fill": "nan"}, "elements that TMA moves as u8"),
         ({"dtype": "pred"}, "elements of type pred"),
         ({"swizzle": "256B"}, "'256B'"),
         ({"interleave": "64B"}, "interleave = '64B' is not one of 'none', '16B', '32B'"),
@@ -196,10 +196,8 @@ def test_addresses_are_aligned() -> None:
 
 
 def test_not_modelled() -> None:
-    with pytest.raises(UnsupportedError, match="128B_ATOM_32B"):
-        tiled(swizzle="128B_ATOM_32B")
-    with pytest.raises(UnsupportedError, match="im2col"):
-        TensorMap.im2col(np.zeros((4, 4)))
+    with pytest.raises(UnsupportedError, match="96B"):
+        tiled(swizzle="96B")
 
 
 def test_element_strides_thin_the_box_except_innermost() -> None:
@@ -304,12 +302,85 @@ def test_nonsense_patched_in_is_found(name: str, value: int, ordinal: int, messa
         TensorMap.decode(patched(tiled().encode(BASE), name, value, ordinal))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("elemtype", 8), ("elemtype", 13), ("swizzle_mode", 4), ("swizzle_atomicity", 1)]
-)
-def test_legal_patches_that_are_not_modelled(name: str, value: int) -> None:
+def test_legal_patches_that_are_not_modelled() -> None:
     with pytest.raises(UnsupportedError, match="not modelled yet"):
-        TensorMap.decode(patched(tiled().encode(BASE), name, value))
+        TensorMap.decode(patched(tiled().encode(BASE), "swizzle_mode", 4))
+
+
+# --- elements that no dtype names, im2col ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("element", "code", "driver", "row", "held"),
+    [
+        ("f32.ftz", 8, 10, 128 * 4, 128 * 4),
+        ("tf32.ftz", 12, 12, 128 * 4, 128 * 4),
+        ("b4x16", 13, 13, 64, 64),
+        ("b4x16_p64", 14, 14, 64, 128),
+        ("b6x16_p32", 15, 15, 96, 128),
+    ],
+)
+def test_other_elements(element: str, code: int, driver: int, row: int, held: int) -> None:
+    """Codes of tensormap.replace and of the driver; bytes of 128 elements in global and in shared memory."""
+    m = TensorMap.tiled(np.zeros(16 * row, np.uint8), shape=(16, 128), box=(4, 128), element=element)
+    assert m.strides[0] == row and m.extent == 16 * row
+    assert m.box_bytes == 4 * held
+    assert m.driver_arguments().data_type == driver
+    raw = m.encode(BASE)
+    assert FIELDS["elemtype"].read(raw) == (code,)
+    decoded = TensorMap.decode(raw)
+    assert decoded.kind.name == element and decoded.box_bytes == 4 * held
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"element": "b4x16_p64", "shape": (16, 64)}, r"shape\[-1\] = 64 .*not a multiple of 128"),
+        ({"element": "b6x16_p32", "box": (4, 64)}, r"box\[-1\] = 64 elements of b6x16_p32; expected 128"),
+        ({"element": "b6x16_p32", "swizzle": "64B"}, "take no swizzle '64B'"),
+        ({"element": "b5x16"}, "b5x16"),
+    ],
+)
+def test_packed_elements_refused(options: dict[str, object], message: str) -> None:
+    given = {"shape": (16, 128), "box": (4, 128)} | options
+    with pytest.raises(SpecError, match=message):
+        TensorMap.tiled(np.zeros(4096, np.uint8), **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "codes"),
+    [("128B_ATOM_32B", (3, 1)), ("128B_ATOM_32B_FLIP_8B", (3, 2)), ("128B_ATOM_64B", (3, 3))],
+)
+def test_swizzles_of_larger_atoms(swizzle: str, codes: tuple[int, int]) -> None:
+    raw = tiled(swizzle=swizzle).encode(BASE)
+    assert (*FIELDS["swizzle_mode"].read(raw), *FIELDS["swizzle_atomicity"].read(raw)) == codes
+    assert TensorMap.decode(raw).swizzle == swizzle
+    with pytest.raises(SpecError, match="need the 128-byte swizzle"):
+        TensorMap.decode(patched(raw, "swizzle_mode", 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "lower", "upper", "wrong"),
+    [
+        ((4, 9, 64), (-(2**15),), (2**15 - 1,), (-(2**15) - 1,)),
+        ((4, 9, 9, 64), (-128, 127), (-1, -2), (0, 128)),
+        ((4, 9, 9, 9, 64), (-16, 15, 0), (-1, 3, 15), (-17, 0, 0)),
+    ],
+)
+def test_im2col_maps_keep_their_corners(
+    shape: tuple[int, ...], lower: tuple[int, ...], upper: tuple[int, ...], wrong: tuple[int, ...]
+) -> None:
+    array = np.zeros(shape, np.float16)
+    m = TensorMap.im2col(array, pixels=1024, channels=16, lower=lower, upper=upper, swizzle="32B")
+    assert m.box_shape == (1024, 16) and m.box_bytes == 1024 * 32
+    decoded = TensorMap.decode(m.encode(BASE))
+    assert decoded.im2col and (decoded.lower, decoded.upper) == (lower[::-1], upper[::-1])
+    assert (decoded.box, decoded.box_bytes) == ((16, 1024), m.box_bytes)
+    for corner in (wrong, (*upper, 0)):
+        with pytest.raises(SpecError, match="signed bits"):
+            TensorMap.im2col(array, pixels=8, channels=16, lower=lower, upper=corner)
+    with pytest.raises(SpecError, match="pixels and channels"):
+        TensorMap.im2col(array, pixels=1025, channels=16, lower=lower, upper=upper)
 
 
 def test_ordinals_are_bounded() -> None:

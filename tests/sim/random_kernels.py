@@ -14,7 +14,7 @@ __all__ = ["BLOCKS", "COUNTS", "SHAPES", "STRIDE", "SUMS", "Text", "author"]
 
 WORDS, LONGS, SHORTS, FLAGS = 5, 2, 2, 4
 #: Bytes of the output of a thread, and words that all threads share.
-STRIDE, SUMS = 128, 64
+STRIDE, SUMS = 128, 256
 BLOCKS = [(1, 1, 1), (31, 1, 1), (32, 1, 1), (33, 1, 1), (64, 1, 1), (96, 1, 1), (100, 1, 1), (128, 1, 1), (7, 5, 3)]
 
 #: Instructions by the registers that they use: W word, L long, H short, P predicate, # an immediate.
@@ -43,6 +43,9 @@ SHAPES = {
     "P P": ["not.pred", "mov.pred"],
 }  # fmt: skip
 COUNTS = {"W": ("x", WORDS), "L": ("y", LONGS), "H": ("h", SHORTS), "P": ("p", FLAGS)}
+#: What lanes do together, wherever they are, and where all threads of a CTA are.
+EVERYWHERE = ["shuffle", "ballot", "vote", "redux", "sync", "slots", "shared sum", "global sum", "guarded", "lock", "bell"]
+AT_ONE_PLACE = ["barrier", "exchange", "flag", "some warps", "loop", "exit"]
 NUMBERS = [1, 2, 3, 7, 31, 33, 255, -5, -1, 0x7FFFFFFF]
 
 
@@ -116,6 +119,13 @@ class _Module:
         f.registers()
         f.body(3, f.chance.randrange(3, 9), mask="mask" if self.talk else "", uniform=self.talk)
         f.label("FINISH")
+        if self.talk:
+            # What all have left in shared memory.
+            f.emit("bar.sync 0", "mov.u32 one, cells", "mov.u32 fuel, 0")
+            taken = [4 * (SUMS // 2 + i) for i in range(min(self.cells, SUMS // 2))]
+            for offset in [*range(0, 64, 4), *taken]:
+                f.emit(f"ld.shared.u32 two, [one+{offset}]", "mad.lo.u32 fuel, fuel, 31, two")
+            f.emit("st.global.u32 [o+124], fuel")
         f.emit(*(f"st.global.u32 [o+{8 * i}], x{i}" for i in range(WORDS)))
         f.emit(*(f"st.global.u64 [o+{8 * WORDS + 8 * i}], y{i}" for i in range(LONGS)))
         f.emit("st.global.v2.b32 [o+56], v2", "st.global.v4.b32 [o+64], v4")
@@ -254,9 +264,9 @@ class _Function:
         elif what == 8:
             self.emit(f"{g}st.local.v4.b32 [room+{near // 16 * 16}], v4", f"{g}ld.local.v2.b32 v2, [room+{near}]")
         elif what == 9 and self.kind == "entry":
-            self.emit(f"{g}st.global.u32 [o+{100 + 4 * self.chance.randrange(6)}], {w}")
+            self.emit(f"{g}st.global.u32 [o+{100 + 4 * self.chance.randrange(5)}], {w}")
         elif what == 10 and self.kind == "entry":
-            self.emit(f"{g}ld.global.u32 {w}, [o+{100 + 4 * self.chance.randrange(6)}]")
+            self.emit(f"{g}ld.global.u32 {w}, [o+{100 + 4 * self.chance.randrange(5)}]")
         else:
             state, count = self.fresh("s", "b64"), self.chance.choice([1, 2])
             self.emit(f"{g}mbarrier.init.shared.b64 [bell], {count}", f"mov.b64 {state}, 0",
@@ -385,7 +395,7 @@ class _Function:
         """Threads end, or return, here or by way of the end."""
         if self.kind == "entry":
             w = self.chance.choice(["ret", "exit", "bra FINISH"])
-            self.emit(f"st.global.u32 [o+{100 + 4 * self.chance.randrange(6)}], {self.one_of('W')}")
+            self.emit(f"st.global.u32 [o+{100 + 4 * self.chance.randrange(5)}], {self.one_of('W')}")
         else:
             w = self.chance.choice(["ret", "bra FINISH", "bra FINISH"])
             if self.chance.random() < 0.1:
@@ -437,50 +447,57 @@ class _Function:
         """Lanes of ``mask``, all there are here, do something together."""
         w, v, flag = self.one_of("W"), self.one_of("W"), self.one_of("P")
         entry = self.kind == "entry"
-        what = self.chance.randrange(16 if uniform else 10)
-        if what == 0:
+        what = self.chance.choice(EVERYWHERE + (AT_ONE_PLACE if uniform else []))
+        if what == "shuffle":
             self.emit(f"popc.b32 one, {mask}", f"rem.u32 one, {v}, one", "add.u32 one, one, 1",
                       f"fns.b32 one, {mask}, 0, one", f"shfl.sync.idx.b32 {w}, {v}, one, 31, {mask}")  # fmt: skip
-        elif what == 1:
+        elif what == "ballot":
             self.emit(f"vote.sync.ballot.b32 {w}, {flag}, {mask}")
-        elif what == 2:
+        elif what == "vote":
             self.emit(f"vote.sync.{self.chance.choice(['any', 'all', 'uni'])}.pred {flag}, {self.one_of('P')}, {mask}")
-        elif what == 3:
+        elif what == "redux":
             self.emit(f"redux.sync.{self.chance.choice(['add', 'max', 'min'])}.u32 {w}, {v}, {mask}")
-        elif what == 4:
+        elif what == "sync":
             self.emit(f"bar.warp.sync {mask}")
-        elif what == 5:
+        elif what == "slots":
             # Through shared memory: the slot of the lowest lane.
             self.emit(f"st.shared.u32 [slot+4], {v}", f"bar.warp.sync {mask}", f"bfind.u32 one, {mask}", "sub.u32 one, one, lane",
                       "mad.lo.s32 one, one, 16, slot", f"ld.shared.u32 {w}, [one+4]", f"bar.warp.sync {mask}")  # fmt: skip
-        elif what == 6:
-            cell = self.module.cell()
-            self.emit(f"mov.u32 one, cells", f"and.b32 two, {v}, 255",
-                      f"{self.guard()}{self.chance.choice(['red.shared.add.u32', 'red.shared.max.u32'])} [one+{cell % 64}], two")  # fmt: skip
-        elif what == 7 and entry:
+        elif what == "shared sum":
+            # Words that are added to, then words that keep the largest.
+            word = self.chance.randrange(16)
+            self.emit("mov.u32 one, cells", f"and.b32 two, {v}, 255",
+                      f"{self.guard()}red.shared.{'add' if word < 8 else 'max'}.u32 [one+{4 * word}], two")  # fmt: skip
+        elif what == "global sum" and entry:
             self.emit(f"{self.guard()}red.global.add.u32 [total+{4 * self.chance.randrange(8)}], {v}")
-        elif what == 8:
+        elif what == "guarded":
+            # A guard instead of a branch: both halves of the lanes, one after the other.
+            inner = self.fresh("m", "b32")
+            self.emit(f"vote.sync.ballot.b32 {inner}, {flag}, {mask}", f"@{flag} redux.sync.add.u32 {w}, {v}, {inner}",
+                      f"@{flag} bar.warp.sync {inner}", f"xor.b32 {inner}, {inner}, {mask}",
+                      f"@!{flag} shfl.sync.idx.b32 {w}, {v}, lane, 31, {inner}", f"@!{flag} bar.warp.sync {inner}")  # fmt: skip
+        elif what == "lock":
             self.lock(v)
-        elif what == 9:
+        elif what == "bell":
             self.bell_of_a_lane(mask)
-        elif what == 10:
+        elif what == "barrier":
             self.emit("bar.sync 0")
-        elif what == 11:
+        elif what == "exchange":
             step, threads = self.chance.choice([1, 5, 32]), self.module.threads
             self.emit(f"st.shared.u32 [slot+8], {v}", "bar.sync 0", f"add.u32 one, lin, {step}", f"rem.u32 one, one, {threads}",
                       "mov.u32 two, own", "mad.lo.u32 one, one, 16, two", f"ld.shared.u32 {w}, [one+8]", "barrier.sync 0")  # fmt: skip
-        elif what == 12:
+        elif what == "flag":
             self.flag_of_a_thread()
-        elif what == 13:
+        elif what == "some warps":
             self.some_warps()
-        elif what == 14 and depth:
+        elif what == "loop" and depth:
             # A loop that all threads make alike.
             k, q, top = self.fresh("k", "b32"), self.fresh("q", "pred"), self.fresh("TOP")
             self.emit(f"mov.u32 {k}, 0")
             self.label(top)
             self.body(depth - 1, 2, mask=mask, uniform=True)
             self.emit(f"add.u32 {k}, {k}, 1", f"setp.lt.u32 {q}, {k}, 2", f"@{q} bra {top}")
-        elif what == 15 and entry:
+        elif what == "exit" and entry:
             # Some lanes end; the first of each warp stays.
             q = self.fresh("q", "pred")
             self.emit(f"setp.ne.u32 {q}, lane, 0", f"and.pred {q}, {q}, {flag}", f"not.pred again, {q}",

@@ -506,7 +506,8 @@ class Thread:
         self.stack = [Frame(machine.code(machine.entry.name), 0)]
         self.live = True
         self.wait: Callable[[], bool] | None = None
-        self.steps = 0
+        #: Depth of calls, function and statement of every instruction executed.
+        self.path: list[tuple[int, Code, int]] = []
 
     @property
     def frame(self) -> Frame:
@@ -547,10 +548,10 @@ class Thread:
             if statement is None:
                 continue
             done += 1
+            self.path.append((len(self.stack), frame.code, frame.at - 1))
             guard, negated, act = statement
             if not guard or bool(frame.registers[guard]) != negated:
                 act(self)
-        self.steps += done
         return done
 
 

@@ -66,13 +66,16 @@ def differences(found: NDArray[Any], expected: NDArray[Any], bound: Bound | None
 
 
 def check(name: str, schedule: str = "eager") -> Report:
-    """The report of a launch that is clean and gives what was recorded."""
-    run = run_of(name)
+    """The report of a launch that leaves no finding and gives what was recorded."""
+    run, undefined = run_of(name), CASES[name][1].undefined
     assert recorded.about()["fingerprints"][name] == fingerprint(run), (
         "the recording is of another text or input"
     )
     report, found = simulated(run, schedule)
-    assert report.verdict == "clean", str(report)
+    assert report.verdict == ("review" if undefined else "clean"), str(report)
+    assert {finding.rule.name for finding in report.findings} == (
+        {"undefined-register"} if undefined else set()
+    )
     for index, (output, words) in enumerate(
         zip(run.outputs, recorded.outputs(name, len(found)), strict=True)
     ):

@@ -201,3 +201,27 @@ def test_ctas_that_follow_others_in_their_place_see_their_own_numbers() -> None:
     out = np.full((1500, 1024), -1, np.int32)
     kernel.clean(out, grid=1500, block=1024)
     assert (out == np.arange(1500)[:, None]).all()
+
+
+def test_structs_go_by_value() -> None:
+    kernel = Kernel(
+        """
+        .reg u32 a
+        .reg u64 b
+        mov.u64 b, s
+        ld.param.u32 a, [b]
+        ld.param.u64 b, [b+8]
+        st.global.u32 [out], a
+        st.global.u64 [out+8], b
+        ret
+        """,
+        "s:b8[16]@8 out:u64",
+    )
+    kind = np.dtype([("a", "<u4"), ("_", "<u4"), ("b", "<u8")])
+    value = np.array((7, 0, 1 << 40), kind)[()]
+    for given in (value, value.tobytes()):
+        out = np.zeros(2, np.uint64)
+        kernel.clean(given, out)
+        assert out.tolist() == [7, 1 << 40]
+    with pytest.raises(SpecError, match="15 bytes for parameter s, which has 16"):
+        kernel.run(bytes(15), np.zeros(2, np.uint64))

@@ -387,8 +387,8 @@ def test_allocation_that_never_gets_room() -> None:
         SETUP
         + """
         @other bra END
-        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar], 256
-        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar+4], 512 // blocks
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar], 512
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar+4], 256 // blocks
         END:
         ret
         """
@@ -397,7 +397,7 @@ def test_allocation_that_never_gets_room() -> None:
         report = in_few_steps(kernel, block=64, schedule=schedule, seed=seed)
         found = report.findings[0]
         assert found.rule.name == "deadlock"
-        assert "waits for 512 columns of tensor memory; allocated: [0]" in found.message
+        assert "waits for 256 columns of tensor memory; allocated: [0]" in found.message
         assert found.location is not None and found.location.line == kernel.line("blocks")
 
 
@@ -418,6 +418,11 @@ MISUSE = {
     "too large": (
         "mov.u32 n, 1024\ntcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar+4], n // bad",
         "of 1024",
+    ),
+    "more than before": (
+        "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 32\n"
+        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [bar+4], 64 // bad",
+        "alloc of 64 columns after one of 32",
     ),
     "freeing another size": (
         "tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 64 // bad",

@@ -1,12 +1,14 @@
-"""atom and red on one GPU's memory."""
+"""atom, red and red.async on one GPU's memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..async_stores import reduce_async
 from ..atomics import modify
 from ..semantics import Op, executes
 from ..warp import Split
+from .mbarrier import live_barrier
 
 
 @executes(
@@ -31,3 +33,13 @@ def cas(s: Split, op: Op, lanes: Any, address: Any, b: Any, c: Any) -> Any:
 )
 def red(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) -> None:
     modify(s, op, lanes, address, b)
+
+
+@executes("red.async", per="warp")
+def red_async(s: Split, op: Op, lanes: Any, address: Any, b: Any, mbar: Any) -> None:
+    reduce_async(s, op, lanes, address, b, [live_barrier(s, op, one) for one in mbar.tolist()])
+
+
+@executes("red.async.release", per="warp")
+def red_async_release(s: Split, op: Op, lanes: Any, address: Any, b: Any) -> None:
+    reduce_async(s, op, lanes, address, b, None)

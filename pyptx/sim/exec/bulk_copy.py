@@ -1,75 +1,318 @@
-"""TMA copies as events: read the source, write the target, signal."""
+"""Bulk and tensor copies as events: read the source, write the target, signal.
+
+Nothing else orders them: a copy's steps follow each other, and an mbarrier or a bulk group says when they
+have happened (``#data-movement-and-conversion-instructions-asynchronous-copy-completion-mechanisms``).
+A destination or a barrier lies in the CTA itself; masks name it alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..events import Signal, Step
+from ...layout.tensor_map_image import DecodedMap
+from ..atomics import combination
+from ..events import Operation, Signal, Step
 from ..semantics import Op, executes
-from ..tma import read_box, read_map, read_shared, write_box, write_shared
+from ..tma import Range, elements, parts_of, read_map, read_shared, write_shared
 from ..waits import StepsDone
 from ..warp import Split
 from .mbarrier import live_barrier
 
+Bytes = NDArray[np.uint8]
+#: The map's address and the coordinates, innermost first.
+Tensor = tuple[int, tuple[int, ...]]
 
-@executes("cp.async.bulk.tensor.load", per="lane")
+
+# --- operations ---------------------------------------------------------------------------------
+
+
+def _own_cta_alone(s: Split, op: Op, mask: int | None) -> None:
+    cta = s.warp.cta
+    if op.chosen.get("cta_group") == "cta_group::2" or (mask is not None and mask != 1 << cta.rank):
+        raise cta.machine.fault(
+            "not-modelled", "copies to other CTAs of a cluster (multicast, cta_group::2) are not modelled", s
+        )
+
+
+def _steps(
+    operation: Operation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
+) -> tuple[Step, Step]:
+    """What is read is what the source holds then; it is written later."""
+    held: list[Bytes] = []
+    first = Step(operation, "read", lambda: held.append(read()), [])
+    return first, Step(operation, "write", lambda: write(held.pop()), [first])
+
+
+def _signalled(
+    s: Split,
+    op: Op,
+    operation: Operation,
+    mbar: int,
+    nbytes: int,
+    read: Callable[[], Bytes],
+    write: Callable[[Bytes], None],
+) -> None:
+    """A copy that completes ``nbytes`` on the barrier when it is written."""
+    cta = s.warp.cta
+    barrier = live_barrier(s, op, mbar)
+    steps = _steps(operation, read, write)
+    signal = Step(operation, "signal", lambda: None, [steps[1]], Signal(barrier, nbytes=nbytes))
+    cta.machine.issue(cta, [*steps, signal])
+
+
+def _grouped(
+    s: Split, lane: int, operation: Operation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
+) -> None:
+    """A copy of the thread's open bulk group."""
+    steps = _steps(operation, read, write)
+    _groups(s, lane)[0].append(steps)
+    s.warp.cta.machine.issue(s.warp.cta, [*steps])
+
+
+# --- plain copies -------------------------------------------------------------------------------
+
+
+def _range(s: Split, op: Op, space: str, address: int, nbytes: int) -> Range:
+    """A range of multiples of 16. Copies without .relaxed are weak, whatever they signal."""
+    if address % 16 or nbytes % 16:
+        raise s.warp.cta.machine.fault(
+            "misaligned",
+            f"{op.name} of {nbytes} bytes at {space} address {address:#x}: both are multiples of 16",
+            s,
+        )
+    scope = op.chosen.get("scope", "")
+    return Range(space, address, nbytes, "relaxed" if scope else "weak", scope)
+
+
+@executes(
+    *("cp.async.bulk.load", "cp.async.bulk.load.weak", "cp.async.bulk.load.relaxed"),
+    "cp.async.bulk.load.wide_multicast",
+    per="lane",
+)
 def load(
     s: Split,
     op: Op,
     lane: int,
     dst: int,
-    tensor_map: tuple[int, tuple[int, ...]],
+    src: int,
+    size: int,
     mbar: int,
     mask: int | None = None,
     policy: int | None = None,
 ) -> None:
+    _own_cta_alone(s, op, mask)
+    _copy(s, op, _range(s, op, "global", src, size), _range(s, op, "shared", dst, size), mbar)
+
+
+def _copy(s: Split, op: Op, source: Range, target: Range, mbar: int, counted: int | None = None) -> None:
     cta = s.warp.cta
-    machine = cta.machine
-    if mask is not None or op.chosen.get("cta_group") == "cta_group::2":
-        raise machine.fault("not-modelled", "multicast and cta_group::2 copies are not modelled yet", s)
-    address, coordinates = tensor_map
-    operation = machine.operation(s, "tma")
-    decoded = read_map(cta, address, coordinates, operation)
-    barrier = live_barrier(s, op, mbar)
-    box: list[Any] = []
-    read = Step(operation, "read", lambda: box.append(read_box(cta, decoded, coordinates, operation)), [])
-    write = Step(
-        operation, "write", lambda: write_shared(cta, dst, box.pop(), decoded.swizzle, operation), [read]
+    operation = cta.machine.operation(s, "tma")
+    _signalled(
+        s,
+        op,
+        operation,
+        mbar,
+        source.nbytes if counted is None else counted,
+        lambda: source.read(cta, operation),
+        lambda data: target.write(cta, data, operation),
     )
-    signal = Step(operation, "signal", lambda: None, [write], Signal(barrier, nbytes=decoded.box_bytes))
-    machine.issue(cta, [read, write, signal])
 
 
-def _groups(s: Split, lane: int) -> tuple[list[Any], list[list[Any]]]:
-    return s.warp.cta.bulk.setdefault((s.warp.index, lane), ([], []))
-
-
-@executes("cp.async.bulk.tensor.store", per="lane")
-def store(
+@executes("cp.async.bulk.load.ignore_oob", "cp.async.bulk.load.relaxed.ignore_oob", per="lane")
+def load_ignore_oob(
     s: Split,
     op: Op,
     lane: int,
-    tensor_map: tuple[int, tuple[int, ...]],
+    dst: int,
     src: int,
+    size: int,
+    left: int,
+    right: int,
+    mbar: int,
     policy: int | None = None,
+) -> None:
+    """What is ignored is not read; the manual leaves open what its target holds: here, what it held."""
+    whole = _range(s, op, "global", src, size), _range(s, op, "shared", dst, size)
+    if not 0 <= left <= 15 or not 0 <= right <= 15 or left + right > size:
+        raise s.warp.cta.machine.fault(
+            "misaligned", f"{op.name} ignores {left} and {right} of {size} bytes; expected 0..15 each", s
+        )
+    source, target = (
+        replace(each, address=each.address + left, nbytes=size - left - right) for each in whole
+    )
+    _copy(s, op, source, target, mbar, size)
+
+
+@executes("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem", per="lane")
+def within_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
+    _copy(s, op, _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size), mbar)
+
+
+@executes("cp.async.bulk.store", "cp.async.bulk.store.sem", per="lane")
+def store_range(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    src: int,
+    size: int,
+    policy: int | None = None,
+    mask: int | None = None,
+) -> None:
+    cta = s.warp.cta
+    source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
+    operation = cta.machine.operation(s, "tma")
+    _grouped(
+        s,
+        lane,
+        operation,
+        lambda: source.read(cta, operation),
+        lambda data: target.write(cta, data, operation, mask),
+    )
+
+
+def _combination(op: Op, *, in_shared: bool) -> Callable[[Bytes, Bytes], Bytes]:
+    """What a reduction does to words of its type. An H200 keeps subnormal numbers, .noftz or not."""
+    name, kind = op.chosen.get("op", "add"), op.chosen.get("type", "f32")
+    return combination(name, kind, ftz=False, in_shared=in_shared)
+
+
+@executes("cp.reduce.async.bulk.cluster", "cp.reduce.async.bulk.cluster.relaxed", per="lane")
+def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
+    cta = s.warp.cta
+    source, target = _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size)
+    combine = _combination(op, in_shared=True)
+    operation = cta.machine.operation(s, "tma")
+    _signalled(
+        s,
+        op,
+        operation,
+        mbar,
+        size,
+        lambda: source.read(cta, operation),
+        lambda data: target.combine(cta, data, combine, operation),
+    )
+
+
+@executes(
+    *("cp.reduce.async.bulk.global", "cp.reduce.async.bulk.global.relaxed"),
+    *("cp.reduce.async.bulk.global.noftz", "cp.reduce.async.bulk.global.noftz.f32"),
+    "cp.reduce.async.bulk.global.noftz.relaxed",
+    per="lane",
+)
+def reduce_in_global(
+    s: Split, op: Op, lane: int, dst: int, src: int, size: int, policy: int | None = None
+) -> None:
+    cta = s.warp.cta
+    source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
+    combine = _combination(op, in_shared=False)
+    operation = cta.machine.operation(s, "tma")
+    _grouped(
+        s,
+        lane,
+        operation,
+        lambda: source.read(cta, operation),
+        lambda data: target.combine(cta, data, combine, operation),
+    )
+
+
+@executes("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.evict_last", per="lane")
+def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | None = None) -> None:
+    """Nothing that a thread could see."""
+    _range(s, op, "global", src, size)
+
+
+# --- tensor copies ------------------------------------------------------------------------------
+
+
+def _mode(op: Op) -> str:
+    """The load mode; some forms have only one, and it is part of their name."""
+    found = op.chosen.get("load_mode")
+    if found is not None:
+        return found
+    form = op.binding.form_id
+    for ending, mode in (
+        (".gather4", "tile::gather4"),
+        (".scatter4", "tile::scatter4"),
+        (".im2col", "im2col"),
+    ):
+        if form.endswith(ending):
+            return mode
+    return "tile"
+
+
+def _load(
+    s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
+) -> None:
+    cta = s.warp.cta
+    _own_cta_alone(s, op, mask)
+    operation = cta.machine.operation(s, "tma")
+    mode = _mode(op)
+    decoded = read_map(cta, *tensor, mode, operation)
+    parts = parts_of(decoded, tensor[1], mode, offsets)
+    kind = decoded.kind
+
+    def read() -> Bytes:
+        found = [elements.to_shared(kind, part.read(cta, operation)) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    _signalled(
+        s,
+        op,
+        operation,
+        mbar,
+        decoded.box_bytes * len(parts),
+        read,
+        lambda data: write_shared(cta, dst, data, decoded.row_bytes, decoded.swizzle, operation),
+    )
+
+
+@executes(
+    *("cp.async.bulk.tensor.load", "cp.async.bulk.tensor.load.gather4"),
+    *("cp.async.bulk.tensor.load.wide_multicast", "cp.async.bulk.tensor.load.gather4.wide_multicast"),
+    per="lane",
+)
+def load_box(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    tensor: Tensor,
+    mbar: int,
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    _load(s, op, dst, tensor, mbar, (), mask)
+
+
+@executes("cp.async.bulk.tensor.load.im2col", "cp.async.bulk.tensor.load.im2col.wide_multicast", per="lane")
+def load_pixels(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    tensor: Tensor,
+    mbar: int,
+    offsets: tuple[int, ...],
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    _load(s, op, dst, tensor, mbar, tuple(offsets), mask)
+
+
+def _store(
+    s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
 ) -> None:
     cta = s.warp.cta
     machine = cta.machine
-    address, coordinates = tensor_map
     operation = machine.operation(s, "tma")
-    decoded = read_map(cta, address, coordinates, operation)
-    box: list[Any] = []
-    read = Step(
-        operation,
-        "read",
-        lambda: box.append(read_shared(cta, src, decoded.box_bytes, decoded.swizzle, operation)),
-        [],
-    )
-    write = Step(
-        operation, "write", lambda: write_box(cta, decoded, coordinates, box.pop(), operation), [read]
-    )
+    coordinates, mode = tensor[1], _mode(op)
+    decoded = read_map(cta, *tensor, mode, operation)
     if min(coordinates) < 0:
         # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
         raise machine.fault(
@@ -77,8 +320,90 @@ def store(
             f"a store at the negative coordinates {coordinates} (innermost first)",
             operation,
         )
-    _groups(s, lane)[0].append((read, write))
-    machine.issue(cta, [read, write])
+    _check_stored(s, decoded)
+    parts = parts_of(decoded, coordinates, mode, ())
+
+    def write(data: Bytes) -> None:
+        start = 0
+        moved = elements.to_global(decoded.kind, data)
+        for part in parts:
+            part.write(cta, moved[start : start + part.nbytes], operation, combine)
+            start += part.nbytes
+
+    _grouped(
+        s,
+        lane,
+        operation,
+        lambda: read_shared(
+            cta, src, decoded.box_bytes * len(parts), decoded.row_bytes, decoded.swizzle, operation
+        ),
+        write,
+    )
+
+
+def _check_stored(s: Split, decoded: DecodedMap) -> None:
+    """The manual has a padded 4-bit format and the 8-byte flip for loads alone."""
+    if decoded.kind.name == "b4x16_p64" or decoded.swizzle.endswith("FLIP_8B"):
+        what = decoded.swizzle if decoded.swizzle.endswith("FLIP_8B") else decoded.kind.name
+        raise s.warp.cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", s)
+
+
+@executes(
+    *(
+        "cp.async.bulk.tensor.store",
+        "cp.async.bulk.tensor.store.im2col",
+        "cp.async.bulk.tensor.store.scatter4",
+    ),
+    per="lane",
+)
+def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
+    _store(s, op, lane, tensor, src)
+
+
+#: What a reduction takes each element type for; bitwise operations take words for what they are.
+_WORDS = {4: "b32", 8: "b64"}
+_REDUCED = {
+    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f64"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
+
+
+@executes("cp.reduce.async.bulk.tensor", per="lane")
+def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
+    name = op.chosen["op"]
+    kind = read_map(s.warp.cta, *tensor, _mode(op), s).kind
+    if name in _REDUCED:
+        type = kind.name.removesuffix(".ftz")
+        known = type in _REDUCED[name]
+    else:
+        type = _WORDS.get(kind.nbytes, "")
+        known = bool(type) and not kind.type.is_float
+    if not known:
+        raise s.warp.cta.machine.fault(
+            "bad-tensor-map", f"{op.name} on a tensor of .{kind.name} elements: there is no such reduction", s
+        )
+    ftz = kind.name.endswith(".ftz")
+    _store(s, op, lane, tensor, src, combination(name, type, ftz=ftz, in_shared=False))
+
+
+@executes(
+    *("cp.async.bulk.prefetch.tensor", "cp.async.bulk.prefetch.tensor.im2col"),
+    "cp.async.bulk.prefetch.tensor.gather4",
+    per="lane",
+)
+def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
+    """Nothing that a thread could see; the map must be one, all the same."""
+    read_map(s.warp.cta, *tensor, _mode(op), s)
+
+
+# --- bulk groups --------------------------------------------------------------------------------
+
+
+def _groups(s: Split, lane: int) -> tuple[list[Any], list[list[Any]]]:
+    return s.warp.cta.bulk.setdefault((s.warp.index, lane), ([], []))
 
 
 @executes("cp.async.bulk.commit_group", per="lane")

@@ -1,24 +1,16 @@
-"""Cluster barriers, addresses in other CTAs' shared memory, and questions about generic addresses.
-
-A cluster is one CTA here, of rank 0.
-"""
+"""Cluster barriers, addresses in other CTAs' shared memory, and questions about generic addresses."""
 
 from __future__ import annotations
 
-import weakref
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, Memory
+from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..semantics import Op, executes
 from ..waits import Condition
 from ..warp import Split
-
-if TYPE_CHECKING:
-    from ..cta import CTA
 
 Array = NDArray[Any]
 
@@ -37,43 +29,10 @@ _SPACES = {
 # --- barrier ------------------------------------------------------------------------------------
 
 
-class _Barrier:
-    """The barrier of a cluster of one CTA: who has arrived, and how often all have.
-
-    ``owed`` holds the phase that each thread has arrived for and not waited for, or -1.
-    """
-
-    def __init__(self, cta: CTA) -> None:
-        # Weakly: the table below keeps barriers, not CTAs.
-        self.cta = weakref.ref(cta)
-        self.phase = 0
-        self.arrived = np.zeros(32 * len(cta.warps), np.bool_)
-        self.owed = np.full(32 * len(cta.warps), -1, np.int64)
-
-    def missing(self) -> int:
-        """Threads that live and have not arrived in this phase."""
-        cta = self.cta()
-        assert cta is not None
-        live = np.array([warp.live for warp in cta.warps], np.uint32)
-        threads = np.unpackbits(live.view(np.uint8), bitorder="little").view(np.bool_)
-        return int(np.count_nonzero(threads & ~self.arrived))
-
-    def advance(self, memory: Memory) -> None:
-        """Begin the next phase if nobody is missing."""
-        if self.arrived.any() and not self.missing():
-            self.arrived[:] = False
-            self.phase += 1
-            memory.version += 1
-
-
-_BARRIERS: WeakKeyDictionary[CTA, _Barrier] = WeakKeyDictionary()
-
-
-def _barrier(s: Split) -> _Barrier:
-    found = _BARRIERS.get(s.warp.cta)
-    if found is None:
-        found = _BARRIERS[s.warp.cta] = _Barrier(s.warp.cta)
-    return found
+def _threads(s: Split, lanes: Array) -> Array:
+    """The lanes as threads of the cluster."""
+    cta = s.warp.cta
+    return np.asarray(lanes + 32 * (s.warp.index + cta.rank * len(cta.warps)))
 
 
 def _misused(s: Split, op: Op, lanes: Array, wrong: Array, what: str) -> None:
@@ -86,27 +45,26 @@ def _misused(s: Split, op: Op, lanes: Array, wrong: Array, what: str) -> None:
 
 @executes("barrier.cluster.arrive", per="warp")
 def arrive(s: Split, op: Op, lanes: Array) -> None:
-    barrier = _barrier(s)
-    threads = lanes + 32 * s.warp.index
+    barrier = s.warp.cta.cluster.barrier
+    threads = _threads(s, lanes)
     _misused(s, op, lanes, barrier.owed[threads] >= 0, "arrives again without having waited")
     barrier.arrived[threads] = True
     barrier.owed[threads] = barrier.phase
-    barrier.advance(s.warp.cta.machine.memory)
+    barrier.advance()
 
 
 @executes("barrier.cluster.wait", per="warp", yields=True)
 def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
-    barrier = _barrier(s)
-    threads = lanes + 32 * s.warp.index
+    barrier = s.warp.cta.cluster.barrier
+    threads = _threads(s, lanes)
     phases = barrier.owed[threads]
     _misused(s, op, lanes, phases < 0, "waits without having arrived")
     barrier.owed[threads] = -1
     newest = int(phases.max())
-    memory = s.warp.cta.machine.memory
 
     def complete() -> bool:
         # A thread that ends counts as arrived.
-        barrier.advance(memory)
+        barrier.advance()
         return barrier.phase > newest
 
     if complete():

@@ -1,4 +1,4 @@
-"""mov, ld, st, cvta."""
+"""mov, ld, st, st.async, st.bulk, cvta."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import b16, b32, b64, b128
+from ..async_stores import store_async
 from ..loads import load, load_one, store, store_one
 from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..semantics import Op, executes
+from ..warp import Split
+from .mbarrier import live_barrier
 
 Array = NDArray[Any]
 
@@ -105,3 +108,24 @@ executes(*_LOADS, per="warp", lane=load_one, team=True)(load)
 executes(*_LOADS_OF_128_BITS, per="warp", team=True)(load)
 executes(*_STORES, per="warp", lane=store_one, team=True)(store)
 executes(*_STORES_OF_128_BITS, per="warp", team=True)(store)
+
+
+@executes("st.async", "st.async.b128", per="warp")
+def st_async(s: Split, op: Op, lanes: Array, address: Array, b: Any, mbar: Array) -> None:
+    store_async(s, op, lanes, address, b, [live_barrier(s, op, one) for one in mbar.tolist()])
+
+
+@executes("st.async.release", per="warp")
+def st_async_release(s: Split, op: Op, lanes: Array, address: Array, b: Any) -> None:
+    store_async(s, op, lanes, address, b, None)
+
+
+@executes("st.bulk", "st.bulk.u32", per="lane")
+def st_bulk(s: Split, op: Op, lane: int, address: int, size: int, initial: int) -> None:
+    """Zeroes, as by ordinary weak stores."""
+    if size % 8:
+        raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes, not a multiple of 8", s)
+    segment, offset = s.reach_one("write", op, lane, address, size, align=8)
+    if segment.space != "shared":
+        raise s.warp.cta.machine.fault("out-of-bounds", f"st.bulk in {segment.space} memory", s)
+    segment.data[offset : offset + size] = 0

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...ir import Immediate
 from ...layout.fragments import block_scales, mma_fragment, mma_metadata
+from ..kept_elements import KeptElements
 from ..numbers.multiply import (
     Groups,
     Kinds,
@@ -57,35 +58,6 @@ def _depth(shape: str) -> int:
     return int(shape.partition("k")[2])
 
 
-class _Kept:
-    """The elements of B that the stored elements of A meet, by the words of metadata.
-
-    An index of two bits chooses one of four elements, of 4-bit types one of four pairs.  Of tf32 there are
-    two for each element, which choose halves among those of two elements of B; an H200 puts any two together
-    (#warp-level-matrix-instructions-for-sparse-mma).
-    """
-
-    def __init__(self, shape: str, kind: str, bits: int, selector: int) -> None:
-        self.gather = SelectedGather(mma_metadata(shape, kind), selector, turned=True)
-        # Tf32 as halves: a chunk of four, two kept, and the halves of an element stand side by side.
-        self.halves = bits == 32
-        chunk, stored = (8, 4) if bits == 4 else (4, 2)
-        self.chunk, place = np.divmod(np.arange(_depth(shape) * (2 if self.halves else 1) // 2), stored)
-        which, within = np.divmod(place, 2) if bits == 4 else (place, 0)
-        self.shift = (2 * which).astype(np.uint8)[:, None]
-        self.first = (self.chunk * chunk + within).astype(np.intp)[:, None]
-        self.step = 2 if bits == 4 else 1
-
-    def __call__(self, words: Array, b: Array) -> Array:
-        index = (self.gather(words)[self.chunk] >> self.shift & np.uint8(3)).astype(np.intp)
-        index *= self.step
-        index += self.first
-        if not self.halves:
-            return np.asarray(b[index])
-        parts = np.stack([b & np.uint32(0xFFFF), b >> np.uint32(16)], 1).reshape(-1, b.shape[1])
-        return np.asarray(parts[index[0::2]] | parts[index[1::2]] << np.uint32(16))
-
-
 def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) -> WarpProduct:
     kinds, shape, chosen = kinds_of(op), shape_of(op), op.chosen
     majors = {"a": chosen.get("alayout"), "b": chosen.get("blayout")}
@@ -97,7 +69,8 @@ def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) ->
     if sparse:
         selector = op.binding.operands["selector"]
         assert isinstance(selector, Immediate)
-        kept = _Kept(shape, kinds.a, layouts[0].bits, int(selector.value))
+        metadata = mma_metadata(shape, kinds.a)
+        kept = KeptElements(metadata, _depth(shape), layouts[0].bits, int(selector.value))
     return WarpProduct(op, layouts, kinds, multiply, kept)
 
 

@@ -1,20 +1,25 @@
 """tcgen05: tensor memory and commits as events.
 
-What is ordered without a wait is the ISA's list and nothing more: MMAs into the same accumulator follow
-each other; a commit follows the thread's earlier MMAs; a load is unordered until waited for, except that
-an instruction which touches its registers finds them written.
-PTX ISA #tcgen05-memory-consistency-model.
+What is ordered without a wait: the pairs of :mod:`..tensor_core.order`; a commit follows the thread's earlier
+mma, cp and shift; a load is unordered until waited for, except that an instruction which touches its
+registers finds them written.  PTX ISA #tcgen05-memory-consistency-model.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...layout.tensor_memory import COLUMNS, fragment, unpack_address
-from ..events import Signal, Step
+from ...layout.tensor_memory import fragment, unpack_address
+from ..events import Operation, Signal, Step
+from ..mbarrier import MBarrier
+from ..numbers.extremes import extreme
+from ..numbers.single import canonical
 from ..semantics import Op, executes
+from ..tensor_core import Copy, issued_by, released_by, shift_down
 from ..waits import Condition, StepsDone
 from ..warp import Split
 from .mbarrier import live_barrier
@@ -33,41 +38,40 @@ def _uniform(s: Split, op: Op, value: Any) -> int:
     return int(values[0])
 
 
-@executes("tcgen05.alloc", per="warp", yields=True, collective="warp")
+@executes("tcgen05.alloc", "tcgen05.alloc.exclusive", per="warp", yields=True, collective="warp")
 def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | None:
     one_cta(s, op)
     cta = s.warp.cta
     tensor = cta.tensor
-    address, count = _uniform(s, op, dst), _uniform(s, op, columns)
-    if count not in (32, 64, 128, 256, 512):
-        raise cta.machine.fault(
-            "tensor-memory", f"alloc of {count} columns; it takes a power of two from 32 to {COLUMNS}", s
-        )
-    if tensor.relinquished:
-        raise cta.machine.fault("tensor-memory", "alloc after relinquish_alloc_permit", s)
+    address, count, exclusive = _uniform(s, op, dst), _uniform(s, op, columns), _exclusive(op)
+    tensor.request(count, exclusive, s)
 
     def take() -> None:
         s.op = op
-        first = tensor.find_room(count)
+        first = tensor.find_room(count, exclusive)
         assert first is not None
-        tensor.allocate(first, count, s)
+        tensor.allocate(first, count, exclusive, s)
         segment, offset = cta.machine.memory.access("write", op.space, address, 4, s, cta.reach)
         segment.words(4)[offset // 4] = first
 
-    if tensor.find_room(count) is not None:
+    if tensor.find_room(count, exclusive) is not None:
         take()
         return None
     return Condition(
-        lambda: tensor.find_room(count) is not None,
+        lambda: tensor.find_room(count, exclusive) is not None,
         lambda: f"waits for {count} columns of tensor memory; allocated: {sorted(tensor.allocations)}",
         take,
     )
 
 
-@executes("tcgen05.dealloc", per="warp", collective="warp")
+def _exclusive(op: Op) -> bool:
+    return "exclusive" in op.binding.match.spelling
+
+
+@executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", collective="warp")
 def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> None:
     one_cta(s, op)
-    s.warp.cta.tensor.free(_uniform(s, op, address), _uniform(s, op, columns), s)
+    s.warp.cta.tensor.free(_uniform(s, op, address), _uniform(s, op, columns), _exclusive(op), s)
 
 
 @executes("tcgen05.relinquish_alloc_permit", per="warp", collective="warp")
@@ -76,25 +80,128 @@ def relinquish(s: Split, op: Op, lanes: Any) -> None:
     s.warp.cta.tensor.relinquished = True
 
 
-def uncommitted(s: Split, lane: int) -> list[Step]:
-    """What the lane issued and did not commit yet, and is not done."""
-    steps = s.warp.cta.uncommitted.setdefault((s.warp.index, lane), [])
-    steps[:] = [step for step in steps if not step.done]
-    return steps
+# --- commit, cp, shift --------------------------------------------------------------------------
 
 
 @executes("tcgen05.commit", per="lane")
 def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> None:
     one_cta(s, op)
     cta = s.warp.cta
-    if mask is not None:
-        raise cta.machine.fault("not-modelled", "multicast commits are not modelled yet", s)
     if "restrict" in op.chosen:
         raise cta.machine.fault("not-modelled", f".{op.chosen['restrict']} is not modelled yet", s)
-    barrier = live_barrier(s, op, mbar)
+    if mask is None:
+        barriers = [live_barrier(s, op, mbar)]
+    else:
+        barriers = [_barrier_of(s, op, mbar, rank) for rank in range(32) if mask >> rank & 1]
     operation = cta.machine.operation(s, "mma")
-    signal = Step(operation, "signal", lambda: None, uncommitted(s, lane), Signal(barrier, arrivals=1))
-    cta.machine.issue(cta, [signal])
+    before = issued_by(cta, s.warp.index, lane).tracked()
+    signals = [
+        Step(operation, "signal", lambda: None, before, Signal(barrier, arrivals=1)) for barrier in barriers
+    ]
+    cta.machine.issue(cta, signals)
+
+
+def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
+    """The barrier at the offset of ``address`` in the shared memory of another CTA of the cluster."""
+    cta = s.warp.cta
+    _, offset = cta.machine.memory.access("barrier", op.space, address, 8, s, cta.reach)
+    there = cta.reach.get(rank)
+    if there is None:
+        raise cta.machine.fault("out-of-bounds", f"{op.name}: the cluster has no CTA of rank {rank}", s)
+    found = there.barriers.get(int(offset))
+    if found is None:
+        raise cta.machine.fault(
+            "mbarrier-misuse", f"{op.name}: no mbarrier was initialised at {address:#x} of rank {rank}", s
+        )
+    return found
+
+
+@executes("tcgen05.cp", per="lane")
+def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
+    one_cta(s, op)
+    cta, chosen = s.warp.cta, op.chosen
+    operation = cta.machine.operation(s, "cp")
+    shape = chosen["shape"]
+    work = Copy(cta, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
+    mine = issued_by(cta, s.warp.index, lane)
+    read = Step(operation, "read", lambda: work.read(operation), [])
+    before = mine.before_copy(refresh=shape == "4x256b")
+    write = Step(operation, "write", lambda: work.write(operation), [read, *before])
+    mine.copy(write)
+    cta.machine.issue(cta, [read, write])
+
+
+@executes("tcgen05.shift", per="lane")
+def shift(s: Split, op: Op, lane: int, address: int) -> None:
+    one_cta(s, op)
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "mma")
+    mine = issued_by(cta, s.warp.index, lane)
+    step = Step(operation, "shift", lambda: shift_down(cta, address, operation), mine.before_shift())
+    mine.shift(step)
+    cta.machine.issue(cta, [step])
+
+
+# --- loads and stores ---------------------------------------------------------------------------
+
+
+class _Access(NamedTuple):
+    """Cells of a load or store: the lane of each register of each thread, its column from the first, and all.
+
+    ``windows``: the columns that are touched, as first and width.
+    """
+
+    rows: Any
+    lanes: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    windows: tuple[tuple[int, int], ...]
+
+    def check(self, s: Split, kind: str, first: int, operation: Operation) -> None:
+        for start, width in self.windows:
+            s.warp.cta.tensor.check(kind, self.rows, first + start, width, operation)
+
+
+def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
+    """What is accessed, and its first column."""
+    lane, first = unpack_address(_uniform(s, op, address))
+    quarter = 32 * (s.warp.index % 4)
+    key = (quarter, lane, s.mask)
+    known = op.cache.get(key)
+    if known is None:
+        known = op.cache[key] = _planned(s, op, lane, lanes, split, packed)
+    return known, first
+
+
+def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) -> _Access:
+    shape = next(w for w in op.binding.match.spelling if w[0].isdigit())
+    num = int(op.chosen["num"][1:])
+    each = 2 if packed else 1
+    offset = None if split is None else int(split)
+    cells, columns = fragment(shape, num, None if offset is None else 0)
+    height = int(cells.max()) + 1
+    quarter = 32 * (s.warp.index % 4)
+    if not quarter <= lane or lane + height > quarter + 32:
+        raise s.warp.cta.machine.fault(
+            "tensor-memory",
+            f"{op.name} at lane {lane}: warp {s.warp.index} reaches lanes {quarter}..{quarter + 31}",
+            s,
+        )
+    width = each * (int(columns.max()) + 1)
+    windows: tuple[tuple[int, int], ...] = ((0, width),)
+    columns = columns * each
+    if offset is not None:
+        # Two accesses: the lower half of the warp at the address, the upper one further on.
+        columns = columns + offset * (np.arange(32) >= 16)
+        windows = ((0, width), (offset, width))
+    rows: Any = slice(lane, lane + height)
+    if len(lanes) < 32:
+        # A warp of fewer threads touches its threads' cells.
+        cells, columns = cells[:, lanes], columns[:, lanes]
+        rows = np.unique(cells) + lane
+    return _Access(rows, cells + lane, columns, windows)
+
+
+_LOW = np.uint32(0xFFFF)
 
 
 @executes(
@@ -102,78 +209,118 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
     "tcgen05.ld.16x64b",
     "tcgen05.ld.16x128b",
     "tcgen05.ld.16x256b",
+    "tcgen05.ld.16x32bx2",
     per="warp",
     collective="warp",
     deferred=True,
 )
-def ld(s: Split, op: Op, lanes: Any, address: Any) -> Any:
-    cta = s.warp.cta
-    if "pack" in op.chosen:
-        raise cta.machine.fault("not-modelled", ".pack::16b is not modelled yet", s)
-    rows, first, place = _fragment(s, op, address, lanes)
-    operation = cta.machine.operation(s, "ld")
-    warp, frame = s.warp, s.frame
-    dests = op.dests["r"]
-    targets = np.array([d.row for d in dests])
-    whole = len(targets) == targets[-1] - targets[0] + 1 and (np.diff(targets) == 1).all()
-    where: Any = slice(targets[0], targets[-1] + 1) if whole else targets
-    if len(lanes) < 32:
-        where = (targets[:, None], lanes)
+def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
+    packed = "pack" in op.chosen
+    access, first = _access(s, op, address, lanes, split, packed)
+    operation = s.warp.cta.machine.operation(s, "ld")
+    cells, frame = s.warp.cta.tensor.cells, s.frame
+    where = _registers(op.dests["r"], lanes)
 
     def read() -> None:
-        cta.tensor.check("read", rows, first, place[2], operation)
-        frame.u32[where] = cta.tensor.cells[place[0], place[1] + first]
+        access.check(s, "read", first, operation)
+        columns = access.columns + first
+        words = cells[access.lanes, columns]
+        if packed:
+            words = words & _LOW | cells[access.lanes, columns + 1] << np.uint32(16)
+        frame.u32[where] = words
 
-    step = Step(operation, "read", read, [])
+    _load(s, Step(operation, "read", read, []))
+
+
+@executes("tcgen05.ld.red.32x32b", "tcgen05.ld.red.16x32bx2", per="warp", collective="warp", deferred=True)
+def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
+    """Each thread's registers, and the least or greatest of them."""
+    access, first = _access(s, op, address, lanes, split, False)
+    operation = s.warp.cta.machine.operation(s, "ld")
+    cells, frame = s.warp.cta.tensor.cells, s.frame
+    where, reduced = _registers(op.dests["r"], lanes), _registers((op.dests["redval"],), lanes)
+    chosen = op.chosen
+
+    def read() -> None:
+        access.check(s, "read", first, operation)
+        words = cells[access.lanes, access.columns + first]
+        frame.u32[where] = words
+        frame.u32[reduced] = _extreme(words, chosen)
+
+    _load(s, Step(operation, "read", read, []))
+
+
+def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.uint32]:
+    """The extreme of each column of a matrix of registers."""
+    largest = chosen["redOp"] == "max"
+    if chosen["type"] != "f32":
+        values = words.view(np.int32 if chosen["type"] == "s32" else np.uint32)
+        found: NDArray[Any] = values.max(0) if largest else values.min(0)
+        return found.view(np.uint32)
+    floats = (words & np.uint32(0x7FFFFFFF) if "abs" in chosen else words).view(np.float32)
+    result = reduce(partial(extreme, largest, "NaN" in chosen), floats)
+    return np.asarray(canonical(result)).view(np.uint32)
+
+
+def _registers(dests: Any, lanes: Any) -> Any:
+    """The index of registers in the frame's rows of 32-bit registers, for these lanes."""
+    targets = np.array([d.row for d in dests])
+    if len(lanes) < 32:
+        return (targets[:, None], lanes)
+    whole = len(targets) == targets[-1] - targets[0] + 1 and (np.diff(targets) == 1).all()
+    return slice(targets[0], targets[-1] + 1) if whole else targets
+
+
+def _load(s: Split, step: Step) -> None:
+    warp = s.warp
     warp.loading = [earlier for earlier in warp.loading if not earlier.done]
     warp.loading.append(step)
-    cta.machine.issue(cta, [step])
+    warp.cta.machine.issue(warp.cta, [step])
 
 
-def _fragment(s: Split, op: Op, address: Any, lanes: Any) -> tuple[Any, int, Any]:
-    """Lanes touched, first column, and (lane, column, columns) of each register of each thread."""
-    lane, first = unpack_address(_uniform(s, op, address))
-    quarter = 32 * (s.warp.index % 4)
-    key = (quarter, lane, s.mask)
-    known = op.cache.get(key)
-    if known is None:
-        shape = next(w for w in op.binding.match.spelling if w[0].isdigit())
-        cells, columns = fragment(shape, int(op.chosen["num"][1:]))
-        height = int(cells.max()) + 1
-        if not quarter <= lane or lane + height > quarter + 32:
-            raise s.warp.cta.machine.fault(
-                "tensor-memory",
-                f"{op.name} at lane {lane}: warp {s.warp.index} reaches lanes {quarter}..{quarter + 31}",
-                s,
-            )
-        width = int(columns.max()) + 1
-        rows: Any = slice(lane, lane + height)
-        if len(lanes) < 32:
-            # A warp of fewer threads touches its threads' cells.
-            cells, columns = cells[:, lanes], columns[:, lanes]
-            rows = np.unique(cells) + lane
-        known = op.cache[key] = (rows, (cells + lane, columns, width))
-    return known[0], first, known[1]
-
-
-@executes("tcgen05.st.32x32b", per="warp", collective="warp")
+@executes(
+    "tcgen05.st.32x32b",
+    "tcgen05.st.16x64b",
+    "tcgen05.st.16x128b",
+    "tcgen05.st.16x256b",
+    per="warp",
+    collective="warp",
+)
 def st(s: Split, op: Op, lanes: Any, address: Any, values: Any) -> None:
+    _store(s, op, lanes, address, None, values)
+
+
+@executes("tcgen05.st.16x32bx2", per="warp", collective="warp")
+def st_twice(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) -> None:
+    _store(s, op, lanes, address, split, values)
+
+
+def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) -> None:
+    unpacked = "unpack" in op.chosen
+    access, first = _access(s, op, address, lanes, split, unpacked)
     cta = s.warp.cta
-    if "unpack" in op.chosen:
-        raise cta.machine.fault("not-modelled", ".unpack::16b is not modelled yet", s)
-    rows, first, place = _fragment(s, op, address, lanes)
     operation = cta.machine.operation(s, "st")
+    cells = cta.tensor.cells
     # The registers are read at issue: a later write to them does not change what is stored.
     held = np.array(values, np.uint32)
 
     def write() -> None:
-        cta.tensor.check("write", rows, first, place[2], operation)
-        cta.tensor.cells[place[0], place[1] + first] = held
+        access.check(s, "write", first, operation)
+        columns = access.columns + first
+        if unpacked:
+            # One cell for each 16 bits, its upper half zero.
+            cells[access.lanes, columns] = held & _LOW
+            cells[access.lanes, columns + 1] = held >> np.uint32(16)
+        else:
+            cells[access.lanes, columns] = held
 
     step = Step(operation, "write", write, [])
     s.warp.storing = [earlier for earlier in s.warp.storing if not earlier.done]
     s.warp.storing.append(step)
     cta.machine.issue(cta, [step])
+
+
+# --- waits and fences ---------------------------------------------------------------------------
 
 
 @executes("tcgen05.wait", per="warp", yields=True, collective="warp")
@@ -187,4 +334,12 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
-    return None
+    """Operations before and after a synchronisation of threads are ordered like those of one thread."""
+    cta = s.warp.cta
+    released = released_by(cta)
+    for lane in lanes.tolist():
+        if op.chosen["op"] == "fence::after_thread_sync":
+            if released.in_flight():
+                issued_by(cta, s.warp.index, lane).learn(released)
+        elif (s.warp.index, lane) in cta.tensor.issued:
+            released.learn(issued_by(cta, s.warp.index, lane))

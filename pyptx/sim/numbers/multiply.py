@@ -29,6 +29,7 @@ __all__ = [
     "multiply_integers",
     "multiply_quarters",
     "multiply_scaled",
+    "multiply_short",
 ]
 
 Array = NDArray[Any]
@@ -79,6 +80,19 @@ def multiply_floats(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups =
     for group in groups:
         total = _rounded(fused_sum(left[group], right[group], terms(kind, total)), kind)
     return _converted(total, kind, kinds.d)
+
+
+#: Bits behind the leading one that addends of 8-bit floats, and their sums in f32, keep on an H200.
+_SHORT = 13
+
+
+def multiply_short(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
+    """A product of 8-bit floats as such, as wgmma has it."""
+    exact = fused_sum(terms(kinds.a, a), terms(kinds.b, b), terms(kinds.c, c), _SHORT)
+    total = _rounded(exact, kinds.d)
+    if kinds.d == "f32":
+        np.bitwise_and(total, np.uint32(-1 << 23 - _SHORT & 0xFFFFFFFF), out=total, where=~np.isnan(exact))
+    return total
 
 
 @cache
@@ -180,7 +194,10 @@ def multiply_integers(kinds: Kinds, saturate: bool, a: Array, b: Array, c: Array
 
 def multiply_bits(operation: str, a: Array, b: Array, c: Array) -> Array:
     """How many bits are set in A xor B, or in A and B, plus C."""
-    left, right = a.astype(np.float64), b.astype(np.float64)
-    both = left.T @ right
+    # Counts are exact in f32.
+    left, right = a.astype(np.float32), b.astype(np.float32)
+    # OpenBLAS makes this many multiplications in the calling thread; waking its threads costs more.
+    step = max(1, (1 << 18) // left.size)
+    both = np.concatenate([left.T @ right[:, n : n + step] for n in range(0, right.shape[1], step)], axis=1)
     sums = both if operation == "and" else left.sum(0)[:, None] + right.sum(0) - 2 * both
     return (sums.astype(np.int64) + c.view(np.int32)).astype(np.uint32)

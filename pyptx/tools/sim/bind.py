@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.arrays import dtype_of
 from ...core.errors import SpecError
-from ...core.types import ScalarType
+from ...core.types import ScalarType, from_dtype
 from ...layout import TensorMap
 from .arguments import FileArray, FilledArray, Given, MapOf, Named, Number, SameArray
 from .target import Wanted
@@ -119,7 +119,7 @@ def bind(
         if name in buffers:
             raise SpecError(f"two arrays are called {name}")
         fresh = isinstance(given, FilledArray) and given.fill == "empty"
-        buffers[name] = Buffer(name, given.make(index), given.out, fresh)
+        buffers[name] = Buffer(name, _elements(given, index), given.out, fresh)
         if position is not None:
             values[position] = buffers[name].array
     for position, (parameter, named) in enumerate(zip(wanted, assigned, strict=True)):
@@ -184,6 +184,17 @@ def _described(parameter: Wanted) -> str:
     if parameter.by_value:
         return f"the parameter {parameter.name}, which is {parameter.nbytes} bytes by value"
     return f"the parameter {parameter.name}, which is a number of type .{parameter.type}"
+
+
+def _elements(given: FileArray | FilledArray, index: int) -> NDArray[Any]:
+    array = given.make(index)
+    if from_dtype(array.dtype) is None and isinstance(given, FileArray):
+        # numpy writes bfloat16 and float8 as plain bytes.
+        raise SpecError(
+            f"{given.path} holds elements of type {array.dtype}, which PTX has not: "
+            f"name the type, such as bf16:{given.path}"
+        )
+    return array
 
 
 def _by_value(parameter: Wanted, given: Given, index: int) -> bytes:

@@ -63,11 +63,11 @@ def _say(error: PyptxError) -> None:
 @click.command(cls=_Command)
 @click.argument("file", required=False, metavar="FILE.ptx|-|FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
-@click.option("--entry", help="The kernel, if there are several.")
+@click.option("--entry", help="The kernel, if there are several; a C++ name without its mangling does.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="CTAs of the grid.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="Threads of a CTA. Default: the kernel's .reqntid.")
 @click.option("--cluster", metavar="X[,Y[,Z]]", help="CTAs of a cluster.")
-@click.option("--smem", type=int, metavar="BYTES", help="Dynamic shared memory.")
+@click.option("--smem", type=click.IntRange(0), metavar="BYTES", help="Dynamic shared memory.")
 @click.option(
     "--arg",
     "args",
@@ -90,8 +90,18 @@ def _say(error: PyptxError) -> None:
 @click.option("--schedule", help="eager (default), late, random, or starve:tma|mma|ld|st|cp.")
 @click.option("--seed", type=int, help="Of the random schedule.")
 @click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
-@click.option("--max-steps", type=int, help="Warp-instructions after which the run ends as incomplete.")
-@click.option("--timeout", type=float, help="Seconds after which it does.")
+@click.option(
+    "--max-steps", type=click.IntRange(1), help="Warp-instructions after which the run ends as incomplete."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time after which it does."
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="Host memory for the threads that run at once: fewer CTAs do where it does not suffice.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/sim.md has its keys).")
 @click.option("--progress/--no-progress", default=None, help="Default: on a terminal.")
 def command(
@@ -169,6 +179,7 @@ def _run(target: Target, launching: Launching, overwrite: bool, shown: bool | No
     bound = bind(
         target.entry, target.parameters, launching.args, launching.arrays, launching.outs, overwrite=overwrite
     )
+    limits = {name: settings[name] for name in ("max_steps", "timeout", "memory") if name in settings}
     fresh = [place for place, parameter in enumerate(target.places) if parameter in bound.fresh]
     with progress_line(shown) as progress:
         report = target.loaded.launch(
@@ -178,8 +189,7 @@ def _run(target: Target, launching: Launching, overwrite: bool, shown: bool | No
             schedule=settings.get("schedule", "eager"),
             seed=settings.get("seed", 0),
             sanitize="strict" if settings.get("strict") else True,
-            max_steps=settings.get("max_steps"),
-            timeout=settings.get("timeout"),
+            **limits,
             progress=progress,
             uninitialised=fresh,
         )

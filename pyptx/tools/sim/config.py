@@ -83,6 +83,7 @@ _SETTINGS: dict[str, type | tuple[type, ...]] = {
     "strict": bool,
     "max_steps": int,
     "timeout": (int, float),
+    "memory": int,
 }
 _ARRAY_KEYS = ("fill", "type", "shape", "value", "seed", "bounds", "out")
 

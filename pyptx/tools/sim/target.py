@@ -23,6 +23,7 @@ from ...entry.specialise import tensor_map
 from ...ir import Function, Launch, Module, parse_module
 from ...sim import LoadedModule, load
 from ..load import load_target
+from ..transpile.names import demangled, short_name
 from .arguments import FilledArray, Given
 
 __all__ = ["Target", "Wanted", "find_target"]
@@ -124,13 +125,23 @@ def _of_module(module: Module, entry: str | None) -> Target:
 
 
 def _entry(module: Module, name: str | None) -> Function:
-    names = ", ".join(module.entries) or "none"
-    if name is None and len(module.entries) != 1:
-        raise SpecError(f"which kernel? Give --entry; the module has: {names}")
-    try:
+    entries = module.entries
+    if name in entries or (name is None and len(entries) == 1):
         return module.entry(name)
-    except KeyError:
-        raise SpecError(f"no kernel {name!r}; the module has: {names}") from None
+    listed = ", ".join(map(_listed, entries)) or "none"
+    if name is None:
+        raise SpecError(f"which kernel? Give --entry; the module has: {listed}")
+    short = [entry for entry in entries if short_name(entry) == name]
+    if len(short) == 1:
+        return entries[short[0]]
+    if short:
+        raise SpecError(f"several kernels are called {name}: {', '.join(map(_listed, short))}")
+    raise SpecError(f"no kernel {name!r}; the module has: {listed}")
+
+
+def _listed(entry: str) -> str:
+    readable = demangled(entry)
+    return entry if readable == entry else f"{entry} ({readable})"
 
 
 def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> Target:

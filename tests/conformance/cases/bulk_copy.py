@@ -9,12 +9,14 @@ from pyptx.core.types import TYPES
 from ..case import In, KernelCase, Out, kernel
 from ..words import FORMATS, floats, uniform
 
-_ROOM = 2048
-_DECLARED = f".shared .align 128 .b8 room[{_ROOM}];\n.shared .align 8 .b64 bar;"
-_GIVEN = uniform("bulk copy", _ROOM // 8)
+ROOM = 2048
+DECLARED = f".shared .align 1024 .b8 room[{ROOM}];\n.shared .align 8 .b64 bar;"
+#: Addresses of .shared::cluster need a launch of clusters, of one CTA here.
+_CLUSTERED = ".reqnctapercluster 1, 1, 1"
+_GIVEN = uniform("bulk copy", ROOM // 8)
 
 #: The room is filled from what is given, 64 bytes for each thread; one arrival completes a phase of ``bar``.
-_FILL = """
+FILL = """
 mov.u32 %r0, room;
 mov.u32 %r1, bar;
 mov.u64 %d0, room;
@@ -35,13 +37,13 @@ setp.lt.u32 %p2, %r3, 64;
 fence.proxy.async;
 bar.sync 0;
 """
-_WAIT = """
+WAIT = """
 WAIT:
 mbarrier.try_wait.parity.shared.b64 %p3, [%r1], 0;
 @!%p3 bra WAIT;
 bar.sync 0;
 """
-_DUMP = """
+DUMP = """
 mad.lo.u32 %r2, %thread, 64, %r0;
 mad.wide.u32 %d2, %thread, 64, %out;
 mov.u32 %r3, 0;
@@ -54,26 +56,32 @@ add.u32 %r3, %r3, 8;
 setp.lt.u32 %p2, %r3, 64;
 @%p2 bra DUMP;
 """
-_POLICY = "createpolicy.fractional.L2::evict_last.b64 %d9, 1.0;\n"
+POLICY = "createpolicy.fractional.L2::evict_last.b64 %d9, 1.0;\n"
 
 
-def _expect(nbytes: int) -> str:
+def expect(nbytes: int) -> str:
     return f"@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r1], {nbytes};\n"
 
 
 def _shared_case(
-    name: str, copies: list[str], nbytes: int, covers: tuple[str, ...], before: str = ""
+    name: str,
+    copies: list[str],
+    nbytes: int,
+    covers: tuple[str, ...],
+    before: str = "",
+    directives: str = "",
 ) -> KernelCase:
     """The first thread issues copies of ``nbytes`` together; then the whole room is looked at."""
     issued = "".join(f"@%p1 {copy}\n" for copy in copies)
     return KernelCase(
         name,
         kernel(
-            _FILL + before + _expect(nbytes) + issued + _WAIT + _DUMP,
+            FILL + before + expect(nbytes) + issued + WAIT + DUMP,
             "given:u64 out:u64",
-            registers=_DECLARED,
+            registers=DECLARED,
+            directives=directives,
         ),
-        (In(_GIVEN), Out(np.uint64, _ROOM // 8)),
+        (In(_GIVEN), Out(np.uint64, ROOM // 8)),
         covers=covers,
     )
 
@@ -105,7 +113,7 @@ def _loads() -> list[KernelCase]:
             [f"{hint} [%r0], [%given+1024], 512, [%r1], %d9;"],
             512,
             ("cp.async.bulk.load",),
-            _POLICY,
+            POLICY,
         )
     )
     multicast = _LOAD.format("shared::cluster", ".multicast::cluster")
@@ -129,6 +137,7 @@ def _within_shared() -> list[KernelCase]:
             [f"{copy} [%r0+1024], [%r0+16], 272, [%r1];", f"{copy} [%r0+1504], [%r0+512], 16, [%r1];"],
             288,
             ("cp.async.bulk.cluster",),
+            directives=_CLUSTERED,
         )
     ]
 
@@ -156,6 +165,7 @@ def _shared_reductions() -> list[KernelCase]:
                     [f"{form} [%r0+1024], [%r0+32], 992, [%r1];"],
                     992,
                     ("cp.reduce.async.bulk.cluster",),
+                    directives=_CLUSTERED,
                 )
             )
             name = f"red.async.{op}.{kind}"
@@ -172,11 +182,12 @@ def _shared_reductions() -> list[KernelCase]:
                 KernelCase(
                     name,
                     kernel(
-                        f"{_FILL}mad.lo.u32 %r5, %thread, 8, %r0;\n{body}{_WAIT}{_DUMP}",
+                        f"{FILL}mad.lo.u32 %r5, %thread, 8, %r0;\n{body}{WAIT}{DUMP}",
                         "given:u64 out:u64",
-                        registers=_DECLARED,
+                        registers=DECLARED,
+                        directives=_CLUSTERED,
                     ),
-                    (In(_GIVEN), Out(np.uint64, _ROOM // 8)),
+                    (In(_GIVEN), Out(np.uint64, ROOM // 8)),
                     covers=("red.async",),
                 )
             )
@@ -215,41 +226,43 @@ def _st_async() -> list[KernelCase]:
         cases.append(
             KernelCase(
                 f"st.async.{suffix}",
-                kernel(_FILL + body + _WAIT + _DUMP, "given:u64 out:u64", registers=_DECLARED),
-                (In(_GIVEN), Out(np.uint64, _ROOM // 8)),
+                kernel(
+                    FILL + body + WAIT + DUMP, "given:u64 out:u64", registers=DECLARED, directives=_CLUSTERED
+                ),
+                (In(_GIVEN), Out(np.uint64, ROOM // 8)),
                 covers=("st.async",),
             )
         )
     return cases
 
 
-_GROUP = "@%p1 cp.async.bulk.commit_group;\n"
+GROUP = "@%p1 cp.async.bulk.commit_group;\n"
 
 
 def _stores() -> list[KernelCase]:
     store = "@%p1 cp.async.bulk.global.shared::cta.bulk_group"
     body = [
-        _FILL,
-        _POLICY,
+        FILL,
+        POLICY,
         f"{store} [%out+16], [%r0+512], 16;\n",
-        _GROUP,
+        GROUP,
         f"{store}.L2::cache_hint [%out+1024], [%r0+16], 512, %d9;\n",
         f"{store} [%out+48], [%r0+1024], 960;\n",
-        _GROUP,
+        GROUP,
         "@%p1 cp.async.bulk.wait_group.read 1;\n@%p1 cp.async.bulk.wait_group 0;\n",
     ]
     prefetch = [
-        _FILL,
-        _POLICY,
+        FILL,
+        POLICY,
         "@%p1 cp.async.bulk.prefetch.L2.global [%given+16], 1024;\n",
         "@%p1 cp.async.bulk.prefetch.L2.global.L2::cache_hint [%given], 2048, %d9;\n",
-        _DUMP,
+        DUMP,
     ]
     # The source is written again once it has been read, before the copy is complete.
     again = [
-        _FILL,
-        f"{store} [%out], [%r0], {_ROOM};\n",
-        _GROUP,
+        FILL,
+        f"{store} [%out], [%r0], {ROOM};\n",
+        GROUP,
         "@%p1 cp.async.bulk.wait_group.read 0;\nbar.sync 0;\nmad.lo.u32 %r2, %thread, 64, %r0;\n",
         "mov.b64 %d5, -1;\n",
         *(f"st.shared.b64 [%r2+{at}], %d5;\n" for at in range(0, 64, 8)),
@@ -259,8 +272,8 @@ def _stores() -> list[KernelCase]:
     def case(name: str, lines: list[str], *covers: str) -> KernelCase:
         return KernelCase(
             name,
-            kernel("".join(lines), "given:u64 out:u64", registers=_DECLARED),
-            (In(_GIVEN), Out(np.uint64, _ROOM // 8, initial=np.arange(_ROOM // 8, dtype=np.uint64))),
+            kernel("".join(lines), "given:u64 out:u64", registers=DECLARED),
+            (In(_GIVEN), Out(np.uint64, ROOM // 8, initial=np.arange(ROOM // 8, dtype=np.uint64))),
             covers=covers,
         )
 
@@ -282,7 +295,7 @@ _GLOBAL = {
 }
 
 
-def _operands(kind: str, name: str, count: int) -> np.ndarray:
+def operands(kind: str, name: str, count: int) -> np.ndarray:
     """Words of a type; of floats those that matter, among them NaNs, infinities, subnormal numbers."""
     nbytes = TYPES[kind].nbytes
     if TYPES[kind].is_float:
@@ -308,25 +321,25 @@ def _global_reductions() -> list[KernelCase]:
     pairs += [(".add.noftz", "f16"), (".add.noftz", "bf16")]
     cases = []
     for op, kind in pairs:
-        count = _ROOM // TYPES[kind].nbytes
+        count = ROOM // TYPES[kind].nbytes
         form = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
         lines = [
-            _FILL,
-            _POLICY,
-            f"@%p1 {form}{op}.{kind} [%out], [%r0], {_ROOM - 512};\n",
-            f"@%p1 {form}.L2::cache_hint{op}.{kind} [%out+{_ROOM - 512}], [%r0+{_ROOM - 512}], 512, %d9;\n",
-            _GROUP,
+            FILL,
+            POLICY,
+            f"@%p1 {form}{op}.{kind} [%out], [%r0], {ROOM - 512};\n",
+            f"@%p1 {form}.L2::cache_hint{op}.{kind} [%out+{ROOM - 512}], [%r0+{ROOM - 512}], 512, %d9;\n",
+            GROUP,
             "@%p1 cp.async.bulk.wait_group 0;\n",
         ]
         covered = "cp.reduce.async.bulk.global" + (".noftz" if "noftz" in op else "")
         cases.append(
             KernelCase(
                 f"{op[1:]}.{kind} in global memory",
-                kernel("".join(lines), "given:u64 out:u64", registers=_DECLARED),
+                kernel("".join(lines), "given:u64 out:u64", registers=DECLARED),
                 (
-                    In(_operands(kind, f"bulk source {kind}", count)),
+                    In(operands(kind, f"bulk source {kind}", count)),
                     Out(
-                        f"u{TYPES[kind].nbytes}", count, initial=_operands(kind, f"bulk target {kind}", count)
+                        f"u{TYPES[kind].nbytes}", count, initial=operands(kind, f"bulk target {kind}", count)
                     ),
                 ),
                 covers=(covered,),

@@ -26,7 +26,12 @@ _TYPES = ("f16", "f32", "bf16", "tf32", "e4m3", "e5m2", "s32", "s8", "u8", "b1")
 Mode = tuple[str, str, int]
 
 _ALL_FLOATS: tuple[Mode, ...] = (*((ab, c, 1) for ab, c in FLOAT_MODES), ("wide", "special", 0))
-_SOME_FLOATS: tuple[Mode, ...] = (("near", "wide", 1), ("wide", "near", 1), ("special", "special", 0), ("any", "any", 1))
+_SOME_FLOATS: tuple[Mode, ...] = (
+    ("near", "wide", 1),
+    ("wide", "near", 1),
+    ("special", "special", 0),
+    ("any", "any", 1),
+)
 _ALL_INTEGERS: tuple[Mode, ...] = (("any", "any", 1), ("edge", "edge", 1), ("any", "edge", 0))
 _ONE: tuple[Mode, ...] = (("integers", "integers", 1),)
 
@@ -107,7 +112,12 @@ def _case(
     words = np.ascontiguousarray(np.stack(given))
 
     registers = [f"%c{i}" for i in range(d_count)]
-    loaded = ["%r8", *(["%r0", "%r1", "%r2", "%r3"] if in_registers else []), *(["%r9"] if sparse else []), *registers]
+    loaded = [
+        "%r8",
+        *(["%r0", "%r1", "%r2", "%r3"] if in_registers else []),
+        *(["%r9"] if sparse else []),
+        *registers,
+    ]
     assert len(loaded) == words.shape[-1]
     operands = {
         "d": "{" + ", ".join(registers) + "}",
@@ -212,7 +222,7 @@ def _by_name(text: str) -> Match:
     return next(
         match
         for match in matches(f"wgmma.mma_async.{kind}.ss")
-        if tuple(_kinds(match)) + (next(w for w in match.spelling if w.startswith("m64n")),) == wanted
+        if (*_kinds(match), next(w for w in match.spelling if w.startswith("m64n"))) == wanted
         and "satfinite" not in match.chosen
     )
 

@@ -253,6 +253,7 @@ _FUNCTIONS = [
         lambda: (In(ints("shapes", 64, 0, 500)), out(F32, 64)),
         block=(64,),
     ),
+    Case("functions", "functors", lambda: (In(ints("functors", 72, -50, 50)), out(I32, 64)), block=(64,)),
 ]
 _LOCALS = [
     Case(

@@ -30,6 +30,7 @@ class Case:
         dynamic_smem: bytes of dynamic shared memory; those of Triton's texts stand in ``texts.json``.
         prints: whether what the kernel prints is recorded.
         fails: what the kernel ends with on a GPU, if it does not end well.
+        undefined: whether the compiler let it read registers that nothing wrote, where nothing depends on them.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Case:
     dynamic_smem: int = 0
     prints: bool = False
     fails: str = ""
+    undefined: bool = False
 
     def run(self, arch: str, name: str) -> Run:
         """The launch on a target."""

@@ -56,8 +56,12 @@ TRITON = {
     "debugging": Triton("debugging", "*i32 i32", {"BLOCK": 32}, {"debug": True, "num_warps": 1}),
     "calls": Triton("calls", "*fp32 *fp32", {}, {}),
     "control": Triton("control", "*i32 *i32 i32 i1", {}, {}),
+    # One element per thread: the other half of a packed conversion is an undefined register.
+    "conversions_undefined": Triton(
+        "conversions", "*fp32 *fp16 *bf16 *fp8e4nv *fp8e5 *fp64 i32", {"BLOCK": 128}, {}
+    ),
     # fp8 by instructions: the older target has none.
     "conversions": Triton("conversions", "*fp32 *fp16 *bf16 *fp8e4nv *fp8e5 *fp64 i32", {"BLOCK": 256}, {}),
 }
 #: Kernels that only the newer target has.
-NEW = {"conversions"}
+NEW = {"conversions", "conversions_undefined"}

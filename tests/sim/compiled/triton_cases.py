@@ -17,7 +17,7 @@ def _triton(
     name: str,
     make: Callable[[], tuple[Argument, ...]],
     grid: tuple[int, ...] = (1,),
-    prints: bool = False,
+    **flags: bool,
 ) -> Case:
     """A launch of a text of Triton, which has two more parameters: scratch memory that these kernels do not need."""
     scratch = (Number(0, "u64"), Number(0, "u64"))
@@ -29,7 +29,7 @@ def _triton(
         lambda: (*make(), *scratch),
         grid=grid,
         block=(threads,),
-        prints=prints,
+        **flags,
     )
 
 
@@ -42,6 +42,11 @@ def _product(name: str, dtype: Any, result: Any, m: int, n: int, k: int) -> Case
         return a, b, out(result, m, n), i32(m), i32(n), i32(k)
 
     return _triton(name, make, grid=(m // 32, n // 32))
+
+
+def _converted(count: int) -> tuple[Argument, ...]:
+    results = (out(np.uint16, count), out(np.uint16, count), out(np.uint8, count), out(np.uint8, count))
+    return In(specials(F32, count, "t.conversions")), *results, out(F64, count), i32(count)
 
 
 TRITON_CASES = [
@@ -144,16 +149,6 @@ TRITON_CASES = [
     _triton("debugging", lambda: (out(I32, 32, initial=ints("t.debug", 32)), i32(100)), prints=True),
     _triton("calls", lambda: (In(floats("t.calls", 1)), out(F32, 1, initial=3.0))),
     _triton("control", lambda: (In(ints("t.control", 9, -5, 9)), out(I32, 1), i32(9), Number(0, "u8"))),
-    _triton(
-        "conversions",
-        lambda: (
-            In(specials(F32, 256, "t.conversions")),
-            out(np.uint16, 256),
-            out(np.uint16, 256),
-            out(np.uint8, 256),
-            out(np.uint8, 256),
-            out(F64, 256),
-            i32(256),
-        ),
-    ),
+    _triton("conversions", lambda: _converted(256)),
+    _triton("conversions_undefined", lambda: _converted(128), undefined=True),
 ]

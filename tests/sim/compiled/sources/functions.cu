@@ -86,3 +86,22 @@ extern "C" __global__ void virtual_functions(const int *in, float *out) {
     const Shape *which = shapes[in[at] >> 6 & 1];
     out[at] = which->area() * which->corners();
 }
+
+// What has no members is passed by value all the same: a debug build stores a byte that nobody wrote.
+struct Larger {
+    __device__ int operator()(int a, int b) const { return a > b ? a : b; }
+};
+struct Mixed {
+    int by;
+    __device__ int operator()(int a, int b) const { return a * by ^ b; }
+};
+template <class Op> static __device__ __noinline__ int combined(const int *from, int n, Op op) {
+    int x = from[0];
+    for (int i = 1; i < n; i++) x = op(x, from[i]);
+    return x;
+}
+
+extern "C" __global__ void functors(const int *in, int *out) {
+    int t = threadIdx.x;
+    out[t] = combined(in + t, 5, Larger()) + combined(in + t, 4, Mixed{t & 7}) * 1000;
+}

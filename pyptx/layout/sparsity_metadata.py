@@ -1,0 +1,66 @@
+"""Where ``tcgen05.mma.sp`` reads the sparsity metadata of A in tensor memory.
+
+Owns the place of each 4-bit index: which lane, column and bits hold it.  The manual has figures alone
+(`PTX ISA, #tcgen05-sparse-matrices-sparsity-selector`_); sources in text are CUTLASS
+``cute/atom/mma_traits_sm100_frag.hpp`` (``tmem_e_frg``, ``tmem_e_frg_ws``), for 16-bit types and 128 rows
+``jax.experimental.pallas.mosaic_gpu``, and for 64 rows without ``.ws`` the metadata of Apache TVM's tests.
+
+.. _PTX ISA, #tcgen05-sparse-matrices-sparsity-selector:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-sparse-matrices-sparsity-selector
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import SpecError
+
+__all__ = ["sparsity_metadata"]
+
+Integers = npt.NDArray[np.int64]
+
+
+@lru_cache(maxsize=16)
+def sparsity_metadata(m: int, *, wide: bool, ws: bool = False) -> tuple[Integers, Integers, Integers]:
+    """The lowest bit of each 4-bit index of an instruction of one CTA.
+
+    Elements of 16 and 32 bits have 8 indices a row, which are halves of two cells of one column: of the
+    rows 8 apart, the lower one the low half; the second four indices lie 8 lanes further on.  The sparsity
+    selector counts columns.  Smaller elements have 16 indices a row: the two cells of the row's lane.
+
+    Args:
+        m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``.
+        wide: whether an element has 16 or 32 bits.
+        ws: whether the instruction is ``tcgen05.mma.ws.sp``.
+
+    Returns:
+        ``(lane, column, bit)``, each a read-only ``int64[copies, m, indices]`` relative to the address of the
+        metadata. ``copies``: 1, but 2 or 4 for ``.ws`` with M of 64 or 32, one for each part of D's columns.
+
+    Raises:
+        SpecError: another M.
+    """
+    rows = (32, 64, 128) if ws else (64, 128)
+    if m not in rows:
+        raise SpecError(
+            f"M = {m}{' with .ws' if ws else ''} is not {' or '.join(map(str, rows))}",
+            see="tcgen05-sparse-matrices-sparsity-selector",
+        )
+    copies = 128 // m if ws else 1
+    copy = np.arange(copies, dtype=np.int64)[:, None, None]
+    row = np.arange(m, dtype=np.int64)[None, :, None]
+    index = np.arange(8 if wide else 16, dtype=np.int64)[None, None, :]
+    place = row + m * copy if ws or m == 128 else row % 16 + 32 * (row // 16)
+    if wide:
+        lane = place // 16 * 16 + place % 8 + 8 * (index // 4)
+        column, bit = 0 * index, 16 * (place // 8 % 2) + 4 * (index % 4)
+    else:
+        lane, column, bit = place, index // 8, 4 * (index % 8)
+    shape = (copies, m, index.size)
+    arrays = tuple(np.broadcast_to(a, shape).copy() for a in (lane, column, bit))
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays[0], arrays[1], arrays[2]

@@ -1,0 +1,78 @@
+"""tensormap.replace and tensormap.cp_fenceproxy: a tensor map in memory is 128 bytes with fields.
+
+The fields are those of :mod:`pyptx.layout.tensor_map_image`, so that a replace is one plain store.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES
+from ..semantics import Op, executes
+from ..warp import Split
+
+_FIELDS_BY_FORM = {
+    "address": "global_address",
+    "stride": "global_stride",
+    **{name: name for name in ("rank", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode")},
+    "swizzle_atomicity": "swizzle_atomicity",
+}
+
+
+def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int, value: int) -> None:
+    machine = s.warp.cta.machine
+    field = FIELDS[name]
+    if address % IMAGE_BYTES:
+        # The operand is one .b1024 object.
+        raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {IMAGE_BYTES}", s)
+    if value >> 8 * field.size:
+        raise machine.fault("bad-tensor-map", f"{op.name}: {value} does not fit the field {name}", s)
+    segment, offset = s.reach_one("read", op, lane, address, IMAGE_BYTES, align=IMAGE_BYTES)
+    segment, offset = s.reach_one("write", op, lane, address, IMAGE_BYTES, align=IMAGE_BYTES)
+    at = int(offset) + field.at(ordinal)
+    segment.data[at : at + field.size] = np.frombuffer(value.to_bytes(field.size, "little"), np.uint8)
+
+
+@executes(*(f"tensormap.replace.{form}" for form in _FIELDS_BY_FORM if form != "stride"), per="lane")
+def replace(s: Split, op: Op, lane: int, address: int, value: int) -> None:
+    name = _FIELDS_BY_FORM[op.binding.form_id.rpartition(".")[2]]
+    bits = 64 if name == "global_address" else 32
+    _replace(s, op, lane, address, name, 0, value & (1 << bits) - 1)
+
+
+@executes("tensormap.replace.dim", per="lane")
+def replace_dim(s: Split, op: Op, lane: int, address: int, ordinal: int, value: int) -> None:
+    _replace(s, op, lane, address, op.chosen["field"], ordinal, value & 0xFFFFFFFF)
+
+
+@executes("tensormap.replace.stride", per="lane")
+def replace_stride(s: Split, op: Op, lane: int, address: int, ordinal: int, value: int) -> None:
+    _replace(s, op, lane, address, "global_stride", ordinal, value & (1 << 64) - 1)
+
+
+@executes("tensormap.cp_fenceproxy", per="warp", collective="warp")
+def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -> None:
+    """The warp copies one map: the lanes agree on both addresses."""
+    s.all_of_them(lanes)
+    cta = s.warp.cta
+    machine = cta.machine
+    if (dst != dst[0]).any() or (src != src[0]).any():
+        raise machine.fault("divergent-collective", f"{op.name}: the lanes' addresses differ", s)
+    found = []
+    for kind, space, address in (("read", "shared", int(src[0])), ("write", "global", int(dst[0]))):
+        segment, offset = machine.memory.access(
+            kind,
+            space,
+            address,
+            IMAGE_BYTES,
+            s,
+            cta.reach,
+            "generic" if kind == "read" else "tensormap",
+            "weak" if kind == "read" else "release",
+            "" if kind == "read" else op.chosen["scope"],
+            align=IMAGE_BYTES,
+        )
+        found.append(segment.data[int(offset) : int(offset) + IMAGE_BYTES])
+    found[1][:] = found[0]

@@ -1,0 +1,188 @@
+"""A and B of tcgen05.mma: codes from shared memory or tensor memory, and the numbers that they are.
+
+Packing, PTX ISA `#tcgen05-packing-formats`_: elements of 6 and 4 bits lie in shared memory by sixteens,
+packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``); in tensor memory each has a byte, of
+4 bits the middle of it, ``00SEEM00``.  The mxf4 kinds pack two elements into a byte in both.
+
+.. _#tcgen05-packing-formats:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-packing-formats
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import PyptxError, UnsupportedError
+from ...core.findings import RULES, Finding
+from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
+from ..memory import Actor, Fault
+from ..numbers.formats import decoded
+
+if TYPE_CHECKING:
+    from ..cta import CTA
+
+__all__ = [
+    "PADDED",
+    "contained",
+    "descriptor_fault",
+    "not_modelled",
+    "read_shared",
+    "shared_words",
+    "unpacked",
+]
+
+Array = NDArray[Any]
+F32 = NDArray[np.float32]
+
+#: Bytes of an element; smaller ones have their own packing.
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
+#: Bytes that sixteen padded elements fill, of 16.
+PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
+#: Bits 10 to 17 of a descriptor's address, which change no offset in the pattern of 1024 bytes.
+_PAGE = 0xFF << 6
+
+
+def not_modelled(what: str, actor: Actor) -> Fault:
+    """A fault that ends a run as incomplete."""
+    return Fault(Finding(RULES["not-modelled"], what, actor.location, actor.who()))
+
+
+def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
+    """What a descriptor that decodes to nothing, or to what is not modelled, does to a run."""
+    if isinstance(error, UnsupportedError):
+        return not_modelled(error.message, actor)
+    return cta.machine.fault("bad-descriptor", error.message, actor)
+
+
+class Place(NamedTuple):
+    """Where words of a tile lie, from the descriptor's address rounded down to 1024 bytes."""
+
+    offsets: Array
+    indices: Array
+    low: int
+    size: int
+    nbytes: int
+
+
+@lru_cache(maxsize=512)
+def _place(word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int) -> Place:
+    """``word`` has no page; ``first``: rows before the tile's, behind the address."""
+    nbytes = _BYTES.get(element, 1)
+    count = k // 2 if nibbles else k
+    height = rows if not first else (first + rows + 15) // 16 * 16
+    offsets = tile_offsets(SmemDescriptor.decode(word), height, count, nbytes, major)[first : first + rows]
+    if element in PADDED and not nibbles:
+        offsets = offsets[:, np.arange(count) % 16 < PADDED[element]]
+    low = int(offsets.min())
+    return Place(offsets, offsets // nbytes, low, int(offsets.max()) - low + nbytes, nbytes)
+
+
+def shared_words(
+    cta: CTA,
+    word: int,
+    rows: int,
+    k: int,
+    element: str,
+    major: Any,
+    actor: Actor,
+    *,
+    nibbles: bool = False,
+    first: int = 0,
+) -> Array:
+    """The words of a tile of ``rows`` of k elements in shared memory, read through the async proxy.
+
+    Padding is left out.  ``nibbles``: two elements a byte.  ``first``: rows in front of the tile.
+    """
+    try:
+        place = _place(word & ~_PAGE, rows, k, element, nibbles, major, first)
+    except PyptxError as error:
+        raise descriptor_fault(cta, error, actor) from None
+    memory = cta.machine.memory
+    page = (word & _PAGE) << 4
+    segment, offset = memory.access(
+        "read",
+        "shared",
+        page + place.low,
+        place.size,
+        actor,
+        cta.reach,
+        "async",
+        align=1,
+        check_written=False,
+    )
+    start = int(offset) - place.low
+    if segment.written is not None and not segment.written[offset : offset + place.size].all():
+        known = segment.written[start + place.offsets]
+        if not known.all():
+            position = start + int(place.offsets[tuple(np.argwhere(known == 0)[0])])
+            memory.uninitialised(segment, position, place.nbytes, 0, actor)
+    words: Array = segment.words(place.nbytes)[(start // place.nbytes) + place.indices]
+    return words
+
+
+def read_shared(
+    cta: CTA,
+    word: int,
+    rows: int,
+    k: int,
+    element: str,
+    major: Any,
+    actor: Actor,
+    *,
+    nibbles: bool = False,
+    first: int = 0,
+) -> F32:
+    """The numbers of an operand tile ``[rows, k]``, as its descriptor lays it out in shared memory."""
+    words = shared_words(cta, word, rows, k, element, major, actor, nibbles=nibbles, first=first)
+    if nibbles:
+        words = unpacked(words, 4)
+    elif element in PADDED:
+        words = unpacked(words, PADDED[element] // 2)
+    return decode(words, element)
+
+
+def unpacked(words: Array, bits: int) -> Array:
+    """Codes of 4 or 6 bits that are packed along the last axis of bytes, the first in the low bits."""
+    if bits == 4:
+        codes = np.stack([words & np.uint8(15), words >> np.uint8(4)], -1)
+    else:
+        three = words.reshape(*words.shape[:-1], -1, 3).astype(np.uint32)
+        joined = three[..., 0] | three[..., 1] << np.uint32(8) | three[..., 2] << np.uint32(16)
+        codes = (joined[..., None] >> np.array([0, 6, 12, 18], np.uint32) & np.uint32(63)).astype(np.uint8)
+    return codes.reshape(*words.shape[:-1], -1)
+
+
+def contained(cells: NDArray[np.uint32], element: str, nibbles: bool) -> F32:
+    """The numbers of rows of A, from the cells of its rows in tensor memory."""
+    nbytes = _BYTES.get(element, 1)
+    words: Array = np.ascontiguousarray(cells).view(f"<u{nbytes}")
+    if nibbles:
+        words = unpacked(words, 4)
+    elif element == "e2m1":
+        words = words >> np.uint8(2) & np.uint8(15)
+    elif element in PADDED:
+        words = words & np.uint8(63)
+    return decode(words, element)
+
+
+@cache
+def _values(element: str) -> F32:
+    return decoded(element).astype(np.float32)
+
+
+def decode(words: Array, element: str) -> F32:
+    """The numbers that codes stand for; every one of them is an f32."""
+    if element == "bf16":
+        return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if element == "f16":
+        return words.view(np.float16).astype(np.float32)
+    if element == "tf32":
+        # tf32 ignores the low 13 bits of the mantissa.
+        return (words & np.uint32(0xFFFFE000)).view(np.float32)
+    if element in ("u8", "s8"):
+        return words.view(np.int8 if element == "s8" else np.uint8).astype(np.float32)
+    return _values(element).take(words)

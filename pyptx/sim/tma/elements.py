@@ -1,0 +1,63 @@
+"""What becomes of elements on their way between global and shared memory.
+
+Packed elements are spread or gathered in groups of 16, some floats are rounded or lose subnormal numbers,
+and what lies outside the tensor is filled.  Source: PTX ISA, `#tensor-dimension-size-format`_.
+
+.. _#tensor-dimension-size-format:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-dimension-size-format
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout.tensor_map_rules import Element
+
+__all__ = ["fill", "to_global", "to_shared"]
+
+Bytes = NDArray[np.uint8]
+
+#: The special NaN of ``#tensor-tiled-mode-out-of-boundary-access``: these 16 bits again and again, in an
+#: element of any width (measured on an H200 for every float type).
+_OOB_NAN = np.uint16(0x7FF7)
+#: Bytes that 16 packed elements take in global memory, of the 16 that they take in shared memory.
+_GROUPS = {"b4x16_p64": 8, "b6x16_p32": 12}
+
+
+def fill(kind: Element, mode: str, nbytes: int) -> Bytes:
+    """``nbytes`` of elements outside a tensor, as they lie in global memory."""
+    outside = np.zeros(nbytes, np.uint8)
+    if mode == "nan":
+        outside.view(np.uint16)[...] = _OOB_NAN
+    return outside
+
+
+def to_shared(kind: Element, data: Bytes) -> Bytes:
+    """Elements of global memory as a load puts them into shared memory; padding is zero."""
+    group = _GROUPS.get(kind.name)
+    if group is not None:
+        padded = np.zeros((data.size // group, 16), np.uint8)
+        padded[:, :group] = data.reshape(-1, group)
+        return padded.reshape(-1)
+    return _to_tf32(data) if kind.type.name == "tf32" else data
+
+
+def _to_tf32(data: Bytes) -> Bytes:
+    """Loads round f32 to the nearest tf32, ties to even; NaNs stay as they are. No type loses subnormals."""
+    words = data.view(np.uint32)
+    rounded = (words + (np.uint32(0xFFF) + (words >> 13 & 1))) & np.uint32(0xFFFFE000)
+    is_nan = (words & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    return np.where(is_nan, words, rounded).view(np.uint8)
+
+
+def to_global(kind: Element, data: Bytes) -> Bytes:
+    """Elements of shared memory as a store puts them into global memory.
+
+    Of ``b6x16_p32`` (which stores call ``b6p2x16``) each byte gives its lower six bits.
+    """
+    if kind.bits != 6:
+        return data
+    fours = data.reshape(-1, 4).astype(np.uint32) & np.uint32(63)
+    words = fours[:, 0] | fours[:, 1] << 6 | fours[:, 2] << 12 | fours[:, 3] << 18
+    return words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)

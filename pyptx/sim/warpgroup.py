@@ -1,0 +1,246 @@
+"""Warpgroups: what a warp's wgmma have in flight, and whether the four warps do the same.
+
+The ISA orders little here, and every rule that a kernel can break is a finding:
+
+* accumulators and A in registers belong to the operation from its issue until a ``wgmma.wait_group`` that
+  covers it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group`), whatever has really
+  happened by then;
+* a ``wgmma.fence`` stands before the first operation, and between an ordinary access to such a register and
+  an operation that has it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence`); operations of
+  one shape on one accumulator follow each other without;
+* the four warps, of which the first has a rank that is a multiple of 4, execute the same instructions with
+  the same descriptors.
+
+ptxas mends both misuses of registers with waits of its own (C7517, C7519), and so values are those of an
+H200: a register that is touched too early has the operation's result.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..core.findings import RULES, Finding
+from ..core.source import SourceLocation
+from .events import Step
+
+if TYPE_CHECKING:
+    from .code import Code
+    from .semantics import Op
+    from .warp import Split, Warp
+
+__all__ = ["Flight", "Held", "Products", "Warpgroup", "agree", "products_of"]
+
+_WARPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The registers that an operation has: rows of its accumulator and of its A, in order."""
+
+    accumulator: tuple[int, ...]
+    a: tuple[int, ...]
+    taken: frozenset[int]
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """One ``wgmma.mma_async`` that no wait has covered: its registers, its shape and types, its last step."""
+
+    code: Code
+    registers: Held
+    shape: Any
+    step: Step
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for operations of which the newest stands for all."""
+        return self.code, self.registers, self.shape
+
+
+class Products:
+    """The wgmma of one warp. See the module's docstring."""
+
+    __slots__ = ("_fenced", "_flying", "_groups", "_open", "_touched")
+
+    def __init__(self) -> None:
+        self._fenced = False
+        #: Rows of registers that others touched since the last fence.
+        self._touched: dict[Code, set[int]] = {}
+        #: The newest operation that no wait has covered, by its registers.
+        self._flying: dict[tuple[Any, ...], Flight] = {}
+        #: Operations that are in no group yet, and the groups that no wait has covered, oldest first.
+        self._open: list[Flight] = []
+        self._groups: list[list[Flight]] = []
+
+    # --- what the warp's other instructions do --------------------------------------------------
+
+    def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
+        """An ordinary instruction reads or writes registers of the chapter's operations."""
+        self._touched.setdefault(s.frame.code, set()).update(rows)
+        for flight in self._flying.values():
+            taken = flight.registers.taken
+            for row in rows:
+                if row in taken and flight.code is s.frame.code:
+                    self._too_early(s, location, row, flight)
+
+    def _too_early(self, s: Split, location: SourceLocation | None, row: int, flight: Flight) -> None:
+        operation = flight.step.operation
+        s.warp.cta.machine.report(
+            Finding(
+                RULES["wgmma-register"],
+                f"register %{_name(flight.code, row)} is touched while {operation.name} has it: "
+                "no wgmma.wait_group has waited for that",
+                location,
+                s.who(),
+                ((f"{operation.name}, in flight", operation.location),),
+            )
+        )
+        if not flight.step.done:
+            s.warp.cta.machine.engines.force(flight.step)
+
+    # --- the chapter's instructions ---------------------------------------------------------------
+
+    def fence(self) -> None:
+        self._fenced = True
+        self._touched.clear()
+
+    def before(self, s: Split, registers: Held, shape: Any) -> list[Step]:
+        """Check the registers of an operation that is issued now; what its write is ordered after."""
+        if not self._fenced:
+            self._unfenced(s, "no wgmma.fence before the first wgmma.mma_async of the warp")
+        touched = self._touched.get(s.frame.code)
+        if touched and not touched.isdisjoint(registers.taken):
+            name = _name(s.frame.code, min(touched & registers.taken))
+            self._unfenced(
+                s, f"no wgmma.fence between an access to register %{name} and {_named(s)}, which has it"
+            )
+        after: list[Step] = []
+        for flight in self._flying.values():
+            if flight.code is not s.frame.code:
+                continue
+            if flight.registers.accumulator == registers.accumulator and flight.shape == shape:
+                after.append(flight.step)
+            elif not registers.taken.isdisjoint(
+                flight.registers.accumulator
+            ) or not flight.registers.taken.isdisjoint(registers.accumulator):
+                shared = registers.taken & flight.registers.taken
+                self._too_early(s, s.location, min(shared), flight)
+        return after
+
+    def _unfenced(self, s: Split, message: str) -> None:
+        s.warp.cta.machine.report(Finding(RULES["wgmma-fence"], message, s.location, s.who()))
+
+    def issue(self, flight: Flight) -> None:
+        self._open.append(flight)
+        self._flying[flight.key] = flight
+
+    def commit(self) -> None:
+        self._groups.append(self._open)
+        self._open = []
+
+    def wait(self, pending: int) -> list[Step]:
+        """All but the newest ``pending`` groups are waited for: their steps that have not happened."""
+        count = max(len(self._groups) - pending, 0)
+        covered, self._groups = self._groups[:count], self._groups[count:]
+        flights = [flight for group in covered for flight in group]
+        for flight in flights:
+            if self._flying.get(flight.key) is flight:
+                del self._flying[flight.key]
+        return [flight.step for flight in flights if not flight.step.done]
+
+
+def products_of(warp: Warp) -> Products:
+    """The warp's, made on first use."""
+    if warp.products is None:
+        warp.products = Products()
+    return warp.products
+
+
+def _name(code: Code, row: int) -> str:
+    return next(name for name, place in code.places.items() if place.cls == "32" and place.row == row)
+
+
+def _named(s: Split) -> str:
+    assert s.op is not None
+    return s.op.name
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One instruction that the four warps execute: its operands, and which of them have."""
+
+    op: Op
+    operands: tuple[Any, ...]
+    seen: int = 0
+
+
+class Warpgroup:
+    """Four warps: what each has executed that the others have not yet."""
+
+    __slots__ = ("_counts", "_first", "_turns")
+
+    def __init__(self) -> None:
+        self._turns: deque[_Turn] = deque()
+        self._first = 0
+        self._counts = [0] * _WARPS
+
+    def execute(self, s: Split, op: Op, operands: tuple[Any, ...]) -> None:
+        member = s.warp.index % _WARPS
+        position = self._counts[member] - self._first
+        self._counts[member] += 1
+        if position == len(self._turns):
+            self._turns.append(_Turn(op, operands))
+        turn = self._turns[position]
+        if turn.op is not op:
+            raise s.warp.cta.machine.fault(
+                "warpgroup",
+                f"{op.name}, while another warp of the warpgroup executes {turn.op.name} elsewhere",
+                s,
+            )
+        if turn.operands != operands:
+            raise s.warp.cta.machine.fault(
+                "warpgroup",
+                f"{op.name} with operands {_shown(operands)}; another warp of the warpgroup has "
+                f"{_shown(turn.operands)}",
+                s,
+            )
+        turn.seen |= 1 << member
+        while self._turns and self._turns[0].seen == (1 << _WARPS) - 1:
+            self._turns.popleft()
+            self._first += 1
+
+    def at_exit(self, number: int) -> Iterable[Finding]:
+        """The CTA ends: what some warps never executed."""
+        if self._turns:
+            turn = self._turns[0]
+            absent = [str(_WARPS * number + i) for i in range(_WARPS) if not turn.seen >> i & 1]
+            yield Finding(
+                RULES["warpgroup"],
+                f"{turn.op.name} was never executed by warps {', '.join(absent)} of the warpgroup",
+                turn.op.location,
+            )
+
+
+def _shown(operands: tuple[Any, ...]) -> str:
+    return ", ".join(f"{value:#x}" for value in operands)
+
+
+def agree(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()) -> None:
+    """Check that the warp is one of four that execute an instruction with the same operands."""
+    cta, number = s.warp.cta, s.warp.index // _WARPS
+    group = cta.warpgroups.get(number)
+    if group is None:
+        if 32 * _WARPS * (number + 1) > cta.threads:
+            raise cta.machine.fault(
+                "warpgroup",
+                f"{op.name} in warp {s.warp.index} of {len(cta.warps)}: its warpgroup is warps "
+                f"{_WARPS * number}..{_WARPS * number + 3}, of 32 threads each",
+                s,
+            )
+        group = cta.warpgroups[number] = Warpgroup()
+    if len(lanes) != 32:
+        raise cta.machine.fault("warpgroup", f"{op.name} in a warp of which threads have ended", s)
+    group.execute(s, op, operands)

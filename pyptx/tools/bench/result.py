@@ -1,0 +1,167 @@
+"""What a measurement found: times, rates, clocks; as a table and for programs."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .readings import Readings
+
+__all__ = ["BenchResult", "Timing"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One function's times.
+
+    Attributes:
+        name: of the function.
+        times: microseconds of each run, in the order in which they were measured.
+        host: the least microseconds that the host needed to launch it.
+        flops: operations of one run, or None.
+        bytes: bytes that one run moves, or None.
+    """
+
+    name: str
+    times: tuple[float, ...]
+    host: float
+    flops: float | None = None
+    bytes: float | None = None
+
+    @property
+    def median(self) -> float:
+        """Microseconds."""
+        return statistics.median(self.times)
+
+    @property
+    def min(self) -> float:
+        return min(self.times)
+
+    @property
+    def count(self) -> int:
+        return len(self.times)
+
+    def quantile(self, q: float) -> float:
+        """Microseconds that the share ``q`` of the runs took at most, interpolated."""
+        return float(np.quantile(self.times, q))
+
+    @property
+    def tflops(self) -> float | None:
+        """10**12 operations per second, by the median."""
+        return None if self.flops is None else self.flops / self.median / 1e6
+
+    @property
+    def gbps(self) -> float | None:
+        """10**9 bytes per second, by the median."""
+        return None if self.bytes is None else self.bytes / self.median / 1e3
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """The measurement of several functions.
+
+    Attributes:
+        device: name of the GPU.
+        timings: in the order given.
+        readings: clocks and power meanwhile.
+        copies: how many copies of the inputs took turns.
+        flushed: whether the L2 cache was flushed before each run.
+        notes: what makes a number doubtful.
+    """
+
+    device: str
+    timings: tuple[Timing, ...]
+    readings: Readings
+    copies: int
+    flushed: bool
+    notes: tuple[str, ...] = field(default=())
+
+    def __getitem__(self, name: str) -> Timing:
+        for timing in self.timings:
+            if timing.name == name:
+                return timing
+        raise KeyError(f"no function {name!r}; there are {', '.join(t.name for t in self.timings)}")
+
+    def speedup(self, name: str) -> float:
+        """How many times as fast as the first function."""
+        return self.timings[0].median / self[name].median
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON can hold it. Times are microseconds."""
+        return {
+            "device": self.device,
+            "copies": self.copies,
+            "flushed": self.flushed,
+            "readings": self.readings.summary(),
+            "notes": list(self.notes),
+            "functions": [
+                {
+                    "name": t.name,
+                    "median_us": t.median,
+                    "p10_us": t.quantile(0.1),
+                    "p90_us": t.quantile(0.9),
+                    "min_us": t.min,
+                    "count": t.count,
+                    "host_us": t.host,
+                    "tflops": t.tflops,
+                    "gbps": t.gbps,
+                    "speedup": self.speedup(t.name),
+                    "times_us": list(t.times),
+                }
+                for t in self.timings
+            ],
+        }
+
+    def rows(self) -> list[list[str]]:
+        """The table: its heading, then a row for each function. Columns that nobody has are left out."""
+        head = ["function", "median us", "p10", "p90", "min", "runs"]
+        columns = {
+            "TFLOP/s": [t.tflops for t in self.timings],
+            "GB/s": [t.gbps for t in self.timings],
+        }
+        rated = {title: rates for title, rates in columns.items() if rates.count(None) < len(rates)}
+        several = len(self.timings) > 1
+        rows = [[*head, *rated, *(["speedup"] if several else [])]]
+        for number, t in enumerate(self.timings):
+            times = [f"{us:.2f}" for us in (t.median, t.quantile(0.1), t.quantile(0.9), t.min)]
+            rates = ["" if (rate := column[number]) is None else f"{rate:.1f}" for column in rated.values()]
+            ratio = [f"{self.speedup(t.name):.3f}"] if several else []
+            rows.append([t.name, *times, str(t.count), *rates, *ratio])
+        return rows
+
+    def _foot(self) -> list[str]:
+        cache = "L2 flushed before each" if self.flushed else "L2 not flushed"
+        return [f"{cache}; {self.copies} copies of the inputs", str(self.readings), *self.notes]
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if n == 0 else cell.rjust(width)
+                for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self.device, *lines, *self._foot()])
+
+    def show(self) -> None:
+        """Print it: a table of rich on a terminal, plain text elsewhere."""
+        if not sys.stdout.isatty():
+            print(self)
+            return
+        from rich.console import Console
+        from rich.table import Table
+
+        head, *rows = self.rows()
+        table = Table(title=self.device, caption="\n".join(self._foot()), caption_justify="left")
+        for n, title in enumerate(head):
+            table.add_column(title, justify="left" if n == 0 else "right")
+        fastest = min(range(len(rows)), key=lambda n: self.timings[n].median)
+        for n, row in enumerate(rows):
+            table.add_row(*row, style="green" if n == fastest and len(rows) > 1 else "")
+        Console().print(table)
