@@ -114,7 +114,9 @@ def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[in
     blocks = graph.blocks
     last = [block.instructions[-1][1] if block.instructions else None for block in blocks]
     ending = [instruction is not None and ends(instruction) for instruction in last]
-    final = {b.index for b in blocks if ending[b.index] and len(b.instructions) == 1 and b.fallthrough is None}
+    final = {
+        b.index for b in blocks if ending[b.index] and len(b.instructions) == 1 and b.fallthrough is None
+    }
     staying: list[tuple[int, ...]] = []
     for block in blocks:
         stay = [t for t in block.successors if t not in final and not (t == EXIT and ending[block.index])]

@@ -28,8 +28,7 @@ from ..isa.notation import OperandSpec
 from ..isa.special import SPECIAL_REGISTERS
 from .code import Code, CodeBlock
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
-from .frames import CLASSES
-from .semantics import Op, Place
+from .semantics import CLASSES, Op, Place
 
 __all__ = ["ArrayEmitter"]
 

@@ -15,7 +15,8 @@ from ..ir import Immediate, Operand, Param, Register, Sink, Symbol
 from .builtins import BUILTINS, Arguments
 from .code import CallSite, CodeBlock
 from .emitter import typed
-from .frames import CLASSES, Frame
+from .frames import Frame
+from .semantics import CLASSES
 from .warp import Group, Split, mask_of
 
 if TYPE_CHECKING:

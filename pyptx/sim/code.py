@@ -33,9 +33,8 @@ from ..ir import (
     leaves,
 )
 from ..isa import Binding, bind_instruction
-from .frames import CLASSES
 from .memory import Fault
-from .semantics import Op, Place, Semantic, semantic_of
+from .semantics import CLASSES, Op, Place, Semantic, semantic_of
 
 if TYPE_CHECKING:
     from .program import Program
@@ -244,7 +243,9 @@ class Code:
         cuts = self._cuts(meanings)
         graph = control_flow(
             self.function,
-            lambda i: i in calls or i in apart or i in cuts or (i in meanings and bool(meanings[i].collective)),
+            lambda i: (
+                i in calls or i in apart or i in cuts or (i in meanings and bool(meanings[i].collective))
+            ),
             lambda i: i in calls or (i in meanings and meanings[i].yields),
         )
         for names in maybe_undefined(self.function, graph, bindings).values():

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .semantics import CLASSES
+
 if TYPE_CHECKING:
     from .code import Code
     from .warp import Group
 
-__all__ = ["CLASSES", "Frame", "Registers"]
+__all__ = ["Frame", "Registers"]
 
 WIDE = np.dtype([("lo", "u8"), ("hi", "u8")])
-#: Register classes by the width of their registers, and the name of the view of their raw bits.
-CLASSES = {"p": "p", "16": "u16", "32": "u32", "64": "u64", "128": "u128"}
 _RAW: dict[str, np.dtype[Any]] = {
     "p": np.dtype(np.bool_),
     "u16": np.dtype(np.uint16),

@@ -217,6 +217,8 @@ class LaneEmitter(Emitter):
         if isinstance(operand, Address) or spec.access == "a":
             return f"{self.constant(_one_address)}({text})"
         wanted = self.type_of(operand, spec, op)
+        if isinstance(operand, Immediate):
+            return self.constant(typed(operand, wanted))
         box = self.constant(_boxer(wanted))
         if isinstance(operand, Vector):
             return f"np.stack([{box}(x) for x in {text}])"

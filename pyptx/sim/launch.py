@@ -217,7 +217,7 @@ def _encode(
             raise SpecError(f"an array for parameter {param.name}, which has {param.nbytes} bytes, not 8")
         return _map_array(memory, mapped, param.name, value, tracked).to_bytes(8, "little")
     if isinstance(value, (bytes, np.void)):
-        raw = bytes(value)
+        raw = value if isinstance(value, bytes) else value.tobytes()
         if len(raw) != param.nbytes:
             raise SpecError(f"{len(raw)} bytes for parameter {param.name}, which has {param.nbytes}")
         return raw

@@ -35,7 +35,8 @@ class Program:
         self.blocks: list[CodeBlock] = []
         self._codes: dict[str, Code] = {}
         self._place_shared()
-        #: First address of a CTA's shared memory that it may use: the system's part only where code asks for it.
+        #: First address of a CTA's shared memory that it may use: the system's part only where code asks for
+        #: it.
         self.shared_start = 0 if self._names("reserved_smem_offset_") else SHARED_START
         self.entry = self.code(function)
         if self.entry.local_bytes > LOCAL_LIMIT:

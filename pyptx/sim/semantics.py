@@ -35,7 +35,17 @@ from ..core.source import SourceLocation
 from ..isa import Binding, form
 from ..isa.table import CHAPTERS
 
-__all__ = ["FIDELITIES", "Bound", "Op", "Place", "Semantic", "executes", "semantic_of", "semantics"]
+__all__ = [
+    "CLASSES",
+    "FIDELITIES",
+    "Bound",
+    "Op",
+    "Place",
+    "Semantic",
+    "executes",
+    "semantic_of",
+    "semantics",
+]
 
 #: How close a form is to the hardware; the fidelity table in the docs is generated from this.
 FIDELITIES = {
@@ -43,6 +53,9 @@ FIDELITIES = {
     "bounded": "within a documented bound",
     "ordering": "only ordering and completion are modelled",
 }
+
+#: Register classes by the width of their registers, and the name of the view of their raw bits.
+CLASSES = {"p": "p", "16": "u16", "32": "u32", "64": "u64", "128": "u128"}
 
 Scalar = str | Callable[[dict[str, str]], "str | None"]
 
@@ -87,7 +100,7 @@ class Semantic:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a register lives: its class (``p 16 32 64``), its row, its index in a one-lane list."""
+    """Where a register lives: its class (a key of :data:`CLASSES`), its row, its index in a one-lane list."""
 
     cls: str
     row: int

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.source import SourceLocation
-from .frames import CLASSES, Frame
-from .semantics import Op
+from .frames import Frame
+from .semantics import CLASSES, Op
 from .waits import Wait
 
 if TYPE_CHECKING:

@@ -322,7 +322,7 @@ def test_legal_patches_that_are_not_modelled() -> None:
 )
 def test_other_elements(element: str, code: int, driver: int, row: int, held: int) -> None:
     """Codes of tensormap.replace and of the driver; bytes of 128 elements in global and in shared memory."""
-    m = TensorMap.tiled(np.zeros(16 * row, np.uint8), shape=(16, 128), box=(4, 128), element=element)
+    m = TensorMap.tiled(BASE, shape=(16, 128), box=(4, 128), element=element)
     assert m.strides[0] == row and m.extent == 16 * row
     assert m.box_bytes == 4 * held
     assert m.driver_arguments().data_type == driver
@@ -344,7 +344,7 @@ def test_other_elements(element: str, code: int, driver: int, row: int, held: in
 def test_packed_elements_refused(options: dict[str, object], message: str) -> None:
     given = {"shape": (16, 128), "box": (4, 128)} | options
     with pytest.raises(SpecError, match=message):
-        TensorMap.tiled(np.zeros(4096, np.uint8), **given)  # type: ignore[arg-type]
+        TensorMap.tiled(BASE, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -143,13 +143,16 @@ class Copy:
     def elements(self) -> Iterator[tuple[list[int], tuple[int, ...] | None]]:
         """For each element of the box: addresses of its bytes in the area, and its index in the tensor or None."""
         size = self.tensor.itemsize
+        # Rows begin a span of the swizzle apart, as measured on an H200.
+        row = self.box[-1] * size
+        pitch = row if self.swizzle == "none" else SPAN[self.swizzle]
         for number, place in enumerate(itertools.product(*map(range, self.box))):
             index = tuple(start + i for start, i in zip(self.coordinate[::-1], place, strict=True))
             inside = all(0 <= i < n for i, n in zip(index, self.tensor.shape, strict=True))
             addresses = []
             for byte in range(size):
                 # The area starts at a multiple of 1024, so offsets in it have the address's low bits.
-                a = self.offset + number * size + byte
+                a = self.offset + number * size // row * pitch + number * size % row + byte
                 addresses.append(a ^ (((a >> 7) & MASK[self.swizzle]) << 4))
             yield addresses, index if inside else None
 
@@ -158,7 +161,7 @@ def random_copy(rank: int, swizzle: str, generator: random.Random, *, store: boo
     dtype = np.dtype(generator.choice(TYPES))
     unit = max(1, 16 // dtype.itemsize)
     inner = unit * generator.randint(1, SPAN[swizzle] // (unit * dtype.itemsize))
-    box, budget = [inner], 4096 // (inner * dtype.itemsize)
+    box, budget = [inner], 4096 // (inner * dtype.itemsize if swizzle == "none" else SPAN[swizzle])
     for _ in range(rank - 1):
         box.append(generator.randint(1, max(1, min(9, budget))))
         budget //= box[-1]
@@ -208,8 +211,8 @@ def test_loads(rank: int, swizzle: str) -> None:
         got = copy.run(LOADS[rank], area, schedule, seed)
         expected = area.copy()
         nan = copy.fill == "nan"
-        # The special NaN of the manual is all ones below the sign.
-        outside = [0xFF] * (copy.tensor.itemsize - 1) + [0x7F] if nan else [0] * copy.tensor.itemsize
+        # The special NaN of an H200, in elements of any width.
+        outside = [0xF7, 0x7F] * (copy.tensor.itemsize // 2) if nan else [0] * copy.tensor.itemsize
         for addresses, index in copy.elements():
             expected[addresses] = outside if index is None else raw_bytes(copy.tensor, index)
         assert got.tobytes() == expected.tobytes(), (

@@ -243,10 +243,17 @@ def _sparse_scaled(op: Op) -> _Scaled:
     return _Scaled(op, sparse=True)
 
 
+def _execute_scaled(s: Split, product: _Scaled, *operands: Any) -> Array:
+    try:
+        return product(*operands)
+    except SpecError as error:
+        raise s.warp.cta.machine.fault("bad-descriptor", error.message, s) from None
+
+
 @_later("mma.mxf8f6f4", "mma.mxf4", "mma.nvf4")
 def mma_scaled(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, *scales: Any) -> Array:
     x, of_x, y, of_y = scales
-    return planned(op, _scaled)(lanes, a, b, c, (x, of_x, y, of_y))
+    return _execute_scaled(s, planned(op, _scaled), lanes, a, b, c, (x, of_x, y, of_y))
 
 
 @_later("mma.sp.mxf8f6f4", "mma.sp.mxf4", "mma.sp.nvf4")
@@ -254,4 +261,4 @@ def mma_sp_scaled(
     s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any, *scales: Any
 ) -> Array:
     x, of_x, y, of_y = scales
-    return planned(op, _sparse_scaled)(lanes, a, b, c, (x, of_x, y, of_y), metadata)
+    return _execute_scaled(s, planned(op, _sparse_scaled), lanes, a, b, c, (x, of_x, y, of_y), metadata)

@@ -120,7 +120,9 @@ def multiply(mode: Mode, a: Any, b: Any) -> Any:
 
 
 def _rounds_once(a: Any, b: Any, total: Any) -> bool:
-    """Whether rounding the double ``total`` = a + b to f32 rounds the exact sums: no first rounding made a tie."""
+    """Whether rounding the double ``total`` = a + b to f32 rounds the exact sums: no first rounding made a
+    tie.
+    """
     ties = (total.view(np.int64) & _CUT) == _HALF
     if not np.count_nonzero(ties):
         return True

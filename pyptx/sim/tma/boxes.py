@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...layout.tensor_map_image import DecodedMap
 from ..memory import Actor
-from .elements import fill
+from .elements import fill, loaded
 
 if TYPE_CHECKING:
     from ..cta import CTA
@@ -114,10 +114,11 @@ class _Box(Part):
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         if self.whole:
             # A copy: what the tensor holds later is not what was read.
-            return self._view(cta, "read", actor).copy().reshape(-1)
+            return loaded(self.decoded.kind, self._view(cta, "read", actor).copy()).reshape(-1)
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
         if not self.empty:
-            data.reshape(self.shape)[tuple(self.inside)] = self._view(cta, "read", actor)
+            inside = loaded(self.decoded.kind, self._view(cta, "read", actor))
+            data.reshape(self.shape)[tuple(self.inside)] = inside
         return data
 
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
@@ -133,8 +134,9 @@ class _Box(Part):
 @lru_cache(maxsize=1024)
 def _walk(
     decoded: DecodedMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Pixels inside the tensor, by their number in the copy, and where each begins, from the tensor's start.
+) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
+    """Pixels inside the tensor, by their number in the copy; where each begins, from the tensor's start;
+    whether others lie beside an image (not past the last one).
 
     The filter's base goes through the bounding box, W fastest, from the coordinates on; at the end of an
     axis it goes on from the lower corner.  The offsets say which of the filter's elements is read.
@@ -144,8 +146,10 @@ def _walk(
     shift = (*offsets, *([0] * (spatial + 1 - len(offsets))))
     last = [decoded.dims[axis + 1] - 1 + decoded.upper[axis] for axis in range(spatial)]
     found, places = [], []
+    beside = False
     for number in range(decoded.box[1]):
         at = [first + more for first, more in zip(position, shift, strict=True)]
+        beside |= not all(0 <= at[axis] < decoded.dims[axis + 1] for axis in range(spatial))
         if all(0 <= one < extent for one, extent in zip(at, decoded.dims[1:], strict=True)):
             found.append(number)
             places.append(sum(one * stride for one, stride in zip(at, decoded.strides[1:], strict=True)))
@@ -156,13 +160,13 @@ def _walk(
             position[axis] = decoded.lower[axis]
         else:
             position[spatial] += 1
-    return np.array(found, np.int64), np.array(places, np.int64)
+    return np.array(found, np.int64), np.array(places, np.int64), beside
 
 
 class _Pixels(Part):
     """Pixels of a bounding box, one after the other; of each some channels."""
 
-    __slots__ = ("addresses", "decoded", "high", "low", "nbytes", "numbers", "row")
+    __slots__ = ("addresses", "beside", "decoded", "high", "low", "nbytes", "numbers", "row")
 
     def __init__(self, decoded: DecodedMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> None:
         self.decoded = decoded
@@ -171,7 +175,7 @@ class _Pixels(Part):
         self.row = channels * bits // 8
         self.low = max(0, -first) * bits // 8
         self.high = max(self.low, min(channels, decoded.dims[0] - first) * bits // 8)
-        self.numbers, places = _walk(decoded, (0, *coordinates[1:]), offsets)
+        self.numbers, places, self.beside = _walk(decoded, (0, *coordinates[1:]), offsets)
         self.addresses = places + (decoded.address + first * bits // 8 + self.low)
         self.nbytes = self.row * decoded.box[1]
 
@@ -189,10 +193,14 @@ class _Pixels(Part):
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
         rows = data.reshape(-1, self.row)
         for which, segment, places in self._reach(cta, "read", actor):
-            rows[self.numbers[which], self.low : self.high] = segment.data[places]
+            inside = loaded(self.decoded.kind, segment.data[places])
+            rows[self.numbers[which], self.low : self.high] = inside
         return data
 
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
+        if self.beside:
+            # Measured on an H200: past the last image is dropped, this is an illegal instruction.
+            raise cta.machine.fault("bad-tensor-map", "an im2col store to pixels beside the image", actor)
         given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
         if combine is not None:
             for which, segment, places in self._reach(cta, "read", actor):

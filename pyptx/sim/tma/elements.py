@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from ...layout.tensor_map_rules import Element
 
-__all__ = ["fill", "to_global", "to_shared"]
+__all__ = ["fill", "loaded", "to_global", "to_shared"]
 
 Bytes = NDArray[np.uint8]
 
 #: The special NaN of ``#tensor-tiled-mode-out-of-boundary-access``: these 16 bits again and again, in an
 #: element of any width (measured on an H200 for every float type).
 _OOB_NAN = np.uint16(0x7FF7)
+_TF32_NAN = np.uint32(0x7FFFE000)
 #: Bytes that 16 packed elements take in global memory, of the 16 that they take in shared memory.
 _GROUPS = {"b4x16_p64": 8, "b6x16_p32": 12}
 
@@ -33,22 +34,28 @@ def fill(kind: Element, mode: str, nbytes: int) -> Bytes:
     return outside
 
 
-def to_shared(kind: Element, data: Bytes) -> Bytes:
-    """Elements of global memory as a load puts them into shared memory; padding is zero."""
-    group = _GROUPS.get(kind.name)
-    if group is not None:
-        padded = np.zeros((data.size // group, 16), np.uint8)
-        padded[:, :group] = data.reshape(-1, group)
-        return padded.reshape(-1)
-    return _to_tf32(data) if kind.type.name == "tf32" else data
+def loaded(kind: Element, data: Bytes) -> Bytes:
+    """What a load makes of elements inside the tensor, whatever shape the bytes have.
 
-
-def _to_tf32(data: Bytes) -> Bytes:
-    """Loads round f32 to the nearest tf32, ties to even; NaNs stay as they are. No type loses subnormals."""
-    words = data.view(np.uint32)
+    f32 becomes the nearest tf32, ties to even, and a NaN the largest one (measured on an H200; no type loses
+    subnormal numbers on its way).
+    """
+    if kind.type.name != "tf32":
+        return data
+    words = np.ascontiguousarray(data).view(np.uint32)
     rounded = (words + (np.uint32(0xFFF) + (words >> 13 & 1))) & np.uint32(0xFFFFE000)
     is_nan = (words & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
-    return np.where(is_nan, words, rounded).view(np.uint8)
+    return np.where(is_nan, _TF32_NAN, rounded).view(np.uint8)
+
+
+def to_shared(kind: Element, data: Bytes) -> Bytes:
+    """Elements of global memory as they lie in shared memory; padding is zero."""
+    group = _GROUPS.get(kind.name)
+    if group is None:
+        return data
+    padded = np.zeros((data.size // group, 16), np.uint8)
+    padded[:, :group] = data.reshape(-1, group)
+    return padded.reshape(-1)
 
 
 def to_global(kind: Element, data: Bytes) -> Bytes:
