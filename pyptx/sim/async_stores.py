@@ -21,20 +21,26 @@ from ..core.types import TYPES
 from .atomics import combination
 from .events import Signal, Step
 from .mbarrier import MBarrier
-from .memory import Segment
+from .memory import SHARED_WINDOW, Segment
 from .semantics import Op
 from .warp import Split
 
-__all__ = ["reduce_async", "store_async"]
+__all__ = ["reduce_async", "shared_address", "store_async"]
 
 Bytes = NDArray[np.uint8]
+
+
+def shared_address(op: Op, address: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Addresses of shared memory that an instruction means: without .shared::cluster they are generic."""
+    return address if "shared::cluster" in op.name else address - SHARED_WINDOW
 
 
 def _bytes_of(b: Any, lanes: int, dtype: np.dtype[Any]) -> Bytes:
     """The operand as (lanes, bytes): a row of values, a vector of rows, or one immediate for all."""
     values = np.asarray(b)
     rows = values if values.ndim == 2 else np.broadcast_to(values, (1, lanes))
-    together = np.ascontiguousarray(rows.astype(dtype, copy=False).T)
+    # A copy: registers change before the store happens.
+    together = np.array(rows.T, dtype, order="C")
     return together.view(np.uint8).reshape(lanes, -1)
 
 
@@ -55,7 +61,6 @@ def _issue(
     size = data.shape[1]
     semantics = "release" if ".release" in op.name else "relaxed" if "red" in op.name else "weak"
     scope = op.chosen.get("scope", "")
-    align = size // int(op.chosen["vec"][1:]) if "vec" in op.chosen else size
     space = "shared" if barriers is not None else op.space
     steps: list[Step] = []
     for number, one in enumerate(address.tolist()):
@@ -65,13 +70,17 @@ def _issue(
         def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
             for kind in ("read", "write") if modify else ("write",):
                 segment, offset = memory.access(
-                    kind, space, one, size, operation, cta.reach, "async", semantics, scope, align
+                    kind, space, one, size, operation, cta.reach, "async", semantics, scope
                 )
             put(segment, int(offset), given)
 
         write = Step(operation, "write", happen, [])
         steps.append(write)
         if barriers is not None:
+            if barriers[number].address >> 24 != one >> 24:
+                raise cta.machine.fault(
+                    "mbarrier-misuse", f"{op.name}: the mbarrier is not in the CTA of the address {one:#x}", s
+                )
             signal = Signal(barriers[number], nbytes=size)
             steps.append(Step(operation, "signal", lambda: None, [write], signal))
     s.acting = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .calls import At
     from .machine import Machine
 
-__all__ = ["BUILTINS", "Arguments", "formatted"]
+__all__ = ["BUILTINS", "SIGNATURES", "Arguments", "formatted"]
 
 #: Bytes of the device's heap, as the CUDA runtime sets it up.
 _HEAP = 8 << 20
@@ -209,4 +209,11 @@ BUILTINS: dict[str, Callable[[Arguments], Any]] = {
     "malloc": _malloc,
     "free": _free,
     "__assertfail": _assertfail,
+}
+#: Bytes of their parameters and results.
+SIGNATURES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "vprintf": ((8, 8), (4,)),
+    "malloc": ((8,), (8,)),
+    "free": ((8,), ()),
+    "__assertfail": ((8, 8, 4, 8, 8), ()),
 }

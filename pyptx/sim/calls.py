@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir import Immediate, Operand, Param, Register, Sink, Symbol
-from .builtins import BUILTINS, Arguments
+from .builtins import BUILTINS, SIGNATURES, Arguments
 from .code import CallSite, CodeBlock
-from .emitter import typed
+from .emitter import CLASS_BITS, typed
 from .frames import Frame
 from .semantics import CLASSES
 from .warp import Group, Split, mask_of
@@ -86,6 +86,7 @@ class Calls:
             raise machine.fault(
                 "stack-overflow", f"calls are {_DEEPEST} deep: {function.name} never returns", At(s, site)
             )
+        self._check(s, site, function)
         frame = machine.registers(code, 1).frame(0)
         frame.special, frame.shared = warp.frame.special, warp.frame.shared
         frame.base = -(-int(warp.stack[s.lanes].max()) // 32) * 32
@@ -94,17 +95,33 @@ class Calls:
         warp.stack[s.lanes] = frame.base + code.local_bytes
         frame.caller, frame.resume, frame.outer, frame.site = caller, resume, s.stack, site
         frame.lanes, frame.depth = s.mask, caller.depth + 1
-        if len(site.arguments) != len(function.params):
-            raise machine.fault(
-                "not-modelled",
-                f"{len(site.arguments)} arguments for {function.name}, which has {len(function.params)}",
-                At(s, site),
-            )
         for argument, param in zip(site.arguments, function.params, strict=True):
             self._pass(s, argument, caller, param, frame)
         group = Group(s.mask, code.end, frame)
         warp.groups.append((group, []))
         return Split(warp, s.mask, code.first, [group], frame)
+
+    def _check(self, s: Split, site: CallSite, function: Function) -> None:
+        """Raise a fault unless the call fits the function: a pointer may lead to any."""
+        wrong = ""
+        places = s.frame.code.places
+        if len(site.arguments) != len(function.params):
+            wrong = f"{len(site.arguments)} arguments for {function.name}, which has {len(function.params)}"
+        elif len(site.results) > len(function.returns):
+            wrong = f"{len(site.results)} results of {function.name}, which has {len(function.returns)}"
+        passed = zip((*site.arguments, *site.results), (*function.params, *function.returns), strict=False)
+        for operand, param in passed if not wrong else ():
+            if param.space == "reg" and param.vector > 1:
+                wrong = f"{param.name} of {function.name}: a vector register as a parameter"
+            elif isinstance(operand, Symbol) and operand.name in s.frame.code.symbols:
+                if s.frame.code.symbols[operand.name][0] != "local":
+                    wrong = f"{operand.name}, a parameter of the kernel, as an operand of a call"
+            elif isinstance(operand, Register):
+                held = max(8, CLASS_BITS[places[operand.name].cls]) // 8
+                if param.nbytes > held or param.type.bits == 1:
+                    wrong = f"{operand} for {param.name} of {function.name}, which has {param.nbytes} bytes"
+        if wrong:
+            raise self.machine.fault("not-modelled", wrong, At(s, site))
 
     def leave(self, s: Split) -> Split:
         """The split back in the caller, with the results."""
@@ -120,6 +137,8 @@ class Calls:
         frame.lanes &= ~s.mask & s.warp.live
         back = Split(s.warp, s.mask, frame.resume, frame.outer, caller)
         if not frame.lanes:
+            # What is still in flight writes registers that nobody has any more.
+            s.warp.settle()
             self.machine.release(frame.registers)
         return back
 
@@ -134,7 +153,7 @@ class Calls:
                 frame.written[frame.code.tracked[param.name], lanes] = True
             return
         place_of = frame.code.symbols[param.name][1] + frame.base
-        if isinstance(argument, Symbol):
+        if isinstance(argument, Symbol) and argument.name in caller.code.symbols:
             self._copy(s, self._local(argument, caller), place_of, param.nbytes)
         else:
             self._write(s, place_of, self._value(argument, caller, param)[lanes], param.nbytes)
@@ -203,10 +222,14 @@ class Calls:
 
     def _builtin(self, s: Split, site: CallSite, function: Function) -> None:
         behaviour = BUILTINS.get(function.name)
-        if behaviour is None:
+        if behaviour is None or SIGNATURES[function.name] != (
+            tuple(param.nbytes for param in function.params),
+            tuple(param.nbytes for param in function.returns),
+        ):
             raise self.machine.fault(
                 "not-modelled", f"{function.name} has no body in the module and is not modelled", At(s, site)
             )
+        self._check(s, site, function)
         lanes = s.lanes
         given: list[Any] = []
         data = s.warp.cta.local_memory.table()
@@ -218,7 +241,7 @@ class Calls:
             else:
                 given.append(self._value(argument, s.frame, param)[lanes])
         answer = behaviour(Arguments(self.machine, At(s, site), lanes, given))
-        for result, param in zip(site.results, function.returns, strict=True):
+        for result, param in zip(site.results, function.returns, strict=False):
             values = np.broadcast_to(np.asarray(answer, f"u{param.nbytes}"), lanes.shape)
             if isinstance(result, Symbol):
                 self._write(s, self._local(result, s.frame), values, param.nbytes)
@@ -228,7 +251,7 @@ class Calls:
 
 
 class At:
-    """A split at a call, which is no operation with semantics: what a finding says of it, what it may reach."""
+    """A split at a call, which is no operation with semantics: what findings say, what it may reach."""
 
     def __init__(self, s: Split, site: CallSite) -> None:
         self.split, self.acting = s, None

@@ -1,4 +1,4 @@
-"""A cluster of CTAs: which ones, what of each other's shared memory they reach, and the barrier that they share.
+"""A cluster of CTAs: which ones, each other's shared memory, and the barrier that they share.
 
 Source: PTX ISA, `#cluster-of-cooperative-thread-arrays`_ and
 `#parallel-synchronization-and-communication-instructions-barrier-cluster`_.
@@ -45,8 +45,8 @@ class Cluster:
 class ClusterBarrier:
     """The barrier of a cluster: which of its threads have arrived, and how often all have.
 
-    ``owed`` holds the phase that each thread has arrived for and not waited for, or -1; threads count from the first
-    of the CTA of rank 0 on.
+    ``owed`` holds the phase that each thread has arrived for and not waited for, or -1; threads count
+    from the first of the CTA of rank 0 on.
     """
 
     def __init__(self, cluster: Cluster) -> None:

@@ -23,6 +23,7 @@ from ..ir import (
     Instruction,
     Operand,
     Pair,
+    Param,
     Raw,
     Register,
     ScopeMark,
@@ -39,7 +40,7 @@ from .semantics import CLASSES, Op, Place, Semantic, semantic_of
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["CONTROL", "CallSite", "Code", "CodeBlock", "element_place"]
+__all__ = ["CONTROL", "CallSite", "Code", "CodeBlock", "component_names", "element_place"]
 
 _BRANCHES = frozenset({"bra", "brx.idx", "ret", "exit"})
 _CALLS = frozenset({"call", "call.void", "call.indirect", "call.indirect.void"})
@@ -62,6 +63,13 @@ def round_up(value: int, multiple: int) -> int:
 def element_place(register: Register, selector: str) -> str:
     """Name under which component ``selector`` of a vector register has its place."""
     return f"{register.name}.{_COMPONENTS[selector]}"
+
+
+def component_names(register: Register | Param) -> list[str]:
+    """Names under which a register, or the components of a vector register, have their places."""
+    if register.vector == 1:
+        return [register.name]
+    return [f"{register.name}.{component}" for component in "xyzw"[: register.vector]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,16 +151,11 @@ class Code:
         by_class: dict[str, list[str]] = {name: [] for name in CLASSES}
         for register in self.function.registers:
             cls = _CLASS_OF_BITS[register.type.bits]
-            names = (
-                [register.name]
-                if register.vector == 1
-                else [f"{register.name}.{c}" for c in "xyzw"[: register.vector]]
-            )
-            by_class[cls] += names
+            by_class[cls] += component_names(register)
         declared = {register.name for register in self.function.registers}
         for param in (*self.function.params, *self.function.returns):
             if param.space == "reg" and param.name not in declared:
-                by_class[_CLASS_OF_BITS[param.type.bits]].append(param.name)
+                by_class[_CLASS_OF_BITS[param.type.bits]] += component_names(param)
         index = 0
         for cls, names in by_class.items():
             self.rows[cls] = len(names)
@@ -278,7 +281,7 @@ class Code:
         return meaning if meaning is not None else _unmodelled(statement.name)
 
     def _cuts(self, meanings: dict[int, Semantic]) -> set[int]:
-        """Statements before which a block ends: long runs, and runs that several warps can execute together."""
+        """Statements before which a block ends: long runs, and runs that several warps execute together."""
         cuts: set[int] = set()
         run: list[int] = []
         since = 0

@@ -206,8 +206,7 @@ class Divergence:
             for group in s.stack[len(common) :]:
                 group.expected &= ~s.mask
         for group, stack in list(warp.groups):
-            if group.arrived:
-                self._complete(warp, group, stack)
+            self._complete(warp, group, stack)
         self.machine.wake(Split(warp, union, pc, common, waiting[0].frame))
 
     def _meet(self, warp: Warp) -> None:

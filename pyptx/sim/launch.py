@@ -163,6 +163,8 @@ class LoadedModule:
 
 def _check_launch(function: Function, launch: Launch) -> None:
     threads = int(np.prod(launch.block))
+    if launch.dynamic_smem < 0:
+        raise SpecError(f"{launch.dynamic_smem} bytes of dynamic shared memory")
     if threads > 1024:
         raise SpecError(f"block {launch.block} has {threads} threads; a CTA has at most 1024")
     exact = function.directive("reqntid")

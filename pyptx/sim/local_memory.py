@@ -76,6 +76,12 @@ class LocalMemory:
         segment = self.segment
         one = isinstance(address, int)
         low, high = (address, address) if one else (int(address.min()), int(address.max()))
+        if not one and len(address) != len(lanes):
+            raise self.cta.machine.fault(
+                "out-of-bounds",
+                f"{kind} of {size} bytes at local address {low:#x}, which is each thread's own, by a warp",
+                s,
+            )
         if low < 0 or high + size > self.capacity:
             beyond = low if low < 0 else high
             raise self.cta.machine.fault(

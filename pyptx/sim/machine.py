@@ -132,7 +132,7 @@ class Machine:
         return Registers(code, warps)
 
     def take(self, nbytes: int) -> None:
-        """Threads need ``nbytes`` more of the host's memory (or give some back); ends the run at the limit."""
+        """Threads need ``nbytes`` more of the host's memory, or fewer; ends the run at the limit."""
         self.held += nbytes
         if self.held > 2 * self.limits.memory:
             self.stop(f"stopped: the threads take more than twice memory={self.limits.memory} bytes")

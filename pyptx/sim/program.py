@@ -58,7 +58,7 @@ class Program:
 
     # --- shared memory ------------------------------------------------------------------------
 
-    def _reachable(self) -> list[Function]:
+    def reachable(self) -> list[Function]:
         """The entry and every device function that some chain of names leads to."""
         found = {self.function.name: self.function}
         pending = [self.function]
@@ -78,7 +78,7 @@ class Program:
         """Whether code that is reachable names a special register that begins so."""
         return any(
             isinstance(leaf, Special) and leaf.name.startswith(prefix)
-            for function in self._reachable()
+            for function in self.reachable()
             for instruction in function.instructions()
             for operand in instruction.operands
             for leaf in leaves(operand)
@@ -86,7 +86,7 @@ class Program:
 
     def _place_shared(self) -> None:
         """Static variables first, then the dynamic area, as ptxas and the driver lay them out."""
-        functions = self._reachable()
+        functions = self.reachable()
         own = [v for f in functions for v in f.variables if v.space == "shared"]
         shared = [v for v in self.module.variables if v.space == "shared"] + own
         offset = SHARED_START
@@ -117,7 +117,7 @@ class Program:
     # --- residency ----------------------------------------------------------------------------
 
     def residency(self, threads: int, shared: int, memory: int) -> int:
-        """CTAs that run at once on the largest part of the target, or as many as ``memory`` bytes are enough for.
+        """CTAs that run at once on the largest part of the target, or that ``memory`` bytes are enough for.
 
         Registers of the hardware are not counted.  CTAs that use tensor memory have a multiprocessor, and its
         tensor memory, to themselves.

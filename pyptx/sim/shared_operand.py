@@ -1,7 +1,8 @@
 """An operand tile in shared memory, read through its descriptor as raw codes.
 
 Which byte holds which element is :func:`~pyptx.layout.smem_descriptor.tile_offsets`; here that becomes index
-arrays, made once for a kind of tile, and one access of the async proxy with its checks.
+arrays, made once for a kind of tile, and one access of the async proxy with its checks.  What a descriptor
+describes in another way, :mod:`.tensor_core` places itself.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .memory import Actor
 if TYPE_CHECKING:
     from .cta import CTA
 
-__all__ = ["Extents", "read_codes"]
+__all__ = ["Extents", "Places", "read_codes", "read_words"]
 
 #: A pattern of swizzles repeats after so many bytes; offsets count from a multiple of it.
 _PATTERN = 1024
@@ -36,20 +37,52 @@ class Extents(NamedTuple):
     end: int
 
 
-class _Places(NamedTuple):
-    #: Bytes from the lower multiple of the pattern on, and the same counted in elements: ``[k, row]``.
+class Places(NamedTuple):
+    """Where words lie: bytes from the lower multiple of the pattern on, and the same counted in words.
+
+    ``low`` is the smallest of the offsets, ``nbytes`` the bytes from there to the last word's end.
+    """
+
     offsets: NDArray[np.int64]
     indices: NDArray[np.int64]
     low: int
     nbytes: int
 
+    @staticmethod
+    def of(offsets: NDArray[np.int64], word_bytes: int) -> Places:
+        low = int(offsets.min())
+        return Places(offsets, offsets // word_bytes, low, int(offsets.max()) - low + word_bytes)
+
 
 @lru_cache(maxsize=1024)
-def _places(descriptor: SmemDescriptor, extents: Extents) -> _Places:
+def _places(descriptor: SmemDescriptor, extents: Extents) -> Places:
     rows, k, size, major, first, end = extents
-    offsets = np.ascontiguousarray(tile_offsets(descriptor, rows, k, size, major)[first:end].T)
-    low = int(offsets.min())
-    return _Places(offsets, offsets // size, low, int(offsets.max()) - low + size)
+    offsets = tile_offsets(descriptor, rows, k, size, major)[first:end]
+    return Places.of(np.ascontiguousarray(offsets.T), size)
+
+
+def read_words(cta: CTA, address: int, places: Places, word_bytes: int, actor: Actor) -> NDArray[Any]:
+    """The words at ``places`` behind ``address`` in the CTA's own shared memory, through the async proxy."""
+    memory = cta.machine.memory
+    segment, offset = memory.access(
+        "read",
+        "shared",
+        cta.shared_base + address + places.low,
+        places.nbytes,
+        actor,
+        cta.reach,
+        "async",
+        align=1,
+        check_written=False,
+    )
+    start = int(offset) - places.low
+    if segment.written is not None and not segment.written[offset : offset + places.nbytes].all():
+        known = segment.written[start + places.offsets]
+        if not known.all():
+            position = start + int(places.offsets.reshape(-1)[np.argmin(known)])
+            memory.uninitialised(segment, position, word_bytes, 0, actor)
+    words: NDArray[Any] = segment.words(word_bytes)
+    return words.take(start // word_bytes + places.indices)
 
 
 def read_codes(cta: CTA, descriptor: SmemDescriptor, extents: Extents, actor: Actor) -> NDArray[Any]:
@@ -60,18 +93,6 @@ def read_codes(cta: CTA, descriptor: SmemDescriptor, extents: Extents, actor: Ac
         SpecError, UnsupportedError: a tile that the descriptor's layout cannot express.
     """
     kind = replace(descriptor, address=descriptor.address % _PATTERN)
-    offsets, indices, low, nbytes = _places(kind, extents)
     # A descriptor has no room for the CTA's rank: it means the CTA's own shared memory.
-    base = descriptor.address - kind.address + (cta.rank << 24)
-    memory = cta.machine.memory
-    segment, offset = memory.access(
-        "read", "shared", base + low, nbytes, actor, cta.reach, "async", align=1, check_written=False
-    )
-    start = offset - low
-    if segment.written is not None and not segment.written[offset : offset + nbytes].all():
-        known = segment.written[start + offsets]
-        if not known.all():
-            position = start + int(offsets.reshape(-1)[np.argmin(known)])
-            memory.uninitialised(segment, position, extents.element_bytes, 0, actor)
-    words: NDArray[Any] = segment.words(extents.element_bytes)
-    return words.take(start // extents.element_bytes + indices)
+    address = descriptor.address - kind.address
+    return read_words(cta, address, _places(kind, extents), extents.element_bytes, actor)

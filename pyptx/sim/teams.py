@@ -30,7 +30,7 @@ _PATIENCE = 20_000
 
 
 class Part:
-    """Lanes of a team at one place: ``group`` while parts of it are on their way to ``pc``, where it goes on."""
+    """Lanes of a team at one place: a ``group`` while parts of it are on their way to ``pc``."""
 
     __slots__ = ("group", "lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")
 
@@ -74,7 +74,7 @@ class Company:
 
 
 def joins(s: Split) -> bool:
-    """Whether a split may run in a team: all live lanes of a warp, outside of divergent branches and calls."""
+    """Whether a split may run in a team: all live lanes of a warp, outside of branches and calls."""
     return (
         s.mask == s.warp.live and s.lane < 0 and not s.stack and s.frame is s.warp.frame and s.meeting is None
     )

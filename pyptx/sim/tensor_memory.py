@@ -123,10 +123,12 @@ class TensorMemory:
         the 128 x 512 cells.
         """
         machine = self.cta.machine
-        numbers = np.arange(LANES)[lanes] if isinstance(lanes, slice) else lanes
+        numbers = lanes
+        if isinstance(lanes, slice):
+            numbers = np.arange(LANES if lanes.stop is None else lanes.stop)[lanes]
         end = first + columns
         owned = sum(max(0, min(end, s + w) - max(first, s)) for s, (w, _) in self.allocations.items())
-        beyond = end > COLUMNS or numbers[-1] >= LANES or (isinstance(lanes, slice) and lanes.stop > LANES)
+        beyond = end > COLUMNS or numbers[-1] >= LANES
         if owned < columns or beyond:
             have = ", ".join(f"columns {s}..{s + w - 1}" for s, (w, _) in self.allocations.items())
             fault = machine.fault(

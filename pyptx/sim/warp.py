@@ -45,7 +45,7 @@ def lanes_of(mask: int) -> NDArray[np.intp]:
 
 
 class Group:
-    """Splits of one divergent branch, or of one call, on their way to ``rpc``, where they become one again."""
+    """Splits of one divergent branch or one call, on their way to ``rpc``, where they become one."""
 
     __slots__ = ("arrived", "expected", "frame", "rpc")
 

@@ -47,11 +47,11 @@ class Held:
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """One ``wgmma.mma_async`` that no wait has covered: its registers, its shape and types, its last step."""
+    """One ``wgmma.mma_async`` that no wait has covered: its registers, its shape, its last step."""
 
     code: Code
     registers: Held
-    shape: Any
+    shape: str
     step: Step
 
     @property
@@ -107,7 +107,7 @@ class Products:
         self._fenced = True
         self._touched.clear()
 
-    def before(self, s: Split, registers: Held, shape: Any) -> list[Step]:
+    def before(self, s: Split, registers: Held, shape: str) -> list[Step]:
         """Check the registers of an operation that is issued now; what its write is ordered after."""
         if not self._fenced:
             self._unfenced(s, "no wgmma.fence before the first wgmma.mma_async of the warp")

@@ -20,7 +20,6 @@ _REASONS = {
     "texture": "needs graphics hardware",
     "surface": "needs graphics hardware",
     "fabric": "needs several GPUs",
-    "wgmma": "the engine is not built yet",
     "tensormap": "the engine is not built yet",
     "tensor_copy": "the engine is not built yet",
 }

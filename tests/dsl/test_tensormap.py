@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from pyptx.core.errors import OperandError, TargetError
-from pyptx.core.types import TYPES, b64, bf16, f32, u32, u64
+from pyptx.core.types import b64, bf16, u32, u64
 from pyptx.dsl import Layout, Tile, TileParam, ptx, reg, smem
 from pyptx.dsl.units import tensormap
 from pyptx.layout.tensor_map_image import FIELDS, pack
+from pyptx.layout.tensor_map_rules import ELEMENTS
 from pyptx.toolchain import Tool, check_text
 
 from .helpers import body_of, in_kernel, rejected, text_of
@@ -71,7 +72,7 @@ def test_codes_are_those_of_a_map() -> None:
 
     def code(field: str, **choice: Any) -> int:
         options: dict[str, Any] = {
-            "type": f32,
+            "element": ELEMENTS["f32"],
             "swizzle": "none",
             "interleave": "none",
             "l2_promotion": "none",
@@ -82,7 +83,7 @@ def test_codes_are_those_of_a_map() -> None:
         return FIELDS[field].read(raw)[0]
 
     for name in ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"):
-        assert code("elemtype", type=TYPES[name]) == CHOICES["elemtype"].index(name)
+        assert code("elemtype", element=ELEMENTS[name]) == CHOICES["elemtype"].index(name)
     for option, field in (
         ("swizzle", "swizzle_mode"),
         ("interleave", "interleave_layout"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyptx.core.errors import TraceError
 from pyptx.core.source import SourceLocation
-from pyptx.flow import accesses, control_flow, maybe_undefined
+from pyptx.flow import accesses, control_flow, maybe_undefined, reconvergence
 from pyptx.flow.graph import EXIT, Graph
 from pyptx.ir import Function, Instruction, Label, Raw
 from tests.sim.build import Kernel
@@ -190,6 +190,30 @@ def test_an_endless_loop_reconverges_nowhere() -> None:
     graph = control_flow(function(".reg pred p\n@p bra LOOP\nret\nLOOP:\nbra LOOP"))
     assert graph.ipdom[0] == 1  # the only way to the end
     assert graph.ipdom[2] == EXIT
+
+
+@pytest.mark.parametrize(
+    ("end", "last"),
+    [("@q exit", "ret"), ("@q ret", "ret"), ("@q bra END", "END:\nret"), ("@!q bra ON\nexit\nON:", "ret")],
+)
+def test_nobody_waits_for_threads_that_end(end: str, last: str) -> None:
+    """Not all ways from the first branch lead to JOIN, but all that do not, end."""
+    f = function(
+        ".reg u32 a\n.reg pred p q\n@p bra JOIN\nmov.u32 a, 1\n"
+        f"{end}\nmov.u32 a, 2\nJOIN:\nmov.u32 a, 3\n{last}"
+    )
+    graph = control_flow(f)
+    join = next(b.index for b in graph.blocks if b.instructions and str(b.instructions[0][1]).endswith("3;"))
+    assert graph.ipdom[0] != join
+    assert reconvergence(graph, lambda i: i.opcode in ("ret", "exit"))[0] == join
+
+
+@settings(max_examples=60, deadline=None)
+@given(body=bodies())
+def test_threads_that_return_are_waited_for(body: str) -> None:
+    """Where a return is not the end of the thread, lanes meet at the immediate post-dominators."""
+    graph = control_flow(function(body))
+    assert reconvergence(graph, lambda i: False) == graph.ipdom
 
 
 def test_a_branch_to_an_unknown_label() -> None:

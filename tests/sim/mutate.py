@@ -58,7 +58,17 @@ def _jump(line: str, text: str, draw: random.Random) -> str:
     return f"bra {draw.choice(labels)};\n{line}" if labels else line
 
 
-_CHANGES = [_other_register, _other_register, _other_number, _other_number, _other_target, _other_guard, _gone, _twice, _jump]
+_CHANGES = [
+    _other_register,
+    _other_register,
+    _other_number,
+    _other_number,
+    _other_target,
+    _other_guard,
+    _gone,
+    _twice,
+    _jump,
+]
 
 
 def mutated(text: str, draw: random.Random) -> str:

@@ -10,12 +10,24 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-__all__ = ["BLOCKS", "COUNTS", "SHAPES", "STRIDE", "SUMS", "Text", "author"]
+from tests.sim.random_talk import SUMS, Talk, Together
+
+__all__ = ["BLOCKS", "NUMBERS", "SHAPES", "STRIDE", "Text", "author"]
 
 WORDS, LONGS, SHORTS, FLAGS = 5, 2, 2, 4
-#: Bytes of the output of a thread, and words that all threads share.
-STRIDE, SUMS = 128, 256
-BLOCKS = [(1, 1, 1), (31, 1, 1), (32, 1, 1), (33, 1, 1), (64, 1, 1), (96, 1, 1), (100, 1, 1), (128, 1, 1), (7, 5, 3)]
+#: Bytes of the output of a thread.
+STRIDE = 128
+BLOCKS = [
+    (1, 1, 1),
+    (31, 1, 1),
+    (32, 1, 1),
+    (33, 1, 1),
+    (64, 1, 1),
+    (96, 1, 1),
+    (100, 1, 1),
+    (128, 1, 1),
+    (7, 5, 3),
+]
 
 #: Instructions by the registers that they use: W word, L long, H short, P predicate, # an immediate.
 SHAPES = {
@@ -43,9 +55,6 @@ SHAPES = {
     "P P": ["not.pred", "mov.pred"],
 }  # fmt: skip
 COUNTS = {"W": ("x", WORDS), "L": ("y", LONGS), "H": ("h", SHORTS), "P": ("p", FLAGS)}
-#: What lanes do together, wherever they are, and where all threads of a CTA are.
-EVERYWHERE = ["shuffle", "ballot", "vote", "redux", "sync", "slots", "shared sum", "global sum", "guarded", "lock", "bell"]
-AT_ONE_PLACE = ["barrier", "exchange", "flag", "some warps", "loop", "exit"]
 NUMBERS = [1, 2, 3, 7, 31, 33, 255, -5, -1, 0x7FFFFFFF]
 
 
@@ -64,32 +73,23 @@ class Text:
         return x * y * z * gx * gy * gz
 
 
-def author(seed: int, *, talk: bool = False) -> Text:
-    """The kernel of a seed."""
-    return _Module(seed, talk).text()
+def author(seed: int, *, talk: bool = False, block: tuple[int, int, int] | None = None) -> Text:
+    """The kernel of a seed, for a block of its choice or the given one."""
+    return _Module(seed, talk, block).text()
 
 
-class _Module:
+class _Module(Together):
     """What the functions of a module share."""
 
-    def __init__(self, seed: int, talk: bool) -> None:
-        self.chance = random.Random(seed)
+    def __init__(self, seed: int, talk: bool, block: tuple[int, int, int] | None) -> None:
+        chance = random.Random(seed)
+        chosen = chance.choice(BLOCKS)
+        super().__init__(chance, block or chosen, chance.choice([1, 1, 2, 3]))
         self.talk = talk
-        self.block = self.chance.choice(BLOCKS)
-        self.grid = (self.chance.choice([1, 1, 2, 3]), 1, 1)
-        x, y, z = self.block
-        self.threads = x * y * z
-        #: Flags, locks and cells that snippets have taken, each of their own.
-        self.cells = 0
-        self.tables: list[str] = []
         # Functions: any may call any (depth counts down); leaves in registers; talkers with a mask.
         self.deep = [f"deep{i}" for i in range(self.chance.choice([0, 1, 2, 4]))]
         self.flat = [f"flat{i}" for i in range(self.chance.choice([0, 1, 2]))]
         self.talkers = [f"talker{i}" for i in range(self.chance.choice([0, 1]) if talk else 0)]
-
-    def cell(self) -> int:
-        self.cells += 1
-        return 4 * (SUMS // 2 + (self.cells - 1) % (SUMS // 2))
 
     def text(self) -> Text:
         deep = "(.param .b32 r) {} (.param .b32 a, .param .b32 b, .param .b32 d)"
@@ -117,7 +117,12 @@ class _Module:
         if self.talk:
             f.emit(*_CLEAR, "vote.sync.ballot.b32 mask, true, -1", "bar.sync 0")
         f.registers()
-        f.body(3, f.chance.randrange(3, 9), mask="mask" if self.talk else "", uniform=self.talk)
+        f.body(
+            2 if self.talk else 3,
+            f.chance.randrange(3, 9),
+            mask="mask" if self.talk else "",
+            uniform=self.talk,
+        )
         f.label("FINISH")
         if self.talk:
             # What all have left in shared memory.
@@ -130,7 +135,13 @@ class _Module:
         f.emit(*(f"st.global.u64 [o+{8 * WORDS + 8 * i}], y{i}" for i in range(LONGS)))
         f.emit("st.global.v2.b32 [o+56], v2", "st.global.v4.b32 [o+64], v4")
         f.emit(*(f"st.global.u16 [o+{80 + 2 * i}], h{i}" for i in range(SHORTS)))
-        f.emit(*(line for i in range(FLAGS) for line in (f"selp.u32 one, 1, 0, p{i}", f"st.global.u32 [o+{84 + 4 * i}], one")))
+        f.emit(
+            *(
+                line
+                for i in range(FLAGS)
+                for line in (f"selp.u32 one, 1, 0, p{i}", f"st.global.u32 [o+{84 + 4 * i}], one")
+            )
+        )
         f.emit(f.chance.choice(["ret", "exit"]))
         return f.text()
 
@@ -146,7 +157,7 @@ class _Module:
             f.emit("mov.b32 mask, one")
         f.registers()
         f.emit("add.u32 x1, x1, one")
-        f.body(2, f.chance.randrange(2, 5), mask="mask" if name in self.talkers else "")
+        f.body(1 if self.talk else 2, f.chance.randrange(2, 5), mask="mask" if name in self.talkers else "")
         f.label("FINISH")
         f.emit("mov.b32 r, x0" if name in self.flat else "st.param.b32 [r], x0")
         f.emit("ret")
@@ -170,11 +181,12 @@ _CLEAR = ["setp.ne.u32 again, lin, 0", "@again bra CLEARED", "mov.u32 one, 0", "
           f"setp.lt.u32 again, one, {SUMS}", "@again bra NEXT_CELL", "CLEARED:"]  # fmt: skip
 
 
-class _Function:
+class _Function(Talk):
     """One function being written."""
 
     def __init__(self, module: _Module, kind: str) -> None:
-        self.module, self.kind, self.chance = module, kind, module.chance
+        self.module: _Module = module
+        self.kind, self.chance = kind, module.chance
         self.lines: list[str] = []
         self.declared: list[str] = []
         self._fresh = 0
@@ -241,7 +253,7 @@ class _Function:
 
     def piece(self) -> None:
         """Memory of the thread alone, vectors, and a barrier nobody else knows."""
-        w, l, g = self.one_of("W"), self.one_of("L"), self.guard()
+        w, wide, g = self.one_of("W"), self.one_of("L"), self.guard()
         near = 8 * self.chance.randrange(7)
         what = self.chance.randrange(12)
         if what == 0:
@@ -250,19 +262,21 @@ class _Function:
             self.emit(f"{g}ld.local.b32 {w}, [room+{near}]")
         elif what == 2:
             self.emit(f"and.b32 one, {w}, 56", "mov.u64 far, room", "mad.wide.u32 far, one, 1, far",
-                      f"{g}st.local.u64 [far], {l}", f"{g}ld.local.s16 {w}, [far+2]")  # fmt: skip
+                      f"{g}st.local.u64 [far], {wide}", f"{g}ld.local.s16 {w}, [far+2]")  # fmt: skip
         elif what == 3:
             self.emit(f"{g}st.shared.v2.b32 [slot], {{{w}, x0}}")
         elif what == 4:
             self.emit(f"{g}ld.shared.v2.u32 {{{w}, one}}, [slot+8]", f"{g}ld.shared.u8 {w}, [slot+3]")
         elif what == 5:
-            self.emit(f"{g}mov.b64 {{{w}, one}}, {l}", f"{g}mov.b64 {l}, {{{w}, x1}}")
+            self.emit(f"{g}mov.b64 {{{w}, one}}, {wide}", f"{g}mov.b64 {wide}, {{{w}, x1}}")
         elif what == 6:
             self.emit(f"{g}mov.v2.b32 v2, {{v4.x, {w}}}", f"{g}add.u32 {w}, v2.y, v4.w")
         elif what == 7:
             self.emit(f"{g}mov.v4.b32 v4, {{{w}, v4.x, v2.x, x0}}", f"{g}xor.b32 v4.z, v4.z, {w}")
         elif what == 8:
-            self.emit(f"{g}st.local.v4.b32 [room+{near // 16 * 16}], v4", f"{g}ld.local.v2.b32 v2, [room+{near}]")
+            self.emit(
+                f"{g}st.local.v4.b32 [room+{near // 16 * 16}], v4", f"{g}ld.local.v2.b32 v2, [room+{near}]"
+            )
         elif what == 9 and self.kind == "entry":
             self.emit(f"{g}st.global.u32 [o+{100 + 4 * self.chance.randrange(5)}], {w}")
         elif what == 10 and self.kind == "entry":
@@ -353,7 +367,9 @@ class _Function:
         labels = [self.fresh("CASE") for _ in range(ways)]
         join, table, index = self.fresh("JOIN"), self.fresh("table"), self.fresh("i", "b32")
         targets = [self.chance.choice([*labels, join]) for _ in range(ways)]
-        self.emit(f"rem.u32 {index}, {self.one_of('W')}, {ways}", f"{table}: .branchtargets {', '.join(targets)}")
+        self.emit(
+            f"rem.u32 {index}, {self.one_of('W')}, {ways}", f"{table}: .branchtargets {', '.join(targets)}"
+        )
         self.emit(f"{self.guard(0.3)}brx.idx {index}, {table}")
         for label in labels:
             self.label(label)
@@ -386,7 +402,9 @@ class _Function:
             elif end < 0.85:
                 table, index = self.fresh("table"), self.fresh("i", "b32")
                 targets = [self.chance.choice([*blocks, out]) for _ in range(4)]
-                self.emit(f"and.b32 {index}, {self.one_of('W')}, 3", f"{table}: .branchtargets {', '.join(targets)}")
+                self.emit(
+                    f"and.b32 {index}, {self.one_of('W')}, 3", f"{table}: .branchtargets {', '.join(targets)}"
+                )
                 self.emit(f"{self.guard(0.3)}brx.idx {index}, {table}")
         self.label(out)
         del depth
@@ -440,128 +458,3 @@ class _Function:
         else:
             self.emit(f"{guard}call ({r}), {name}, ({a}, {b}, {d})")
         self.emit(f"{guard}ld.param.b32 {w}, [{r}]", "}")
-
-    # --- threads together ---------------------------------------------------------------------
-
-    def together(self, mask: str, uniform: bool, depth: int) -> None:
-        """Lanes of ``mask``, all there are here, do something together."""
-        w, v, flag = self.one_of("W"), self.one_of("W"), self.one_of("P")
-        entry = self.kind == "entry"
-        what = self.chance.choice(EVERYWHERE + (AT_ONE_PLACE if uniform else []))
-        if what == "shuffle":
-            self.emit(f"popc.b32 one, {mask}", f"rem.u32 one, {v}, one", "add.u32 one, one, 1",
-                      f"fns.b32 one, {mask}, 0, one", f"shfl.sync.idx.b32 {w}, {v}, one, 31, {mask}")  # fmt: skip
-        elif what == "ballot":
-            self.emit(f"vote.sync.ballot.b32 {w}, {flag}, {mask}")
-        elif what == "vote":
-            self.emit(f"vote.sync.{self.chance.choice(['any', 'all', 'uni'])}.pred {flag}, {self.one_of('P')}, {mask}")
-        elif what == "redux":
-            self.emit(f"redux.sync.{self.chance.choice(['add', 'max', 'min'])}.u32 {w}, {v}, {mask}")
-        elif what == "sync":
-            self.emit(f"bar.warp.sync {mask}")
-        elif what == "slots":
-            # Through shared memory: the slot of the lowest lane.
-            self.emit(f"st.shared.u32 [slot+4], {v}", f"bar.warp.sync {mask}", f"bfind.u32 one, {mask}", "sub.u32 one, one, lane",
-                      "mad.lo.s32 one, one, 16, slot", f"ld.shared.u32 {w}, [one+4]", f"bar.warp.sync {mask}")  # fmt: skip
-        elif what == "shared sum":
-            # Words that are added to, then words that keep the largest.
-            word = self.chance.randrange(16)
-            self.emit("mov.u32 one, cells", f"and.b32 two, {v}, 255",
-                      f"{self.guard()}red.shared.{'add' if word < 8 else 'max'}.u32 [one+{4 * word}], two")  # fmt: skip
-        elif what == "global sum" and entry:
-            self.emit(f"{self.guard()}red.global.add.u32 [total+{4 * self.chance.randrange(8)}], {v}")
-        elif what == "guarded":
-            # A guard instead of a branch: both halves of the lanes, one after the other.
-            inner = self.fresh("m", "b32")
-            self.emit(f"vote.sync.ballot.b32 {inner}, {flag}, {mask}", f"@{flag} redux.sync.add.u32 {w}, {v}, {inner}",
-                      f"@{flag} bar.warp.sync {inner}", f"xor.b32 {inner}, {inner}, {mask}",
-                      f"@!{flag} shfl.sync.idx.b32 {w}, {v}, lane, 31, {inner}", f"@!{flag} bar.warp.sync {inner}")  # fmt: skip
-        elif what == "lock":
-            self.lock(v)
-        elif what == "bell":
-            self.bell_of_a_lane(mask)
-        elif what == "barrier":
-            self.emit("bar.sync 0")
-        elif what == "exchange":
-            step, threads = self.chance.choice([1, 5, 32]), self.module.threads
-            self.emit(f"st.shared.u32 [slot+8], {v}", "bar.sync 0", f"add.u32 one, lin, {step}", f"rem.u32 one, one, {threads}",
-                      "mov.u32 two, own", "mad.lo.u32 one, one, 16, two", f"ld.shared.u32 {w}, [one+8]", "barrier.sync 0")  # fmt: skip
-        elif what == "flag":
-            self.flag_of_a_thread()
-        elif what == "some warps":
-            self.some_warps()
-        elif what == "loop" and depth:
-            # A loop that all threads make alike.
-            k, q, top = self.fresh("k", "b32"), self.fresh("q", "pred"), self.fresh("TOP")
-            self.emit(f"mov.u32 {k}, 0")
-            self.label(top)
-            self.body(depth - 1, 2, mask=mask, uniform=True)
-            self.emit(f"add.u32 {k}, {k}, 1", f"setp.lt.u32 {q}, {k}, 2", f"@{q} bra {top}")
-        elif what == "exit" and entry:
-            # Some lanes end; the first of each warp stays.
-            q = self.fresh("q", "pred")
-            self.emit(f"setp.ne.u32 {q}, lane, 0", f"and.pred {q}, {q}, {flag}", f"not.pred again, {q}",
-                      f"vote.sync.ballot.b32 {mask}, again, {mask}", f"@{q} exit")  # fmt: skip
-
-    def lock(self, v: str) -> None:
-        """Lanes take a lock in turn, within a warp as well, and add to a word that no atomic guards."""
-        cell, top, q = self.module.cell(), self.fresh("SPIN"), self.fresh("q", "pred")
-        other = self.module.cell()
-        self.emit("mov.u32 one, cells")
-        if self.chance.random() < 0.5:
-            self.label(top)
-            self.emit(f"atom.shared.cas.b32 two, [one+{cell}], 0, 1", f"setp.ne.u32 {q}, two, 0", f"@{q} bra {top}",
-                      f"ld.volatile.shared.u32 two, [one+{other}]", f"mad.lo.u32 two, {v}, 3, two",
-                      f"st.volatile.shared.u32 [one+{other}], two", "membar.cta", f"atom.shared.exch.b32 two, [one+{cell}], 0")  # fmt: skip
-        else:
-            out = self.fresh("OUT")
-            done = self.fresh("q", "pred")
-            self.emit(f"setp.ne.u32 {done}, 0, 0")
-            self.label(top)
-            self.emit(f"atom.shared.cas.b32 two, [one+{cell}], 0, 1", f"setp.ne.u32 {q}, two, 0", f"@{q} bra {out}",
-                      f"ld.volatile.shared.u32 two, [one+{other}]", f"mad.lo.u32 two, {v}, 5, two",
-                      f"st.volatile.shared.u32 [one+{other}], two", "membar.cta", f"atom.shared.exch.b32 two, [one+{cell}], 0",
-                      f"setp.eq.u32 {done}, 0, 0")  # fmt: skip
-            self.label(out)
-            self.emit(f"@!{done} bra {top}")
-
-    def bell_of_a_lane(self, mask: str) -> None:
-        """The lowest lane sets a flag that the others of its warp spin on."""
-        q, spin, ring, join = self.fresh("q", "pred"), self.fresh("SPIN"), self.fresh("RING"), self.fresh("JOIN")
-        self.emit(f"st.shared.u32 [bell+8], 0", f"bar.warp.sync {mask}", f"bfind.u32 one, {mask}", f"setp.eq.u32 {q}, one, lane",
-                  "sub.u32 one, one, lane", "mad.lo.s32 one, one, 16, bell", f"@{q} bra {ring}")  # fmt: skip
-        self.label(spin)
-        self.emit("ld.volatile.shared.u32 two, [one+8]", f"setp.eq.u32 {q}, two, 0", f"@{q} bra {spin}", f"bra {join}")
-        self.label(ring)
-        self.emit("st.volatile.shared.u32 [one+8], 1")
-        self.label(join)
-        self.emit(f"bar.warp.sync {mask}")
-
-    def flag_of_a_thread(self) -> None:
-        """A thread of the CTA, or of another CTA, sets a flag that everybody spins on."""
-        cell, q = self.module.cell(), self.fresh("q", "pred")
-        spin = self.fresh("SPIN")
-        if self.kind == "entry" and self.chance.random() < 0.5:
-            last = self.module.grid[0] * self.module.threads - self.module.threads
-            place, space = f"[total+{cell}]", "global"
-            self.emit(f"setp.eq.u32 {q}, gl, {self.chance.choice([0, last])}")
-        else:
-            place, space = f"[one+{cell}]", "shared"
-            self.emit(f"setp.eq.u32 {q}, lin, 0", "mov.u32 one, cells")
-        # Large numbers only, and never zero: cells are shared with other snippets.
-        self.emit(f"@{q} atom.{space}.or.b32 two, {place}, 0x40000000")
-        self.label(spin)
-        self.emit(f"ld.volatile.{space}.u32 two, {place}", f"setp.eq.u32 {q}, two, 0", f"@{q} bra {spin}")
-
-    def some_warps(self) -> None:
-        """Producer and consumer warps at a barrier with a count."""
-        if self.module.threads <= 32:
-            return
-        q, number = self.fresh("q", "pred"), self.chance.randrange(1, 4)
-        out, take, v, w = self.fresh("OUT"), self.fresh("TAKE"), self.one_of("W"), self.one_of("W")
-        self.emit("bar.sync 0", "shr.u32 one, lin, 5", f"setp.gt.u32 {q}, one, 1", f"@{q} bra {out}", f"setp.eq.u32 {q}, one, 1",
-                  f"@{q} bra {take}", f"st.shared.u32 [slot+12], {v}", "membar.cta", f"bar.arrive {number}, 64", f"bra {out}")  # fmt: skip
-        self.label(take)
-        self.emit(f"bar.sync {number}, 64", "mov.u32 one, own", "mad.lo.u32 one, lane, 16, one", f"ld.shared.u32 {w}, [one+12]")
-        self.label(out)
-        self.emit("bar.sync 0")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyptx.ir import Instruction
-from tests.sim.reference import Code, Thread
+from tests.sim.reference import Thread
+from tests.sim.reference_code import Code
 
 __all__ = ["stack_steps"]
 

@@ -7,7 +7,8 @@ import pytest
 
 from pyptx import sim
 from tests.sim.build import Kernel
-from tests.sim.random_kernels import STRIDE, SUMS, author
+from tests.sim.random_kernels import STRIDE, author
+from tests.sim.random_talk import SUMS
 from tests.sim.reference import Machine
 from tests.sim.simt_stack import stack_steps
 
@@ -30,11 +31,8 @@ def test_teams_dissolve_inside_nested_branches(schedule: str, seed: int) -> None
     and.b32 y, t, 1
     setp.ne.u32 p, y, 0
     @p bra OUTER
-    setp.lt.u32 q, t, 33
-    @q bra INNER
-    add.u32 x, x, 1
-    bra JOIN
-    INNER:
+    setp.ge.u32 q, t, 33
+    @q bra HIGH
     add.u32 x, x, 10
     setp.lt.u32 r, t, 20
     @!r bra SYNCED
@@ -42,6 +40,9 @@ def test_teams_dissolve_inside_nested_branches(schedule: str, seed: int) -> None
     add.u32 x, x, 100
     SYNCED:
     add.u32 x, x, 5
+    bra JOIN
+    HIGH:
+    add.u32 x, x, 1
     JOIN:
     add.u32 x, x, 1000
     OUTER:
@@ -93,6 +94,7 @@ def test_lanes_without_the_guard_of_a_collective_need_nobody(schedule: str, seed
     @p bra JOIN
     @q redux.sync.add.u32 x, t, m
     JOIN:
+    bar.warp.sync 0xffffffff
     st.global.u32 [o], x
     """
     out = np.zeros(32, np.uint32)
@@ -160,9 +162,7 @@ def test_lanes_in_several_activations_meet_in_a_collective(schedule: str, seed: 
     }
     """
     out = np.zeros(32, np.uint32)
-    sim.load(text).launch(
-        grid=1, block=32, args=[out], schedule=schedule, seed=seed, timeout=20.0
-    ).check()
+    sim.load(text).launch(grid=1, block=32, args=[out], schedule=schedule, seed=seed, timeout=20.0).check()
     assert out.tolist() == [sum(range(32))] * 32
 
 

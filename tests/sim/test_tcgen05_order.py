@@ -100,6 +100,25 @@ def test_an_mma_that_reads_what_another_accumulator_holds(waits: bool) -> None:
     assert ordered(found, cells) is waits
 
 
+@pytest.mark.parametrize("second", ["same", "place", "shape"])
+def test_only_the_same_accumulator_and_shape_keep_their_order(second: str) -> None:
+    """Two MMAs that overlap: at another column, or of another N at the same one, either may come last."""
+    operands, words, product = products()
+    cells = cells_of()
+    words["w"] = idesc(1, "f16", "f16", 128, 16 if second == "shape" else 32)
+    column = 16 if second == "place" else 0
+    other = f"add.u32 n, tm, {column}\n" + mma("always", ", 1", "n").replace(" v,", " w,")
+    found = outcomes(f"{mma('never')}\n{other}", operands, cells, words)
+    width = 16 if second == "shape" else 32
+    before = cells[:, :48].copy().view(np.float32).astype(np.float64)
+    before[:, :32] = product
+    total = before.copy()
+    total[:, column : column + width] = product[:, :width] + before[:, column : column + width] / 2
+    columns = max(32, column + width)
+    cells[:, :columns] = f32(total[:, :columns])
+    assert ordered(found, cells) is (second == "same")
+
+
 # --- cp and mma ---------------------------------------------------------------------------------------
 
 SCALED = f"""
@@ -218,30 +237,36 @@ def test_a_commit_that_is_multicast_to_its_own_cta() -> None:
         assert report.findings[0].rule.name == rule, report
 
 
-@pytest.mark.parametrize(("covered", "kept"), [("mma", True), ("cp", True), ("shift", True), ("", False)])
-def test_what_a_commit_covers(covered: str, kept: bool) -> None:
-    """Who waits for a commit may overwrite what the operations before it read."""
+WAIT = "W:\nmbarrier.try_wait.parity.shared::cta.b64 q, [bar+16], 0\n@!q bra W\n"
+OTHER = COMMIT.replace("[bar]", "[bar+16]") + "\n"
+INIT = "mbarrier.init.shared::cta.b64 [bar+16], 1\n"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("work", ["mma", "cp"])
+def test_what_a_commit_covers_has_read_shared_memory(work: str, kept: bool) -> None:
+    """Behind the commit, it is not covered: what it reads may be gone."""
     operands, words, cells, after, rows = shifting()
-    code = {"mma": FROM_CELLS, "cp": REFRESH, "shift": SHIFT, "": ""}[covered]
-    wait = "W:\nmbarrier.try_wait.parity.shared::cta.b64 q, [bar+16], 0\n@!q bra W"
-    behind = "" if kept else f"\n{mma('never')}"
-    begin = "mbarrier.init.shared::cta.b64 [bar+16], 1\n"
-    overwrite = f"""
-    mov.b32 r0, 0
-    st.shared.v4.b32 [s+{B_AT - BASE}], {{r0, r0, r0, r0}}
-    fence.proxy.async.shared::cta
-    """
-    text = begin + code + "\n" + COMMIT.replace("[bar]", "[bar+16]") + behind + "\n" + wait + overwrite
-    found = outcomes(text, operands, cells, words)
-    if covered == "mma":
-        after = cells.copy()
+    code = (FROM_CELLS if work == "mma" else REFRESH) + "\n"
+    at = (B_AT if work == "mma" else B_AT + 8192) - BASE
+    after = cells.copy()
+    if work == "mma":
         after[:, :32] = f32((rows @ RIGHT.T).astype(np.float64))
-    elif covered == "cp":
-        after = cells.copy()
-        fresh = np.arange(256).reshape(8, 32).astype(np.uint8).view("<u4")
-        after[31::32, 200:208] = fresh[:4]
-    elif not covered:
-        # The mma behind the commit is not covered: B may be gone when it runs.
-        after = cells.copy()
-        after[:, :32] = f32((LEFT @ RIGHT.T).astype(np.float64))
-    assert ordered(found, after) is kept
+    else:
+        after[31::32, 200:208] = np.arange(256).reshape(8, 32).astype(np.uint8).view("<u4")[:4]
+    overwrite = (
+        f"mov.b32 r0, 0\nst.shared.v4.b32 [s+{at}], {{r0, r0, r0, r0}}\nfence.proxy.async.shared::cta\n"
+    )
+    text = INIT + (code + OTHER if kept else OTHER + code) + WAIT + overwrite
+    assert ordered(outcomes(text, operands, cells, words), after) is kept
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_commit_covers_shifts(kept: bool) -> None:
+    """A cp that is not .4x256b follows a shift only where that was waited for."""
+    operands, words, cells, after, _ = shifting()
+    copy = "tcgen05.cp.cta_group::1.128x256b [n], a\n"
+    after[:, 200:208] = LEFT.astype(np.float16).view("<u4")[:, ::-1]
+    operands[0].values = LEFT.astype(np.float16).view("<u4")[:, ::-1].copy().view(np.float16)
+    text = INIT + (SHIFT + "\n" + OTHER if kept else OTHER + SHIFT + "\n") + WAIT + copy
+    assert ordered(outcomes(text, operands, cells, words), after) is kept

@@ -535,7 +535,7 @@ def misuse(
     ({"prepare": "mov.u64 map, &map"}, "out-of-bounds", "global address 0x0"),
     ({"at": 16}, "misaligned", "not a multiple of 128"),
     ({"at": 64}, "misaligned", "not a multiple of 128"),
-    ({"at": 2048 - 128}, "out-of-bounds", "of 256 bytes at shared address"),
+    ({"at": 2048 - 128}, "out-of-bounds", "of 512 bytes at shared address"),
     ({"prepare": "mov.u32 a, 0"}, "out-of-bounds", "before shared memory"),
     ({"prepare": "add.u32 b, b, 8"}, "out-of-bounds|mbarrier-misuse", ""),
     ({"prepare": "mbarrier.inval.shared::cta.b64 [b]"}, "mbarrier-misuse", "no mbarrier"),

@@ -28,10 +28,15 @@ from tests.sim.values import SHAPES, Batch, cases, extended
 
 #: Cases of one kernel.
 BATCH = 48
+#: Cases of a form that are run each time; the others are for ``-m slow``.
+SAMPLE = 2 * BATCH
 
 
-def batches(form_id: str) -> Iterator[Batch]:
+def batches(form_id: str, most: int | None = None) -> Iterator[Batch]:
+    """All cases of a form, or ``most`` of them, spread over its variants."""
     group = list(cases(form(form_id)))
+    if most is not None and len(group) > most:
+        group = [group[i * len(group) // most] for i in range(most)]
     for start in range(0, len(group), BATCH):
         yield Batch(group[start : start + BATCH])
 
@@ -113,7 +118,18 @@ def test_every_variant_of_every_value_form_is_a_case() -> None:
 
 @pytest.mark.parametrize("form_id", EXPECTED)
 def test_value_form(form_id: str) -> None:
-    for number, batch in enumerate(batches(form_id)):
+    hold(batches(form_id, SAMPLE))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form_id", EXPECTED)
+def test_every_case_of_a_value_form(form_id: str) -> None:
+    hold(batches(form_id))
+
+
+def hold(found: Iterator[Batch]) -> None:
+    """Every shape of code computes the same, and what the oracle expects."""
+    for number, batch in enumerate(found):
         wide = batch.run(SHAPES[0])
         check(batch, wide)
         # Of a form with many cases, each batch takes one other shape, by turns.

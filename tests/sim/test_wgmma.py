@@ -132,12 +132,13 @@ def run(
     schedule: str = "eager",
     seed: int = 0,
     threads: int = 128,
+    ctas: int = 1,
     fill: str = "all",
 ) -> tuple[np.ndarray, Report]:
-    """Run ``body`` in one CTA.
+    """Run ``body`` in a cluster of ``ctas`` CTAs.
 
     Before it: ``image`` lies in shared memory, ``%g0..`` hold the thread's words of ``given``, ``%area`` is the
-    descriptor address field of the image, ``%t`` the thread. After it ``%c0..`` are stored.
+    descriptor address field of the image, ``%t`` the thread, ``%r30`` the CTA. After it ``%c0..`` are stored.
     """
     text = f"""
 .version 8.4
@@ -154,6 +155,7 @@ ld.param.u64 %d0, [image];
 ld.param.u64 %d1, [given];
 ld.param.u64 %d2, [out];
 mov.u32 %t, %tid.x;
+mov.u32 %r30, %ctaid.x;
 mov.u32 %r0, area;
 shl.b32 %r1, %t, 2;
 add.u32 %r1, %r1, %r0;
@@ -174,17 +176,25 @@ mad.wide.u32 %d1, %t, {4 * given.shape[1]}, %d1;
 bfe.u32 %r0, %r0, 4, 14;
 cvt.u64.u32 %area, %r0;
 {body}
-mad.wide.u32 %d2, %t, {4 * results}, %d2;
+mad.lo.u32 %r31, %r30, {threads}, %t;
+mad.wide.u32 %d2, %r31, {4 * results}, %d2;
 {"".join(f"st.global.b32 [%d2+{4 * i}], %c{i};{chr(10)}" for i in range(results))}
 ret;
 }}
 """
     if fill == "none":
         text = text.replace("FILL:\n", "setp.ne.u32 %p7, %r2, 0;\nFILL:\n", 1)
-    out = np.zeros((threads, results), np.uint32)
+    out = np.zeros((ctas * threads, results), np.uint32)
     image = np.concatenate([image, np.zeros(SLACK, np.uint8)])
     report = sim.load(parse_module(text)).launch(
-        "k", grid=1, block=threads, args=[image, given, out], schedule=schedule, seed=seed, timeout=60.0
+        "k",
+        grid=ctas,
+        block=threads,
+        cluster=ctas,
+        args=[image, given, out],
+        schedule=schedule,
+        seed=seed,
+        timeout=60.0,
     )
     return out, report
 
@@ -445,6 +455,7 @@ def small_operands() -> np.ndarray:
 
 
 MMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%c0, %c1, %c2, %c3}, %x, %y, %p1, 1, 1, 0, 0;\n"
+NARROWER = MMA.replace("k16.f32.f16.f16", "k8.f32.tf32.tf32").replace(", 0, 0;", ";")
 OTHER = MMA.replace("%c", "%e")
 PREPARE = f"""
 or.b64 %x, %area, {_SMALL:#x};
@@ -479,6 +490,8 @@ def rules(report: Report) -> set[str]:
         FENCE + MMA + COMMIT + WAIT,
         FENCE + MMA + MMA + COMMIT + WAIT,
         FENCE + MMA + COMMIT + MMA + COMMIT + WAIT,
+        # One shape, of two types.
+        FENCE + MMA + MMA.replace("f16.f16", "bf16.bf16") + COMMIT + WAIT,
         # The older of two groups is over, its registers are free.
         FENCE
         + MMA
@@ -511,6 +524,7 @@ def test_kernels_in_order(body: str, schedule: str) -> None:
         (FENCE + MMA + COMMIT + "mov.f32 %c2, %e0;\n" + WAIT, "wgmma-register"),
         (FENCE + MMA + COMMIT + "add.f32 %e0, %c3, %c3;\n" + WAIT, "wgmma-register"),
         (FENCE + MMA + MMA.replace("{%c0, %c1", "{%c1, %c0") + COMMIT + WAIT, "wgmma-register"),
+        (FENCE + MMA + NARROWER + COMMIT + WAIT, "wgmma-register"),
         (MMA + COMMIT + WAIT, "wgmma-fence"),
         (FENCE + "mov.f32 %c2, %e0;\n" + MMA + COMMIT + WAIT, "wgmma-fence"),
         (FENCE + MMA + COMMIT + WAIT + "add.f32 %e0, %c3, %c3;\n" + MMA + COMMIT + WAIT, "wgmma-fence"),
@@ -613,6 +627,14 @@ def test_the_second_warpgroup() -> None:
     found, report = small(body, threads=256)
     assert report.verdict == "clean", report
     assert (found[:128] == 0).all() and (found[128:] == 1).all()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_descriptor_means_the_own_shared_memory(schedule: str) -> None:
+    body = "setp.ne.u32 %p3, %r30, 1;\n@%p3 bra NEXT;\n" + _OVERWRITE + "NEXT:\nbar.sync 1;\n"
+    found, report = small(body + FENCE + MMA + COMMIT + WAIT, schedule, ctas=2)
+    assert report.verdict == "clean", report
+    assert (found[:128] == 1).all() and (found[128:] == 2).all()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..async_stores import reduce_async
+from ..async_stores import reduce_async, shared_address
 from ..atomics import modify
 from ..semantics import Op, executes
 from ..warp import Split
@@ -37,7 +37,8 @@ def red(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) 
 
 @executes("red.async", per="warp")
 def red_async(s: Split, op: Op, lanes: Any, address: Any, b: Any, mbar: Any) -> None:
-    reduce_async(s, op, lanes, address, b, [live_barrier(s, op, one) for one in mbar.tolist()])
+    barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
+    reduce_async(s, op, lanes, shared_address(op, address), b, barriers)
 
 
 @executes("red.async.release", per="warp")

@@ -2,7 +2,7 @@
 
 Nothing else orders them: a copy's steps follow each other, and an mbarrier or a bulk group says when they
 have happened (``#data-movement-and-conversion-instructions-asynchronous-copy-completion-mechanisms``).
-A destination or a barrier lies in the CTA itself; masks name it alone.
+A copy to several CTAs of a cluster is read once; each of them gets a write and a signal of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.tensor_map_image import DecodedMap
 from ..atomics import combination
 from ..events import Operation, Signal, Step
 from ..semantics import Op, executes
-from ..tma import Range, elements, parts_of, read_map, read_shared, write_shared
+from ..tma import Range, tensor_copy
 from ..waits import StepsDone
 from ..warp import Split
 from .mbarrier import live_barrier
@@ -31,47 +30,66 @@ Tensor = tuple[int, tuple[int, ...]]
 # --- operations ---------------------------------------------------------------------------------
 
 
-def _own_cta_alone(s: Split, op: Op, mask: int | None) -> None:
-    cta = s.warp.cta
-    if op.chosen.get("cta_group") == "cta_group::2" or (mask is not None and mask != 1 << cta.rank):
-        raise cta.machine.fault(
-            "not-modelled", "copies to other CTAs of a cluster (multicast, cta_group::2) are not modelled", s
-        )
+#: Where the rank of a CTA begins in a shared address; the bits below are the offset.
+_RANK_BIT = 24
+_OFFSET = (1 << _RANK_BIT) - 1
 
 
-def _steps(
-    operation: Operation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
-) -> tuple[Step, Step]:
-    """What is read is what the source holds then; it is written later."""
-    held: list[Bytes] = []
-    first = Step(operation, "read", lambda: held.append(read()), [])
-    return first, Step(operation, "write", lambda: write(held.pop()), [first])
+def _targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
+    """Destinations and their barriers: the two addresses, or the same offsets in each CTA of ``mask``.
+
+    The barrier lies in the destination's CTA.  With .cta_group::2 it may be the peer's, and of a mask the
+    one of each pair that has the parity of the CTA which ``mbar`` is in.
+    """
+    pairs = op.chosen.get("cta_group") == "cta_group::2"
+    if mask is None:
+        apart = dst >> _RANK_BIT ^ mbar >> _RANK_BIT
+        if apart and not (pairs and apart == 1):
+            raise s.warp.cta.machine.fault(
+                "mbarrier-misuse",
+                f"{op.name}: the mbarrier at {mbar:#x} is not in the CTA of the destination {dst:#x}"
+                + (" nor in its peer" if pairs else ""),
+                s,
+            )
+        return [(dst, mbar)]
+    found = []
+    for rank in range(mask.bit_length()):
+        if mask >> rank & 1:
+            holder = rank & ~1 | mbar >> _RANK_BIT & 1 if pairs else rank
+            found.append((dst & _OFFSET | rank << _RANK_BIT, mbar & _OFFSET | holder << _RANK_BIT))
+    return found
 
 
 def _signalled(
     s: Split,
     op: Op,
     operation: Operation,
-    mbar: int,
+    targets: list[tuple[int, int]],
     nbytes: int,
     read: Callable[[], Bytes],
-    write: Callable[[Bytes], None],
+    write: Callable[[int, Bytes], None],
 ) -> None:
-    """A copy that completes ``nbytes`` on the barrier when it is written."""
+    """A copy that completes ``nbytes`` on each target's barrier when it is written there."""
     cta = s.warp.cta
-    barrier = live_barrier(s, op, mbar)
-    steps = _steps(operation, read, write)
-    signal = Step(operation, "signal", lambda: None, [steps[1]], Signal(barrier, nbytes=nbytes))
-    cta.machine.issue(cta, [*steps, signal])
+    held: list[Bytes] = []
+    first = Step(operation, "read", lambda: held.append(read()), [])
+    steps = [first]
+    for dst, mbar in targets:
+        barrier = live_barrier(s, op, mbar)
+        step = Step(operation, "write", lambda dst=dst: write(dst, held[0]), [first])  # type: ignore[misc]
+        steps += [step, Step(operation, "signal", lambda: None, [step], Signal(barrier, nbytes=nbytes))]
+    cta.machine.issue(cta, steps)
 
 
 def _grouped(
     s: Split, lane: int, operation: Operation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
 ) -> None:
-    """A copy of the thread's open bulk group."""
-    steps = _steps(operation, read, write)
-    _groups(s, lane)[0].append(steps)
-    s.warp.cta.machine.issue(s.warp.cta, [*steps])
+    """A copy of the thread's open bulk group. What is read is what the source holds then."""
+    held: list[Bytes] = []
+    first = Step(operation, "read", lambda: held.append(read()), [])
+    second = Step(operation, "write", lambda: write(held.pop()), [first])
+    _groups(s, lane)[0].append((first, second))
+    s.warp.cta.machine.issue(s.warp.cta, [first, second])
 
 
 # --- plain copies -------------------------------------------------------------------------------
@@ -105,21 +123,23 @@ def load(
     mask: int | None = None,
     policy: int | None = None,
 ) -> None:
-    _own_cta_alone(s, op, mask)
-    _copy(s, op, _range(s, op, "global", src, size), _range(s, op, "shared", dst, size), mbar)
+    target = _range(s, op, "shared", dst, size)
+    _copy(s, op, _range(s, op, "global", src, size), target, _targets(s, op, dst, mbar, mask), size)
 
 
-def _copy(s: Split, op: Op, source: Range, target: Range, mbar: int, counted: int | None = None) -> None:
+def _copy(
+    s: Split, op: Op, source: Range, target: Range, targets: list[tuple[int, int]], counted: int
+) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, "tma")
     _signalled(
         s,
         op,
         operation,
-        mbar,
-        source.nbytes if counted is None else counted,
+        targets,
+        counted,
         lambda: source.read(cta, operation),
-        lambda data: target.write(cta, data, operation),
+        lambda where, data: replace(target, address=where).write(cta, data, operation),
     )
 
 
@@ -145,12 +165,13 @@ def load_ignore_oob(
     source, target = (
         replace(each, address=each.address + left, nbytes=size - left - right) for each in whole
     )
-    _copy(s, op, source, target, mbar, size)
+    _copy(s, op, source, target, [(target.address, mbar)], size)
 
 
 @executes("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem", per="lane")
 def within_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
-    _copy(s, op, _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size), mbar)
+    target = _range(s, op, "shared", dst, size)
+    _copy(s, op, _range(s, op, "shared", src, size), target, _targets(s, op, dst, mbar, None), size)
 
 
 @executes("cp.async.bulk.store", "cp.async.bulk.store.sem", per="lane")
@@ -192,10 +213,10 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
         s,
         op,
         operation,
-        mbar,
+        _targets(s, op, dst, mbar, None),
         size,
         lambda: source.read(cta, operation),
-        lambda data: target.combine(cta, data, combine, operation),
+        lambda _, data: target.combine(cta, data, combine, operation),
     )
 
 
@@ -236,12 +257,12 @@ def _mode(op: Op) -> str:
     if found is not None:
         return found
     form = op.binding.form_id
-    for ending, mode in (
+    for part, mode in (
         (".gather4", "tile::gather4"),
         (".scatter4", "tile::scatter4"),
         (".im2col", "im2col"),
     ):
-        if form.endswith(ending):
+        if part in form:
             return mode
     return "tile"
 
@@ -250,33 +271,20 @@ def _load(
     s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
 ) -> None:
     cta = s.warp.cta
-    _own_cta_alone(s, op, mask)
     operation = cta.machine.operation(s, "tma")
-    mode = _mode(op)
-    decoded = read_map(cta, *tensor, mode, operation)
-    parts = parts_of(decoded, tensor[1], mode, offsets)
-    kind = decoded.kind
-
-    def read() -> Bytes:
-        found = [elements.to_shared(kind, part.read(cta, operation)) for part in parts]
-        return found[0] if len(found) == 1 else np.concatenate(found)
-
+    copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
     _signalled(
         s,
         op,
         operation,
-        mbar,
-        decoded.box_bytes * len(parts),
-        read,
-        lambda data: write_shared(cta, dst, data, decoded.row_bytes, decoded.swizzle, operation),
+        _targets(s, op, dst, mbar, mask),
+        copy.nbytes,
+        lambda: copy.read_tensor(cta, operation),
+        lambda where, data: copy.write_shared(cta, where, data, operation),
     )
 
 
-@executes(
-    *("cp.async.bulk.tensor.load", "cp.async.bulk.tensor.load.gather4"),
-    *("cp.async.bulk.tensor.load.wide_multicast", "cp.async.bulk.tensor.load.gather4.wide_multicast"),
-    per="lane",
-)
+@executes("cp.async.bulk.tensor.load", "cp.async.bulk.tensor.load.gather4", per="lane")
 def load_box(
     s: Split,
     op: Op,
@@ -290,7 +298,7 @@ def load_box(
     _load(s, op, dst, tensor, mbar, (), mask)
 
 
-@executes("cp.async.bulk.tensor.load.im2col", "cp.async.bulk.tensor.load.im2col.wide_multicast", per="lane")
+@executes("cp.async.bulk.tensor.load.im2col", per="lane")
 def load_pixels(
     s: Split,
     op: Op,
@@ -309,43 +317,26 @@ def _store(
     s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
 ) -> None:
     cta = s.warp.cta
-    machine = cta.machine
-    operation = machine.operation(s, "tma")
-    coordinates, mode = tensor[1], _mode(op)
-    decoded = read_map(cta, *tensor, mode, operation)
-    if min(coordinates) < 0:
+    operation = cta.machine.operation(s, "tma")
+    copy = tensor_copy(cta, tensor, _mode(op), (), operation)
+    if min(tensor[1]) < 0:
         # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
-        raise machine.fault(
+        raise cta.machine.fault(
             "bad-tensor-map",
-            f"a store at the negative coordinates {coordinates} (innermost first)",
+            f"a store at the negative coordinates {tensor[1]} (innermost first)",
             operation,
         )
-    _check_stored(s, decoded)
-    parts = parts_of(decoded, coordinates, mode, ())
-
-    def write(data: Bytes) -> None:
-        start = 0
-        moved = elements.to_global(decoded.kind, data)
-        for part in parts:
-            part.write(cta, moved[start : start + part.nbytes], operation, combine)
-            start += part.nbytes
-
+    for what in (copy.kind.name, copy.decoded.swizzle):
+        # The manual has them for loads alone.
+        if what in ("b4x16_p64", "128B_ATOM_32B_FLIP_8B"):
+            raise cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", operation)
     _grouped(
         s,
         lane,
         operation,
-        lambda: read_shared(
-            cta, src, decoded.box_bytes * len(parts), decoded.row_bytes, decoded.swizzle, operation
-        ),
-        write,
+        lambda: copy.read_shared(cta, src, operation),
+        lambda data: copy.write_tensor(cta, data, operation, combine),
     )
-
-
-def _check_stored(s: Split, decoded: DecodedMap) -> None:
-    """The manual has a padded 4-bit format and the 8-byte flip for loads alone."""
-    if decoded.kind.name == "b4x16_p64" or decoded.swizzle.endswith("FLIP_8B"):
-        what = decoded.swizzle if decoded.swizzle.endswith("FLIP_8B") else decoded.kind.name
-        raise s.warp.cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", s)
 
 
 @executes(
@@ -374,7 +365,7 @@ _REDUCED = {
 @executes("cp.reduce.async.bulk.tensor", per="lane")
 def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
     name = op.chosen["op"]
-    kind = read_map(s.warp.cta, *tensor, _mode(op), s).kind
+    kind = tensor_copy(s.warp.cta, tensor, _mode(op), (), s).kind
     if name in _REDUCED:
         type = kind.name.removesuffix(".ftz")
         known = type in _REDUCED[name]
@@ -385,8 +376,7 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
         raise s.warp.cta.machine.fault(
             "bad-tensor-map", f"{op.name} on a tensor of .{kind.name} elements: there is no such reduction", s
         )
-    ftz = kind.name.endswith(".ftz")
-    _store(s, op, lane, tensor, src, combination(name, type, ftz=ftz, in_shared=False))
+    _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
 
 
 @executes(
@@ -396,7 +386,7 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
 )
 def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
     """Nothing that a thread could see; the map must be one, all the same."""
-    read_map(s.warp.cta, *tensor, _mode(op), s)
+    tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)
 
 
 # --- bulk groups --------------------------------------------------------------------------------

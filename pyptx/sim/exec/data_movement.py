@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import b16, b32, b64, b128
-from ..async_stores import store_async
+from ..async_stores import shared_address, store_async
 from ..loads import load, load_one, store, store_one
 from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..semantics import Op, executes
@@ -112,7 +112,8 @@ executes(*_STORES_OF_128_BITS, per="warp", team=True)(store)
 
 @executes("st.async", "st.async.b128", per="warp")
 def st_async(s: Split, op: Op, lanes: Array, address: Array, b: Any, mbar: Array) -> None:
-    store_async(s, op, lanes, address, b, [live_barrier(s, op, one) for one in mbar.tolist()])
+    barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
+    store_async(s, op, lanes, shared_address(op, address), b, barriers)
 
 
 @executes("st.async.release", per="warp")

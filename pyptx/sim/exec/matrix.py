@@ -67,6 +67,7 @@ def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
     rows = _rows(op)
     given = lanes < rows.rows
     who, where = (lanes, address) if given.all() else (lanes[given], address[given])
+    s.acting = who
     data = np.zeros((rows.rows, rows.nbytes), np.uint8)
     each = np.arange(rows.nbytes)
     for which, segment, offsets in s.reach("read", op, who, where, rows.nbytes, align=rows.align):
@@ -84,6 +85,7 @@ def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> 
     data = np.ascontiguousarray(codes).view(np.uint8)
     given = lanes < rows.rows
     who, where = (lanes, address) if given.all() else (lanes[given], address[given])
+    s.acting = who
     each = np.arange(rows.nbytes)
     for which, segment, offsets in s.reach("write", op, who, where, rows.nbytes, align=rows.align):
         segment.data[offsets[:, None] + each] = data[who[which]]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.errors import SpecError
 from ...ir import Immediate
 from ...layout.fragments import block_scales, mma_fragment, mma_metadata
 from ..kept_elements import KeptElements

@@ -87,7 +87,7 @@ class _Product:
         k = int(depth)
         self.kinds = Kinds(a, b, d, d)
         #: What makes operations on one accumulator follow each other.
-        self.shape = (shape, d, a, b)
+        self.shape = shape
         self.names = [spec.name for spec in specs]
         sparse = "sp-meta" in self.names
         fragment = wgmma_fragment("a", a)

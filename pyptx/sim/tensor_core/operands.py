@@ -11,7 +11,7 @@ packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``); in tens
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from ...core.findings import RULES, Finding
 from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
 from ..memory import Actor, Fault
 from ..numbers.formats import decoded
+from ..shared_operand import Places, read_words
 
 if TYPE_CHECKING:
     from ..cta import CTA
@@ -58,18 +59,8 @@ def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
     return cta.machine.fault("bad-descriptor", error.message, actor)
 
 
-class Place(NamedTuple):
-    """Where words of a tile lie, from the descriptor's address rounded down to 1024 bytes."""
-
-    offsets: Array
-    indices: Array
-    low: int
-    size: int
-    nbytes: int
-
-
 @lru_cache(maxsize=512)
-def _place(word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int) -> Place:
+def _places(word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int) -> Places:
     """``word`` has no page; ``first``: rows before the tile's, behind the address."""
     nbytes = _BYTES.get(element, 1)
     count = k // 2 if nibbles else k
@@ -77,8 +68,7 @@ def _place(word: int, rows: int, k: int, element: str, nibbles: bool, major: Maj
     offsets = tile_offsets(SmemDescriptor.decode(word), height, count, nbytes, major)[first : first + rows]
     if element in PADDED and not nibbles:
         offsets = offsets[:, np.arange(count) % 16 < PADDED[element]]
-    low = int(offsets.min())
-    return Place(offsets, offsets // nbytes, low, int(offsets.max()) - low + nbytes, nbytes)
+    return Places.of(offsets, nbytes)
 
 
 def shared_words(
@@ -98,30 +88,10 @@ def shared_words(
     Padding is left out.  ``nibbles``: two elements a byte.  ``first``: rows in front of the tile.
     """
     try:
-        place = _place(word & ~_PAGE, rows, k, element, nibbles, major, first)
+        places = _places(word & ~_PAGE, rows, k, element, nibbles, major, first)
     except PyptxError as error:
         raise descriptor_fault(cta, error, actor) from None
-    memory = cta.machine.memory
-    page = (word & _PAGE) << 4
-    segment, offset = memory.access(
-        "read",
-        "shared",
-        page + place.low,
-        place.size,
-        actor,
-        cta.reach,
-        "async",
-        align=1,
-        check_written=False,
-    )
-    start = int(offset) - place.low
-    if segment.written is not None and not segment.written[offset : offset + place.size].all():
-        known = segment.written[start + place.offsets]
-        if not known.all():
-            position = start + int(place.offsets[tuple(np.argwhere(known == 0)[0])])
-            memory.uninitialised(segment, position, place.nbytes, 0, actor)
-    words: Array = segment.words(place.nbytes)[(start // place.nbytes) + place.indices]
-    return words
+    return read_words(cta, (word & _PAGE) << 4, places, _BYTES.get(element, 1), actor)
 
 
 def read_shared(

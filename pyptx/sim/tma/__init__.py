@@ -1,6 +1,6 @@
 """The TMA engine: boxes of tensors and plain ranges between global and shared memory.
 
-- :mod:`~pyptx.sim.tma.maps`: the tensor map that an instruction names
+- :mod:`~pyptx.sim.tma.maps`: the tensor map that an instruction names, and its copy
 - :mod:`~pyptx.sim.tma.boxes`: which bytes of global memory a copy moves
 - :mod:`~pyptx.sim.tma.elements`: what becomes of elements on the way
 - :mod:`~pyptx.sim.tma.shared`: where they lie in shared memory
@@ -11,10 +11,7 @@ When each part of a copy happens is for :mod:`pyptx.sim.exec.bulk_copy` to say.
 
 from __future__ import annotations
 
-from . import elements
-from .boxes import Part, parts_of
-from .maps import read_map
+from .maps import TensorCopy, tensor_copy
 from .ranges import Range
-from .shared import read_shared, write_shared
 
-__all__ = ["Part", "Range", "elements", "parts_of", "read_map", "read_shared", "write_shared"]
+__all__ = ["Range", "TensorCopy", "tensor_copy"]

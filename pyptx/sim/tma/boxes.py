@@ -25,7 +25,7 @@ from .elements import fill, loaded
 if TYPE_CHECKING:
     from ..cta import CTA
 
-__all__ = ["Part", "parts_of"]
+__all__ = ["Combine", "Part", "parts_of"]
 
 Bytes = NDArray[np.uint8]
 #: New bytes of the tensor from its old ones and those of the copy.
@@ -65,7 +65,7 @@ class _Box(Part):
     def __init__(self, decoded: DecodedMap, coordinates: tuple[int, ...]) -> None:
         self.decoded = decoded
         steps = (1, *decoded.element_strides[1:])
-        bits = decoded.kind.bits
+        box, bits = decoded.box_shape, decoded.kind.bits
         self.inside: list[slice] = []
         #: Bytes from a box's element to the next one, but along the innermost axis from byte to byte.
         self.strides: list[int] = []
@@ -74,7 +74,7 @@ class _Box(Part):
         self.shape: list[int] = []
         for axis in reversed(range(decoded.rank)):
             length, extent, first, step = (
-                decoded.box_shape[axis],
+                box[axis],
                 decoded.dims[axis],
                 coordinates[axis],
                 steps[axis],

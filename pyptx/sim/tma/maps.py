@@ -1,4 +1,4 @@
-"""The tensor map that an instruction names, held against its coordinates.
+"""The tensor map that an instruction names, held against its coordinates, and the copy that both describe.
 
 Source: PTX ISA, `#tensor-tensormap`_.
 
@@ -10,43 +10,100 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...core.errors import PyptxError, UnsupportedError
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import DecodedMap
 from ..memory import Actor
+from . import elements
+from .boxes import Combine, parts_of
+from .shared import read_shared, write_shared
 
 if TYPE_CHECKING:
     from ..cta import CTA
 
-__all__ = ["read_map"]
+__all__ = ["TensorCopy", "tensor_copy"]
+
+Bytes = NDArray[np.uint8]
 
 
+class TensorCopy:
+    """What one instruction moves through a tensor map.
+
+    Attributes:
+        decoded: the map. kind: its elements.
+        nbytes: of all that is moved, in shared memory, wherever it lies in the tensor.
+        wrong: what is wrong between the map and the instruction; nothing if all is well.
+    """
+
+    __slots__ = ("_parts", "_row", "decoded", "kind", "nbytes", "wrong")
+
+    def __init__(
+        self, decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]
+    ) -> None:
+        self.decoded, self.kind = decoded, decoded.kind
+        self.wrong = _misfit(decoded, coordinates, mode)
+        self._parts = [] if self.wrong else parts_of(decoded, coordinates, mode, offsets)
+        self._row = decoded.row_bytes
+        self.nbytes = decoded.box_bytes * len(self._parts)
+
+    def read_tensor(self, cta: CTA, actor: Actor) -> Bytes:
+        """The elements as they lie in shared memory, those outside the tensor filled."""
+        found = [elements.to_shared(self.kind, part.read(cta, actor)) for part in self._parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def write_tensor(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
+        """Write what lies inside the tensor, or combine it with what is there."""
+        start = 0
+        moved = elements.to_global(self.kind, data)
+        for part in self._parts:
+            part.write(cta, moved[start : start + part.nbytes], actor, combine)
+            start += part.nbytes
+
+    def read_shared(self, cta: CTA, address: int, actor: Actor) -> Bytes:
+        """The elements at ``address`` of shared memory."""
+        return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor)
+
+    def write_shared(self, cta: CTA, address: int, data: Bytes, actor: Actor) -> None:
+        """Write them there."""
+        write_shared(cta, address, data, self._row, self.decoded.swizzle, actor)
+
+
+#: Kernels load the same boxes in many CTAs.
 @lru_cache(maxsize=4096)
-def _decode(raw: bytes) -> DecodedMap:
-    return TensorMap.decode(raw)
+def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> TensorCopy:
+    return TensorCopy(TensorMap.decode(raw), coordinates, mode, offsets)
 
 
-def read_map(cta: CTA, address: int, coordinates: tuple[int, ...], mode: str, actor: Actor) -> DecodedMap:
-    """The tensor map at a generic address, which must fit the instruction's coordinates and load mode.
+def tensor_copy(
+    cta: CTA,
+    tensor: tuple[int, tuple[int, ...]],
+    mode: str,
+    offsets: tuple[int, ...],
+    actor: Actor,
+) -> TensorCopy:
+    """The copy through the map at a generic address; map, coordinates and load mode must fit each other.
 
     An H200 stops with "illegal instruction" where the innermost coordinate is not a multiple of 16 bytes.
     """
     machine = cta.machine
+    address, coordinates = tensor
     segment, offset = machine.memory.access(
         "read", "generic", address, 128, actor, cta.reach, "tensormap", align=64
     )
     try:
-        decoded = _decode(segment.data[offset : offset + 128].tobytes())
+        found = _prepared(segment.data[offset : offset + 128].tobytes(), coordinates, mode, offsets)
     except UnsupportedError as error:
         raise machine.fault("not-modelled", error.message, actor) from None
     except PyptxError as error:
         raise machine.fault("bad-tensor-map", error.message, actor) from None
-    wrong = _misfit(decoded, coordinates, mode)
-    if wrong:
-        raise machine.fault("bad-tensor-map", wrong, actor)
-    if decoded.interleave != "none":
+    if found.wrong:
+        raise machine.fault("bad-tensor-map", found.wrong, actor)
+    if found.decoded.interleave != "none":
         raise machine.fault("not-modelled", "tensor maps with interleave are not modelled", actor)
-    return decoded
+    return found
 
 
 def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str:
@@ -56,7 +113,7 @@ def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str
     if decoded.rank != rank:
         return f"{rank} coordinates for a map of {decoded.rank} dimensions"
     if decoded.im2col != mode.startswith("im2col"):
-        return f"an {'im2col' if decoded.im2col else 'tiled'} tensor map for a copy in the mode .{mode}"
+        return f"{'an im2col' if decoded.im2col else 'a tiled'} tensor map for a copy in the mode .{mode}"
     if four_rows and decoded.box[1] != 1:
         return f".{mode} needs a box of one row, not of {decoded.box[1]}"
     kind = decoded.kind

@@ -1,7 +1,8 @@
 """Where the elements of a tensor copy lie in shared memory: row after row, through the swizzle.
 
 The swizzle acts on absolute shared-memory addresses.  Rows that are shorter than its span begin a span apart
-(measured on an H200, for every swizzle); the bytes between them stay as they are.  Source: PTX ISA, `#tensor-swizzling-modes`_.
+(measured on an H200, for every swizzle); the bytes between them stay as they are.  Source: PTX ISA,
+`#tensor-swizzling-modes`_.
 
 .. _#tensor-swizzling-modes:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-swizzling-modes
