@@ -1,8 +1,9 @@
 """The machine: runs an :class:`~pyptx.ir.Module` lane by lane, with truly asynchronous engines.
 
-Start at :mod:`.launch` (arguments, :func:`load`), then :mod:`.machine` (the run loop), :mod:`.program` and
-:mod:`.translate` (code), :mod:`.semantics` and ``exec/`` (what instructions do), :mod:`.events` and
-:mod:`.schedule` (asynchrony), :mod:`.memory` (the seam for every access).
+Start at :mod:`.launch` (arguments, :func:`load`), then :mod:`.machine` (the run loop), :mod:`.code`
+(functions and their translation), :mod:`.threads` (warps, and how lanes part and meet), :mod:`.semantics` and
+``exec/`` (what instructions do), :mod:`.numbers` (arithmetic), :mod:`.events` and :mod:`.schedule`
+(asynchrony), :mod:`.memory` (the seam for every access).
 """
 
 from .launch import LoadedModule, load

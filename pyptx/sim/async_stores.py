@@ -23,7 +23,7 @@ from .events import Signal, Step
 from .mbarrier import MBarrier
 from .memory import SHARED_WINDOW, Segment
 from .semantics import Op
-from .warp import Split
+from .threads.warp import Split
 
 __all__ = ["reduce_async", "shared_address", "store_async"]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..core.types import TYPES
 from .semantics import Op
-from .warp import Split
+from .threads.warp import Split
 
 __all__ = ["combination", "modify"]
 

@@ -19,11 +19,11 @@ from ..core.errors import SpecError
 from ..core.findings import Finding
 from ..ir import Function, Launch, Module, Param, parse_module
 from ..layout.tensor_map import TensorMap
-from .image import Image
+from .code.image import Image
+from .code.program import Program
 from .limits import Limits, Progress
 from .machine import Machine
 from .memory import Fault, Memory, Segment
-from .program import Program
 from .report import Report
 from .schedule import make_policy
 

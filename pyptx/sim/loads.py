@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..core.types import TYPES
 from ..ir import Sink, Vector
 from .semantics import Op
-from .warp import Split
+from .threads.warp import Split
 
 __all__ = ["Access", "access_of", "load", "load_one", "store", "store_one", "order", "unit"]
 

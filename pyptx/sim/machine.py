@@ -1,7 +1,7 @@
 """The machine of one launch: CTAs admitted up to a residency, their splits, the engines, and when a run ends.
 
 Owns the run loop, parking and waking, and limits.  *What* an instruction does is in :mod:`.exec`, *which*
-thing happens next in :mod:`.schedule`, how lanes part and meet in :mod:`.divergence`.
+thing happens next in :mod:`.schedule`, how lanes part and meet in :mod:`.threads.divergence`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ..core.findings import RULES, Finding
 from ..core.source import SourceLocation
 from ..flow.graph import EXIT
 from ..ir import Launch
-from .calls import Calls
-from .cluster import Cluster
-from .code import Code, CodeBlock
-from .cta import CTA
+from .code.function import Code, CodeBlock
+from .code.program import Program
+from .code.translate import translate
 from .deadlock import deadlock
-from .divergence import Divergence
 from .events import Engines, Operation, Step
-from .frames import Registers
 from .limits import Limits, Progress
 from .memory import Fault, Memory, Segment
-from .program import Program
 from .schedule import Policy
-from .teams import Teams, joins
-from .translate import translate
+from .threads.calls import Calls
+from .threads.cluster import Cluster
+from .threads.cta import CTA
+from .threads.divergence import Divergence
+from .threads.frames import Registers
+from .threads.teams import Teams, joins
+from .threads.warp import FULL_MASK, Spin, Split, mask_of
 from .waits import Wait
-from .warp import FULL_MASK, Spin, Split, mask_of
 
 __all__ = ["CTA", "Machine"]
 

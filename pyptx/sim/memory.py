@@ -28,6 +28,7 @@ __all__ = [
     "CONST_WINDOW",
     "FUNCTION_WINDOW",
     "GLOBAL_BASE",
+    "LOCAL_LIMIT",
     "LOCAL_WINDOW",
     "PARAM_WINDOW",
     "RED_ZONE",
@@ -52,6 +53,8 @@ PARAM_WINDOW = 0x7D_0000_0000
 CONST_WINDOW = 0x7C_0000_0000
 #: Generic base of every thread's own local memory.
 LOCAL_WINDOW = 0x7B_0000_0000
+#: Bytes of local memory that a thread can have.
+LOCAL_LIMIT = 512 << 10
 #: Addresses of functions: for indirect calls, never for an access.
 FUNCTION_WINDOW = 0x7A_0000_0000
 #: Where the first global allocation lies.

@@ -14,7 +14,7 @@ from .events import Step
 
 if TYPE_CHECKING:
     from .machine import Machine
-    from .warp import Split
+    from .threads.warp import Split
 
 __all__ = ["Policy", "make_policy"]
 

@@ -17,7 +17,7 @@ from .memory import Actor
 from .tensor_core.order import Issued
 
 if TYPE_CHECKING:
-    from .cta import CTA
+    from .threads.cta import CTA
 
 __all__ = ["TensorMemory"]
 

@@ -22,7 +22,7 @@ from .mbarrier import MBarrier
 from .memory import Segment
 
 if TYPE_CHECKING:
-    from .cta import CTA
+    from .threads.cta import CTA
 
 __all__ = ["ThreadCopies"]
 

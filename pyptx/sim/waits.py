@@ -13,7 +13,7 @@ from .events import Step
 from .mbarrier import MBarrier
 
 if TYPE_CHECKING:
-    from .warp import Split
+    from .threads.warp import Split
 
 __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait"]
 

@@ -220,7 +220,9 @@ def test_more_clusters_than_run_at_once() -> None:
 
 
 def test_a_kernel_built_for_a_cluster_is_launched_with_it() -> None:
-    source = text("mov.u32 %a, %cluster_nctarank; st.global.u32 [%out], %a;", directives=".reqnctapercluster 2")
+    source = text(
+        "mov.u32 %a, %cluster_nctarank; st.global.u32 [%out], %a;", directives=".reqnctapercluster 2"
+    )
     report, out = run(source, cluster=1)
     assert report.verdict == "clean" and (out[:, :, 0] == 2).all()
     with pytest.raises(SpecError, match="reqnctapercluster"):
@@ -228,7 +230,8 @@ def test_a_kernel_built_for_a_cluster_is_launched_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "cluster", "message"), [(6, 4, "whole clusters"), (64, 32, "at most 16"), (2, 3, "whole clusters")]
+    ("grid", "cluster", "message"),
+    [(6, 4, "whole clusters"), (64, 32, "at most 16"), (2, 3, "whole clusters")],
 )
 def test_launches_that_no_gpu_takes(grid: int, cluster: int, message: str) -> None:
     with pytest.raises(SpecError, match=message):

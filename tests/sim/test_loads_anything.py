@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pyptx import sim
-from pyptx.sim.program import Program
-from pyptx.sim.translate import translate
+from pyptx.sim.code.program import Program
+from pyptx.sim.code.translate import translate
 
 from .compiled.sources import TEXTS
 

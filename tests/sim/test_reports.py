@@ -9,7 +9,7 @@ import pytest
 
 from pyptx import sim
 from pyptx.sim import LoadedModule, Report
-from pyptx.sim.builtins import formatted
+from pyptx.sim.threads.builtins import formatted
 
 _SCHEDULES = [("eager", 0), ("late", 0), ("random", 1)]
 

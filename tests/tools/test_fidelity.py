@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyptx.sim.code import CONTROL
+from pyptx.sim.code.function import CONTROL
 from pyptx.tools.fidelity import fidelity_page
 
 

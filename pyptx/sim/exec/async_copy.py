@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from ..mbarrier import MAX_COUNT
 from ..semantics import Op, executes
 from ..thread_copies import ThreadCopies
+from ..threads.warp import Split
 from ..waits import StepsDone
-from ..warp import Split
 from .mbarrier import live_barrier
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 Array = NDArray[Any]
 

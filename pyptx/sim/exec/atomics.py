@@ -7,7 +7,7 @@ from typing import Any
 from ..async_stores import reduce_async, shared_address
 from ..atomics import modify
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 from .mbarrier import live_barrier
 
 

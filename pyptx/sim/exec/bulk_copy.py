@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ..atomics import combination
 from ..events import Operation, Signal, Step
 from ..semantics import Op, executes
+from ..threads.warp import Split
 from ..tma import Range, tensor_copy
 from ..waits import StepsDone
-from ..warp import Split
 from .mbarrier import live_barrier
 
 Bytes = NDArray[np.uint8]

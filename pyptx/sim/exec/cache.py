@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 
 Array = NDArray[Any]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..semantics import Op, executes
+from ..threads.warp import Split
 from ..waits import Condition
-from ..warp import Split
 
 Array = NDArray[Any]
 

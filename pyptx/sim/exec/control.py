@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 
 
 @executes("trap", per="lane")

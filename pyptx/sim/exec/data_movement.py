@@ -13,7 +13,7 @@ from ..async_stores import shared_address, store_async
 from ..loads import load, load_one, store, store_one
 from ..memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 from .mbarrier import live_barrier
 
 Array = NDArray[Any]

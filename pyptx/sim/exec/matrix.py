@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.fragments import matrix_fragment
-from ..register_matrices import Gather, Scatter, full_warp
+from ..matrices.register_matrices import Gather, Scatter, full_warp
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 
 Array = NDArray[Any]
 

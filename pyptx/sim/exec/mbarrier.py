@@ -17,8 +17,8 @@ from ...core.findings import RULES, Finding
 from ..mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
 from ..memory import Segment
 from ..semantics import Op, executes
+from ..threads.warp import Split
 from ..waits import BarrierPhase
-from ..warp import Split
 
 
 def _changed(s: Split) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 
 
 @executes("nanosleep", fidelity="ordering", per="warp", team=True)

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from ...core.errors import SpecError
 from ...ir import Immediate
 from ...layout.fragments import block_scales, mma_fragment, mma_metadata
-from ..kept_elements import KeptElements
+from ..matrices.kept_elements import KeptElements
+from ..matrices.register_matrices import SelectedGather, full_warp
+from ..matrices.warp_product import WarpProduct, planned
 from ..numbers.multiply import (
     Groups,
     Kinds,
@@ -30,10 +32,8 @@ from ..numbers.multiply import (
     multiply_quarters,
     multiply_scaled,
 )
-from ..register_matrices import SelectedGather, full_warp
 from ..semantics import Bound, Op, executes
-from ..warp import Split
-from ..warp_product import WarpProduct, planned
+from ..threads.warp import Split
 
 Array = NDArray[Any]
 

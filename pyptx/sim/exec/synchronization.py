@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..memory import Fault
-from ..named_barrier import BARRIERS, Misuse, NamedBarrier, Round
 from ..semantics import Op, executes
+from ..threads.named_barrier import BARRIERS, Misuse, NamedBarrier, Round
+from ..threads.warp import Split
 from ..waits import Condition
-from ..warp import Split
 
 # --- CTA barriers -------------------------------------------------------------------------------
 

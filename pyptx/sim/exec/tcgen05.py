@@ -20,8 +20,8 @@ from ..numbers.extremes import extreme
 from ..numbers.single import canonical
 from ..semantics import Op, executes
 from ..tensor_core import Copy, issued_by, released_by, shift_down
+from ..threads.warp import Split
 from ..waits import Condition, StepsDone
-from ..warp import Split
 from .mbarrier import live_barrier
 
 

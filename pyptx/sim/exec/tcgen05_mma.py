@@ -9,7 +9,7 @@ from __future__ import annotations
 from ..events import Step
 from ..semantics import Bound, Op, executes
 from ..tensor_core import Mma, Operands, issued_by
-from ..warp import Split
+from ..threads.warp import Split
 from .tcgen05 import one_cta
 
 _BOUND = Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction; kind::i8 is exact")

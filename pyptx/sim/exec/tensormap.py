@@ -11,7 +11,7 @@ import numpy as np
 
 from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.warp import Split
 
 _FIELDS_BY_FORM = {
     "address": "global_address",

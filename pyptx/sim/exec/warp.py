@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..meeting import Together, collective
 from ..semantics import Op, executes
-from ..warp import Split
+from ..threads.meeting import Together, collective
+from ..threads.warp import Split
 
 _LANE = np.arange(32)
 _CANONICAL_NAN = np.uint32(0x7FFFFFFF).view(np.float32)

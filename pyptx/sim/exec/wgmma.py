@@ -22,16 +22,16 @@ from ...ir import Immediate, Register, leaves
 from ...layout.fragments import FragmentLayout, SelectedLayout, wgmma_fragment, wgmma_metadata
 from ...layout.smem_descriptor import Major, SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
-from ..code import Code
+from ..code.function import Code
 from ..events import Step
-from ..kept_elements import KeptElements
+from ..matrices.kept_elements import KeptElements
+from ..matrices.register_matrices import Gather, Scatter
+from ..matrices.shared_operand import Extents, read_codes
 from ..numbers.multiply import Kinds, multiply_bits, multiply_floats, multiply_integers, multiply_short
-from ..register_matrices import Gather, Scatter
 from ..semantics import Op, executes
-from ..shared_operand import Extents, read_codes
+from ..threads.warp import Split
+from ..threads.warpgroup import Flight, Held, agree, products_of
 from ..waits import StepsDone
-from ..warp import Split
-from ..warpgroup import Flight, Held, agree, products_of
 
 Array = NDArray[Any]
 

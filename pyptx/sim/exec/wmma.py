@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.wmma_fragments import wmma_fragment
+from ..matrices.register_matrices import Gather, Scatter, full_warp, split
+from ..matrices.warp_product import WarpProduct, planned
 from ..numbers.multiply import (
     WHOLE,
     Kinds,
@@ -21,10 +23,8 @@ from ..numbers.multiply import (
     multiply_floats,
     multiply_integers,
 )
-from ..register_matrices import Gather, Scatter, full_warp, split
 from ..semantics import Op, executes
-from ..warp import Split
-from ..warp_product import WarpProduct, planned
+from ..threads.warp import Split
 
 Array = NDArray[Any]
 

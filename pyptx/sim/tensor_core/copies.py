@@ -16,7 +16,7 @@ from ..memory import Actor
 from .operands import PADDED, shared_words, unpacked
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["Copy", "shift_down"]
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
 from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
+from ..matrices.shared_operand import Places, read_words
 from ..memory import Actor, Fault
 from ..numbers.formats import decoded
-from ..shared_operand import Places, read_words
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = [
     "PADDED",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ..events import Step
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["Issued", "issued_by", "released_by"]
 

@@ -27,7 +27,7 @@ from .scaling import read_scales, scaled
 from .sparsity import expanded, read_indices
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["Mma", "Operands"]
 

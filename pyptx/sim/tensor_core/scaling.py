@@ -17,7 +17,7 @@ from ..memory import Actor
 from ..numbers.formats import decoded
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["read_scales", "scaled"]
 

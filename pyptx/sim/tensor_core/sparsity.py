@@ -16,7 +16,7 @@ from ...layout.tensor_memory import unpack_address
 from ..memory import Actor
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["expanded", "read_indices"]
 

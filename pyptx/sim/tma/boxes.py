@@ -23,7 +23,7 @@ from ..memory import Actor
 from .elements import fill, loaded
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["Combine", "Part", "parts_of"]
 

@@ -22,7 +22,7 @@ from .boxes import Combine, parts_of
 from .shared import read_shared, write_shared
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["TensorCopy", "tensor_copy"]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cta import CTA
 from ..memory import Actor, Segment
+from ..threads.cta import CTA
 
 __all__ = ["Range"]
 

@@ -20,7 +20,7 @@ from ...layout.swizzle import COPY_SWIZZLES, swizzle
 from ..memory import Actor
 
 if TYPE_CHECKING:
-    from ..cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["read_shared", "write_shared"]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .semantics import CLASSES
+from ..semantics import CLASSES
 
 if TYPE_CHECKING:
-    from .code import Code
+    from ..code.function import Code
     from .warp import Group
 
 __all__ = ["Frame", "Registers"]

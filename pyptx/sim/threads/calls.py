@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir import Immediate, Operand, Param, Register, Sink, Symbol
+from ...ir import Immediate, Operand, Param, Register, Sink, Symbol
+from ..code.emitter import CLASS_BITS, typed
+from ..code.function import CallSite, CodeBlock
+from ..semantics import CLASSES
 from .builtins import BUILTINS, SIGNATURES, Arguments
-from .code import CallSite, CodeBlock
-from .emitter import CLASS_BITS, typed
 from .frames import Frame
-from .semantics import CLASSES
 from .warp import Group, Split, mask_of
 
 if TYPE_CHECKING:
-    from ..ir import Function
-    from .machine import Machine
+    from ...ir import Function
+    from ..machine import Machine
 
 __all__ = ["Calls"]
 

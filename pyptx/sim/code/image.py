@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.errors import SimulationError
-from ..core.types import ScalarType
-from ..ir import (
+from ...core.errors import SimulationError
+from ...core.types import ScalarType
+from ...ir import (
     Alias,
     Function,
     Immediate,
@@ -27,7 +27,7 @@ from ..ir import (
     SymbolAddress,
     Variable,
 )
-from .memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
+from ..memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
 
 __all__ = ["Image", "Stored", "element_bytes"]
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from ..machine import Machine
     from .calls import At
-    from .machine import Machine
 
 __all__ = ["BUILTINS", "SIGNATURES", "Arguments", "formatted"]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ..core.findings import RULES, Finding
-from ..flow import Block, Graph, accesses, control_flow, maybe_undefined, reconvergence
-from ..flow.graph import EXIT
-from ..ir import (
+from ...core.findings import RULES, Finding
+from ...flow import Block, Graph, accesses, control_flow, maybe_undefined, reconvergence
+from ...flow.graph import EXIT
+from ...ir import (
     Address,
     Arguments,
     Element,
@@ -33,9 +33,9 @@ from ..ir import (
     Vector,
     leaves,
 )
-from ..isa import Binding, bind_instruction
-from .memory import Fault
-from .semantics import CLASSES, Op, Place, Semantic, semantic_of
+from ...isa import Binding, bind_instruction
+from ..memory import Fault
+from ..semantics import CLASSES, Op, Place, Semantic, semantic_of
 
 if TYPE_CHECKING:
     from .program import Program

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.source import SourceLocation
+from ...core.source import SourceLocation
+from ..semantics import CLASSES, Op
+from ..waits import Wait
 from .frames import Frame
-from .semantics import CLASSES, Op
-from .waits import Wait
 
 if TYPE_CHECKING:
+    from ..events import Step
+    from ..memory import Segment
     from .cta import CTA
-    from .events import Step
     from .meeting import Meeting
-    from .memory import Segment
     from .warpgroup import Products
 
 __all__ = ["ALL_LANES", "Group", "Split", "Team", "Warp", "lanes_of", "mask_of"]

@@ -22,13 +22,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.findings import RULES, Finding
-from ..core.source import SourceLocation
-from .events import Step
+from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
+from ..events import Step
 
 if TYPE_CHECKING:
-    from .code import Code
-    from .semantics import Op
+    from ..code.function import Code
+    from ..semantics import Op
     from .warp import Split, Warp
 
 __all__ = ["Flight", "Held", "Products", "Warpgroup", "agree", "products_of"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.types import TYPES, ScalarType
-from ..ir import (
+from ...core.types import TYPES, ScalarType
+from ...ir import (
     Address,
     Element,
     Immediate,
@@ -26,10 +26,10 @@ from ..ir import (
     Symbol,
     Vector,
 )
-from ..isa.notation import OperandSpec
-from .code import CodeBlock
+from ...isa.notation import OperandSpec
+from ..semantics import Op
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
-from .semantics import Op
+from .function import CodeBlock
 
 __all__ = ["LaneEmitter"]
 

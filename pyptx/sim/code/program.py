@@ -5,14 +5,13 @@ Functions are made ready when something first calls them; their blocks share one
 
 from __future__ import annotations
 
-from ..core.errors import SimulationError
-from ..core.findings import RULES, Finding
-from ..ir import Function, Module, Special, Symbol, Variable, leaves
-from ..isa import target
-from .code import Code, CodeBlock, round_up
+from ...core.errors import SimulationError
+from ...core.findings import RULES, Finding
+from ...ir import Function, Module, Special, Symbol, Variable, leaves
+from ...isa import target
+from ..memory import LOCAL_LIMIT, Fault
+from .function import Code, CodeBlock, round_up
 from .image import Image
-from .local_memory import LOCAL_LIMIT
-from .memory import Fault
 
 __all__ = ["SHARED_START", "Program"]
 

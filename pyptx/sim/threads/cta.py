@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .code import round_up
-from .events import Step
+from ..code.function import round_up
+from ..code.program import SHARED_START
+from ..events import Step
+from ..memory import Segment
+from ..tensor_memory import TensorMemory
 from .local_memory import LocalMemory
-from .memory import Segment
-from .program import SHARED_START
-from .tensor_memory import TensorMemory
 from .warp import Warp
 
 if TYPE_CHECKING:
+    from ..machine import Machine
     from .cluster import Cluster
-    from .machine import Machine
     from .named_barrier import NamedBarrier
     from .warpgroup import Warpgroup
 

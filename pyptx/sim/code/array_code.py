@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import TYPES, ScalarType
-from ..ir import (
+from ...core.types import TYPES, ScalarType
+from ...ir import (
     Address,
     Element,
     Immediate,
@@ -24,11 +24,11 @@ from ..ir import (
     Symbol,
     Vector,
 )
-from ..isa.notation import OperandSpec
-from ..isa.special import SPECIAL_REGISTERS
-from .code import Code, CodeBlock
+from ...isa.notation import OperandSpec
+from ...isa.special import SPECIAL_REGISTERS
+from ..semantics import CLASSES, Op, Place
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
-from .semantics import CLASSES, Op, Place
+from .function import Code, CodeBlock
 
 __all__ = ["ArrayEmitter"]
 

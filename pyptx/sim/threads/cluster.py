@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory import Reach
 from .cta import CTA
-from .memory import Reach
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 __all__ = ["Cluster", "ClusterBarrier"]
 

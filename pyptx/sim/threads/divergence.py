@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..flow.graph import EXIT
-from ..ir import Register
-from .code import CodeBlock
+from ...flow.graph import EXIT
+from ...ir import Register
+from ..code.function import CodeBlock
 from .meeting import Deposited, Meeting
 from .warp import Group, Split, Warp, mask_of
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 __all__ = ["Divergence"]
 

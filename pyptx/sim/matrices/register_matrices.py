@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layout.fragments import FragmentLayout, SelectedLayout
+from ...layout.fragments import FragmentLayout, SelectedLayout
 
 __all__ = ["Gather", "Scatter", "SelectedGather", "full_warp", "split"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .array_code import ArrayEmitter
-from .code import CodeBlock
+from .function import CodeBlock
 from .lane_code import LaneEmitter
 
 __all__ = ["translate"]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..flow.graph import EXIT
-from .code import CodeBlock
-from .translate import translate
+from ...flow.graph import EXIT
+from ..code.function import CodeBlock
+from ..code.translate import translate
 from .warp import Group, Spin, Split, Team, Warp, mask_of
 
 if TYPE_CHECKING:
-    from .machine import Machine
+    from ..machine import Machine
 
 __all__ = ["Teams", "joins"]
 

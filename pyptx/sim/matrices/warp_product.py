@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layout.fragments import FragmentLayout
-from .numbers.multiply import Kinds
+from ...layout.fragments import FragmentLayout
+from ..numbers.multiply import Kinds
+from ..semantics import Op
 from .register_matrices import Gather, Scatter, full_warp
-from .semantics import Op
 
 __all__ = ["WarpProduct", "planned"]
 

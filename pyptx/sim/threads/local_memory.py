@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .memory import Segment
+from ..memory import LOCAL_LIMIT, Segment
 
 if TYPE_CHECKING:
     from .cta import CTA
     from .warp import Split
 
-__all__ = ["LOCAL_LIMIT", "LocalMemory"]
+__all__ = ["LocalMemory"]
 
-#: Bytes of local memory that a thread can have.
-LOCAL_LIMIT = 512 << 10
 _STEP = 256
 
 

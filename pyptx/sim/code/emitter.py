@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.types import TYPES, ScalarType
-from ..flow import accesses
-from ..ir import (
+from ...core.types import TYPES, ScalarType
+from ...flow import accesses
+from ...ir import (
     Element,
     Immediate,
     Indexed,
@@ -22,9 +22,9 @@ from ..ir import (
     Register,
     Symbol,
 )
-from ..isa.notation import OperandSpec
-from .code import Code, CodeBlock
-from .semantics import Op, Place
+from ...isa.notation import OperandSpec
+from ..semantics import Op, Place
+from .function import Code, CodeBlock
 
 __all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
 

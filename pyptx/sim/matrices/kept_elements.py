@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layout.fragments import SelectedLayout
+from ...layout.fragments import SelectedLayout
 from .register_matrices import SelectedGather
 
 __all__ = ["KeptElements"]

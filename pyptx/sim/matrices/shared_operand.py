@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
-from .memory import Actor
+from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
+from ..memory import Actor
 
 if TYPE_CHECKING:
-    from .cta import CTA
+    from ..threads.cta import CTA
 
 __all__ = ["Extents", "Places", "read_codes", "read_words"]
 

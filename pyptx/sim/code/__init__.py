@@ -1,0 +1,1 @@
+"""A module made ready to run: variables in memory, functions as blocks, blocks as generated Python."""
