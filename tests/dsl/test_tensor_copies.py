@@ -293,6 +293,19 @@ def test_refuses_options() -> None:
     recorded(body, _tile(2))
 
 
+def test_rows_shorter_than_the_swizzle_lie_apart() -> None:
+    """32 of bf16 in a 128B pattern: eight rows take 8 * 128 bytes, not 512."""
+
+    def body(A: TileParam) -> None:
+        s, a = reg.scalar(u32), A.tma_desc()
+        dense, apart = smem.alloc((8, 32), bf16, swizzle="128B"), smem.alloc((8, 64), bf16, swizzle="128B")
+        with rejected(OperandError, "1024 bytes", "'dense'", "512", "rows of 64 bytes lie 128 apart"):
+            bulk.tensor_2d(dst=dense, src=a, coord=(0, 0), mbar=s)  # rejected
+        bulk.tensor_2d(dst=apart, src=a, coord=(0, 0), mbar=s)
+
+    recorded(body, Tile(64, 64, bf16, Layout.TMA_128B, tma_box=(8, 32)))
+
+
 def test_refuses_buffers() -> None:
     def body(A: TileParam) -> None:
         s, a = reg.scalar(u32), A.tma_desc()

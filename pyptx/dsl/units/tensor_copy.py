@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import OperandError
+from ...layout.swizzle import COPY_SWIZZLES
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..params import TensorMapReg
@@ -143,11 +144,18 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
             )
     if not isinstance(shared, Buffer):
         return
-    box = count * math.prod(spec.tma_box) * spec.dtype.nbytes
+    row = spec.tma_box[-1] * spec.dtype.nbytes
+    # Measured on an H200: rows shorter than the swizzle's span lie a span apart.
+    pitch = max(row, COPY_SWIZZLES[spec.layout.swizzle])
+    box = count * math.prod(spec.tma_box[:-1]) * pitch
     if shared.shape and box > shared.nbytes:
         what = f"the box {spec.tma_box}" if count == 1 else f"{count} boxes {spec.tma_box}"
         raise OperandError(
-            f"{what} of {name} is {box} bytes, the buffer {shared.name!r} has {shared.nbytes}", see=_SEE
+            f"{what} of {name} is {box} bytes, the buffer {shared.name!r} has {shared.nbytes}",
+            hint=f"its rows of {row} bytes lie {pitch} apart: swizzle {spec.layout.swizzle}"
+            if pitch > row
+            else "",
+            see=_SEE,
         )
     if shared.swizzle != spec.layout.swizzle:
         raise OperandError(
