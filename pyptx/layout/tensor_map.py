@@ -283,8 +283,8 @@ class TensorMap:
             lower: for each axis between N and C, the first coordinate of the bounding box (-1: one before
                 the tensor).
             upper: likewise the last one, counted from the tensor's last element (0: that one itself).
-            array, swizzle, dtype, shape, strides, element_strides, interleave, l2_promotion, oob_fill,
-                element: as for :meth:`tiled`.
+
+        The other arguments are those of :meth:`tiled`.
 
         Raises:
             SpecError: what ``cuTensorMapEncodeIm2col`` would refuse, or as :meth:`tiled`.

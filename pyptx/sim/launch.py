@@ -100,9 +100,8 @@ class LoadedModule:
                 findings for review to errors.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
             timeout: seconds after which it does.
-            memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where it
-            is not
-                enough for as many as the GPU would run.
+            memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
+                it is not enough for as many as the GPU would run.
             progress: called about once a second with a :class:`Progress`.
             uninitialised: positions of array arguments whose contents count as never written.
 

@@ -20,7 +20,7 @@ from ..flow.graph import EXIT
 from ..ir import Launch
 from .code.function import Code, CodeBlock
 from .code.program import Program
-from .code.translate import translate
+from .code.translate import array_function, lane_function
 from .deadlock import deadlock
 from .events import Engines, Operation, Step
 from .limits import Limits, Progress
@@ -384,10 +384,7 @@ class Machine:
         """Run one block: the next one, or None if the split has parked or parted."""
         if s.lane >= 0 and not block.deferred:
             registers = s.regs if s.regs is not None else s.gather()
-            function = block.lane
-            if function is None:
-                function = block.lane = translate(block, "lane")
-            outcome = function(s, registers)
+            outcome = lane_function(block)(s, registers)
             if block.yields:
                 return self._yielded(s, block, outcome)
             if block.table:
@@ -395,15 +392,7 @@ class Machine:
                 return self._select(s, block)
             return int(outcome)
         s.scatter()
-        if s.k is None:
-            function = block.wide
-            if function is None:
-                function = block.wide = translate(block, "wide")
-        else:
-            function = block.masked
-            if function is None:
-                function = block.masked = translate(block, "masked")
-        outcome = function(s, s.frame)
+        outcome = array_function(block, masked=s.k is not None)(s, s.frame)
         if block.yields:
             return self._yielded(s, block, outcome)
         if block.table:

@@ -17,7 +17,7 @@ from .array_code import ArrayEmitter
 from .function import CodeBlock
 from .lane_code import LaneEmitter
 
-__all__ = ["translate"]
+__all__ = ["array_function", "lane_function", "translate"]
 
 
 def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
@@ -32,3 +32,21 @@ def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
     exec(compile(source, f"<pyptx block {block.index} {form}>", "exec"), namespace)
     function: Callable[..., Any] = namespace[f"block_{block.index}_{form}"]
     return function
+
+
+def lane_function(block: CodeBlock) -> Callable[..., Any]:
+    """The one-lane form, translated when first asked for."""
+    if block.lane is None:
+        block.lane = translate(block, "lane")
+    return block.lane
+
+
+def array_function(block: CodeBlock, *, masked: bool) -> Callable[..., Any]:
+    """The wide or the masked form, translated when first asked for."""
+    if masked:
+        if block.masked is None:
+            block.masked = translate(block, "masked")
+        return block.masked
+    if block.wide is None:
+        block.wide = translate(block, "wide")
+    return block.wide

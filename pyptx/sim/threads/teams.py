@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...flow.graph import EXIT
 from ..code.function import CodeBlock
-from ..code.translate import translate
+from ..code.translate import array_function, lane_function
 from .warp import Group, Spin, Split, Team, Warp, mask_of
 
 if TYPE_CHECKING:
@@ -167,10 +167,7 @@ class Teams:
     def _one_lane(part: Part, block: CodeBlock) -> int:
         s = part.split
         registers = s.regs if s.regs is not None else s.gather()
-        function = block.lane
-        if function is None:
-            function = block.lane = translate(block, "lane")
-        return int(function(s, registers))
+        return int(lane_function(block)(s, registers))
 
     @staticmethod
     def _run(team: Company, part: Part, block: CodeBlock) -> None:
@@ -184,10 +181,7 @@ class Teams:
             s = team.warps[position].split(mask, team.frames[position])
             s.pc = part.pc
             if s.lane >= 0 and not block.deferred:
-                function = block.lane
-                if function is None:
-                    function = block.lane = translate(block, "lane")
-                function(s, s.gather())
+                lane_function(block)(s, s.gather())
                 s.scatter()
             else:
                 _call(s, block)
@@ -282,15 +276,7 @@ class Teams:
 
 def _call(s: Split, block: CodeBlock) -> None:
     """Run the array form of a block."""
-    if s.k is None:
-        function = block.wide
-        if function is None:
-            function = block.wide = translate(block, "wide")
-    else:
-        function = block.masked
-        if function is None:
-            function = block.masked = translate(block, "masked")
-    function(s, s.frame)
+    array_function(block, masked=s.k is not None)(s, s.frame)
 
 
 def _ready_at(warp: Warp, pc: int) -> bool:
