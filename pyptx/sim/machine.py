@@ -318,6 +318,11 @@ class Machine:
         """``s`` can run."""
         s.queued = True
         self.ready.append(s)
+        self._note_whole(s)
+
+    @staticmethod
+    def _note_whole(s: Split) -> None:
+        """A split of all live lanes of its warp may join a team."""
         if s.mask == s.warp.live:
             s.warp.whole = s
 
@@ -373,6 +378,7 @@ class Machine:
         """``s`` has used its quantum: the others get a turn, and now and then the engines too."""
         self.check_time()
         s.blocks += self.policy.quantum
+        self._note_whole(s)
         if s.blocks < _PATIENCE:
             s.queued = True
             self.ready.appendleft(s)

@@ -127,10 +127,9 @@ def _rounds_once(a: Any, b: Any, total: Any) -> bool:
     if not np.count_nonzero(ties):
         return True
     # Sums of short numbers are often ties without having been rounded.
-    a, b = (np.broadcast_to(value, total.shape)[ties] for value in (a, b))
-    total = total[ties]
     part = total - a
-    return not np.count_nonzero((a - (total - part)) + (b - part))
+    error = (a - (total - part)) + (b - part)
+    return not np.count_nonzero(error[ties])
 
 
 def fma(mode: Mode, a: Any, b: Any, c: Any) -> Any:
