@@ -32,7 +32,7 @@ from .threads.cta import CTA
 from .threads.divergence import Divergence
 from .threads.frames import Registers
 from .threads.teams import Teams, joins
-from .threads.warp import FULL_MASK, Spin, Split, mask_of
+from .threads.warp import FULL_MASK, Split, mask_of, spins
 from .waits import Wait
 
 __all__ = ["CTA", "Machine"]
@@ -465,12 +465,7 @@ class Machine:
 
     def _spins(self, s: Split, target: int) -> bool:
         """Park ``s`` if it takes the same back edge with the same registers and nothing changed."""
-        version = self.memory.version
-        spin = s.spin
-        if spin is None or spin.target != target or spin.version != version:
-            s.spin = Spin(target, version)
-            return False
-        if not spin.again(s):
+        if not spins(s, s, target, self.memory.version):
             return False
         s.pc = target
         self.spinning.append(s)

@@ -10,7 +10,6 @@ Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async`.
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,16 +118,9 @@ class ThreadCopies:
     """The copies in flight of one CTA, and how many groups each thread has committed."""
 
     def __init__(self, cta: CTA) -> None:
-        # Weakly: whoever keeps copies by CTA must not keep the CTA.
-        self._cta = weakref.ref(cta)
+        self.cta = cta
         self._committed = np.zeros(cta.threads + 31, np.int64)
         self._flying: list[_Copy] = []
-
-    @property
-    def cta(self) -> CTA:
-        cta = self._cta()
-        assert cta is not None
-        return cta
 
     def _pending(self) -> list[_Copy]:
         self._flying = [copy for copy in self._flying if not copy.done]

@@ -20,7 +20,7 @@ def programs(text: str) -> list[Program]:
     loaded = sim.load(text)
     found = [Program(loaded.image, entry) for entry in loaded.module.entries.values()]
     for program in found:
-        for function in program.reachable():
+        for function in program.reachable:
             if not function.prototype:
                 program.code(function)
     return found

@@ -33,6 +33,8 @@ class Program:
         self.symbols = dict(image.symbols)
         self.blocks: list[CodeBlock] = []
         self._codes: dict[str, Code] = {}
+        #: The entry and every device function that some chain of names leads to.
+        self.reachable = self._reachable()
         self._place_shared()
         #: First address of a CTA's shared memory that it may use: the system's part only where code asks for
         #: it.
@@ -57,8 +59,7 @@ class Program:
 
     # --- shared memory ------------------------------------------------------------------------
 
-    def reachable(self) -> list[Function]:
-        """The entry and every device function that some chain of names leads to."""
+    def _reachable(self) -> list[Function]:
         found = {self.function.name: self.function}
         pending = [self.function]
         named = {leaf.name for v in self.image.variables.values() for leaf in _symbols_of(v)}
@@ -77,7 +78,7 @@ class Program:
         """Whether code that is reachable names a special register that begins so."""
         return any(
             isinstance(leaf, Special) and leaf.name.startswith(prefix)
-            for function in self.reachable()
+            for function in self.reachable
             for instruction in function.instructions()
             for operand in instruction.operands
             for leaf in leaves(operand)
@@ -85,8 +86,7 @@ class Program:
 
     def _place_shared(self) -> None:
         """Static variables first, then the dynamic area, as ptxas and the driver lay them out."""
-        functions = self.reachable()
-        own = [v for f in functions for v in f.variables if v.space == "shared"]
+        own = [v for f in self.reachable for v in f.variables if v.space == "shared"]
         shared = [v for v in self.module.variables if v.space == "shared"] + own
         offset = SHARED_START
         for variable in shared:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +19,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-_COPIES: WeakKeyDictionary[CTA, ThreadCopies] = WeakKeyDictionary()
-
 
 def _copies(cta: CTA) -> ThreadCopies:
-    found = _COPIES.get(cta)
-    if found is None:
-        found = _COPIES[cta] = ThreadCopies(cta)
-    return found
+    if cta.copies is None:
+        cta.copies = ThreadCopies(cta)
+    return cta.copies
 
 
 def _threads(s: Split, lanes: Array) -> Array:

@@ -19,6 +19,7 @@ from .warp import Warp
 
 if TYPE_CHECKING:
     from ..machine import Machine
+    from ..thread_copies import ThreadCopies
     from .cluster import Cluster
     from .named_barrier import NamedBarrier
     from .warpgroup import Warpgroup
@@ -61,6 +62,8 @@ class CTA:
         self.local_memory = LocalMemory(self, machine.program.entry.local_bytes)
         #: The CTA's barriers that have been used, by number.
         self.bars: dict[int, NamedBarrier] = {}
+        #: Copies of ``cp.async``, once a thread has issued one.
+        self.copies: ThreadCopies | None = None
         #: Bulk copies of (warp, lane): those not committed, and the committed groups, oldest first.
         self.bulk: dict[tuple[int, int], tuple[list[Any], list[list[Any]]]] = {}
         #: Its warpgroups that have executed wgmma, by number.

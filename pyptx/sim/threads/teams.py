@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...flow.graph import EXIT
 from ..code.function import CodeBlock
 from ..code.translate import array_function, lane_function
-from .warp import Group, Spin, Split, Team, Warp, mask_of
+from .warp import Group, Spin, Split, Team, Warp, mask_of, spins
 
 if TYPE_CHECKING:
     from ..machine import Machine
@@ -30,13 +30,12 @@ _PATIENCE = 20_000
 
 
 class Part:
-    """Lanes of a team at one place: a ``group`` while parts of it are on their way to ``pc``."""
+    """Lanes of a team at one place. Parts that have it as ``parent`` are on their way to ``pc``."""
 
-    __slots__ = ("group", "lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")
+    __slots__ = ("lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")
 
     def __init__(self, team: Company, pc: int, rpc: int, mask: Mask, parent: Part | None) -> None:
         self.pc, self.rpc, self.parent = pc, rpc, parent
-        self.group = False
         self.spin: Spin | None = None
         self.split: Split
         self.narrow(team, mask)
@@ -71,6 +70,11 @@ class Company:
             if member.k is not None:
                 mask[32 * position : 32 * position + 32] = member.k
         self.parts = [Part(self, members[0].pc, -2, mask, None)]
+
+
+def _of_warp(mask: Mask, position: int) -> int:
+    """The lanes of one warp of a team as a bit mask."""
+    return mask_of(mask[32 * position : 32 * position + 32])
 
 
 def joins(s: Split) -> bool:
@@ -121,8 +125,6 @@ class Teams:
             if part.pc == part.rpc:
                 part.split.scatter()
                 parts.pop()
-                top = parts[-1]
-                top.group = top.group and any(other.parent is top for other in parts)
                 continue
             if part.pc == EXIT:
                 self._end(team, part.mask)
@@ -148,7 +150,7 @@ class Teams:
                 continue
             backwards = EXIT != following <= part.pc
             part.pc = following
-            if backwards and self._spins(part, following):
+            if backwards and spins(part, part.split, following, machine.memory.version):
                 spinning = part
                 break
             if len(parts) == 1:
@@ -177,7 +179,7 @@ class Teams:
             _call(part.split, block)
             return
         for position in part.warps:
-            mask = mask_of(part.mask[32 * position : 32 * position + 32])
+            mask = _of_warp(part.mask, position)
             s = team.warps[position].split(mask, team.frames[position])
             s.pc = part.pc
             if s.lane >= 0 and not block.deferred:
@@ -214,7 +216,7 @@ class Teams:
             parts.pop()
             rpc, parent = part.rpc, part.parent
         else:
-            part.pc, part.group = block.rpc, True
+            part.pc = block.rpc
             rpc, parent = block.rpc, part
         for target, mask in ((block.next, others), (block.taken, flags)):
             if target != rpc:
@@ -224,7 +226,7 @@ class Teams:
     def _end(self, team: Company, ended: Mask) -> None:
         """Lanes end: the machine hears of it, and no part has them any more."""
         for position, warp in enumerate(team.warps):
-            mask = mask_of(ended[32 * position : 32 * position + 32])
+            mask = _of_warp(ended, position)
             if mask:
                 self.machine.divergence.leave(warp.split(mask, team.frames[position]), mask)
         for part in list(team.parts):
@@ -234,27 +236,17 @@ class Teams:
             elif (part.mask & ended).any():
                 part.split.scatter()
                 part.narrow(team, left)
-        for part in team.parts:
-            part.group = part.group and any(other.parent is part for other in team.parts)
 
     def _complete(self, team: Company, part: Part, block: CodeBlock) -> bool:
         """Whether the lanes of a part are all that a collective needs."""
         part.split.scatter()
         for position in part.warps:
-            mask = mask_of(part.mask[32 * position : 32 * position + 32])
+            mask = _of_warp(part.mask, position)
             s = team.warps[position].split(mask, team.frames[position])
             needed = self.machine.divergence.needed(s, block)
             if needed & ~mask:
                 return False
         return True
-
-    def _spins(self, part: Part, target: int) -> bool:
-        version = self.machine.memory.version
-        spin = part.spin
-        if spin is None or spin.target != target or spin.version != version:
-            part.spin = Spin(target, version)
-            return False
-        return spin.again(part.split)
 
     # --- the end of a team --------------------------------------------------------------------
 
@@ -287,7 +279,7 @@ def _ready_at(warp: Warp, pc: int) -> bool:
 def _splits(team: Company, position: int) -> list[tuple[Part, Split]]:
     """What the parts of a team are for one of its warps, the running one last."""
     warp, frame = team.warps[position], team.frames[position]
-    mine = [mask_of(part.mask[32 * position : 32 * position + 32]) for part in team.parts]
+    mine = [_of_warp(part.mask, position) for part in team.parts]
     if len(mine) == 1:
         s = warp.split(mine[0], frame)
         s.pc = team.parts[0].pc
@@ -305,9 +297,10 @@ def _splits(team: Company, position: int) -> list[tuple[Part, Split]]:
         stacks[id(part)] = outer
         if not mask:
             continue
-        if part.group and pending.get(id(part), 0):
+        coming = pending.get(id(part), 0)
+        if coming:
             group = Group(mask, part.pc, frame)
-            group.arrived = mask & ~pending[id(part)]
+            group.arrived = mask & ~coming
             warp.groups.append((group, outer))
             stacks[id(part)] = [*outer, group]
         else:

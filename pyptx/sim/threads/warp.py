@@ -9,7 +9,7 @@ one program counter, which execute together what treats each lane alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .meeting import Meeting
     from .warpgroup import Products
 
-__all__ = ["ALL_LANES", "Group", "Split", "Team", "Warp", "lanes_of", "mask_of"]
+__all__ = ["ALL_LANES", "Group", "Split", "Team", "Warp", "lanes_of", "mask_of", "spins"]
 
 ALL_LANES: NDArray[np.intp] = np.arange(32)
 ALL_LANES.setflags(write=False)
@@ -326,6 +326,23 @@ class Spin:
         elif self.count == 1:
             self.registers = s.snapshot()
         return False
+
+
+class Spinner(Protocol):
+    """Whatever remembers its last back edge: a split, a part of a team."""
+
+    spin: Spin | None
+
+
+def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
+    """Whether ``spinner`` takes the same back edge with the same registers, those of ``s``, and nothing
+    changed.
+    """
+    spin = spinner.spin
+    if spin is None or spin.target != target or spin.version != version:
+        spinner.spin = Spin(target, version)
+        return False
+    return spin.again(s)
 
 
 class Team(Split):
