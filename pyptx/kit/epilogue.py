@@ -18,9 +18,20 @@ _CHUNKS = (1, 2, 4, 8, 16, 32, 64, 128)
 _OUTPUTS = (f32, bf16, f16)
 
 
-def _check(columns: int, chunk: int, dtype: ScalarType) -> None:
+def check_output(dtype: ScalarType) -> None:
+    """Refuse a type that no epilogue writes. Records nothing. Raises :class:`SpecError`."""
     if dtype not in _OUTPUTS:
         raise SpecError(f"an epilogue writes {', '.join(map(str, _OUTPUTS))}, not {dtype!r}")
+
+
+def pack(packed: Reg, low: Reg, high: Reg, dtype: ScalarType) -> None:
+    """Round two f32 to a 16-bit type, as one 32-bit word. Records one ``cvt.rn``."""
+    convert = ptx.inst.cvt.rn.bf16x2.f32 if dtype is bf16 else ptx.inst.cvt.rn.f16x2.f32
+    convert(packed, high, low)  # the first source is the upper half
+
+
+def _check(columns: int, chunk: int, dtype: ScalarType) -> None:
+    check_output(dtype)
     if chunk not in _CHUNKS or chunk * dtype.nbytes % 16:
         least = 16 // dtype.nbytes
         raise SpecError(
@@ -39,10 +50,8 @@ def _loaded(tmem: Reg, column: int, chunk: int, dtype: ScalarType) -> RegArray:
     if dtype is f32:
         return words
     packed = reg.array(b32, chunk // 2)
-    convert = ptx.inst.cvt.rn.bf16x2.f32 if dtype is bf16 else ptx.inst.cvt.rn.f16x2.f32
     for i in range(chunk // 2):
-        # The first source is the upper half.
-        convert(packed[i], words[2 * i + 1].view(f32), words[2 * i].view(f32))
+        pack(packed[i], words[2 * i].view(f32), words[2 * i + 1].view(f32), dtype)
     return packed
 
 

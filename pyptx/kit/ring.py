@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from ..core.errors import SpecError
 from ..core.types import b64, u32
-from ..dsl import Reg, ptx, reg, smem
+from ..dsl import NotPred, Reg, ptx, reg, smem
 from ..dsl.operands import Addr
 
 __all__ = ["Consumer", "Producer", "Ring", "Slot"]
+
+#: Clears the lowest bit of the CTA's rank in a shared address.
+_EVEN_CTA = 0xFEFFFFFF
 
 
 class Slot:
@@ -38,6 +41,21 @@ class Slot:
         self.index = index
         self.full = full
         self.empty = empty
+
+    def leader_full(self) -> Reg:
+        """The address of ``full`` in the even CTA of this CTA's pair. Records one ``and.b32``.
+
+        It is what the copies of a pair (``cta_group=2``) signal where the even CTA, the leader, waits for
+        both: bit 24 of a shared address is the lowest of the CTA's rank.  Of a stage that is a number, an
+        ``add`` comes before.
+
+        PTX ISA: `#tcgen05-cta-pair`.
+        """
+        address = self.full.base
+        assert isinstance(address, Reg)
+        if self.full.offset:
+            address = address + self.full.offset
+        return address & _EVEN_CTA
 
     def __repr__(self) -> str:
         return f"<slot {self.index}: full {self.full}, empty {self.empty}>"
@@ -192,13 +210,28 @@ class Consumer(_Side):
         ptx.mbarrier.wait(slot.full, self.phase)
         return slot
 
-    def release(self) -> None:
+    def release(self, *, cta: Reg | int | None = None, pred: Reg | NotPred | None = None) -> None:
         """Hand the current stage back from this thread, and step on.
 
-        Records ``mbarrier.arrive`` on ``empty`` of the stage, its ``mad.lo.u32``, and :meth:`advance`.
+        Records ``mbarrier.arrive`` on ``empty`` of the stage, its ``mad.lo.u32`` (and ``mapa`` with ``cta``),
+        and :meth:`advance`.
 
         Watch out: an arrive covers what this thread has read itself.  Where a tensor core reads the stage,
-        its commit must arrive instead: ``ptx.tcgen05.commit(slot.empty)``.
+        its commit must arrive instead: ``ptx.tcgen05.commit(slot.empty)``; or a warp arrives after its
+        ``ptx.wgmma.wait_group``.
+
+        Args:
+            cta: rank of the CTA of the cluster whose ring gets the stage back, where its producer fills this
+                CTA's stages too (multicast): a number or a u32 register. None is this CTA.
+            pred: guard of the arrival; every thread steps on.
         """
-        ptx.mbarrier.arrive(self.ring.slot(self.stage).empty)
+        slot = self.ring.slot(self.stage)
+        if cta is None:
+            ptx.mbarrier.arrive(slot.empty, pred=pred)
+        else:
+            full = slot.full.base
+            assert isinstance(full, Reg)  # the stage is a register
+            there = ptx.cluster.map(full, cta, pred=pred)
+            away = ptx.addr(there, slot.empty.offset - slot.full.offset)
+            ptx.mbarrier.arrive(away, space="cluster", pred=pred)
         self.advance()

@@ -3,8 +3,8 @@
 Owns the word in its three formats (kinds without block scaling; mxf8f6f4; mxf4 and mxf4nvf4) and the shapes,
 types and options that each kind has.  See `PTX ISA, #tcgen05-instruction-descriptor`_ (the words) and
 ``#tcgen05-kind-shapes`` (the shapes); the fields agree with CUTLASS ``cute/arch/mma_sm100_desc.hpp``.
-Where CUTLASS ``cute/arch/mma_sm100_umma.hpp`` asks for a larger step of N than the manual (A in tensor
-memory, sparse f8f6f4, K = 96), so do we.
+Where CUTLASS ``cute/arch/mma_sm100_umma.hpp`` asks for a larger step of N than the manual (sparse f8f6f4,
+K = 96), so do we; not for A in tensor memory, where CuTe DSL's attention has M x N = 128 x 8.
 
 Bits that sm_107 adds to the words (longer K, ue5m3 scales, scales in 128 lanes) are reserved here.
 
@@ -135,7 +135,7 @@ class InstructionDescriptor:
         wide_k: mxf4 and mxf4nvf4: K = 96 instead of 64 (sm_103a).
         cta_group: 1 or 2.
         ws: whether the instruction is ``tcgen05.mma.ws``.
-        a_in_tensor_memory: whether A comes from tensor memory: then it is K-major, and N has larger steps.
+        a_in_tensor_memory: whether A comes from tensor memory: then it is K-major.
         block: elements along K with one scale, 16 or 32; None where it is not known.
     """
 
@@ -422,9 +422,9 @@ class InstructionDescriptor:
             return frozenset({8, 24, *range(16, 257, 16)}), "8, 16, 24, 32, then up to 256 by 16"
         sparse_bytes = self.sparse and self.kind == "f8f6f4"
         if self.cta_group == 2:
-            twice = byte_rows or self.kind in ("i8", "ti16") or self.a_in_tensor_memory or sparse_bytes
+            twice = byte_rows or self.kind in ("i8", "ti16") or sparse_bytes
             step = 32 if twice else 16
         else:
-            tall = self.a_in_tensor_memory or self.kind == "ti16" or sparse_bytes
-            step = 16 if byte_rows or self.wide_k or (self.m == 128 and tall) else 8
+            tall = self.m == 128 and (self.kind == "ti16" or sparse_bytes)
+            step = 16 if byte_rows or self.wide_k or tall else 8
         return frozenset(range(step, 257, step)), f"{step}..256 by {step}"

@@ -24,31 +24,37 @@ Integers = npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=16)
-def sparsity_metadata(m: int, *, wide: bool, ws: bool = False) -> tuple[Integers, Integers, Integers]:
-    """The lowest bit of each 4-bit index of an instruction of one CTA.
+def sparsity_metadata(
+    m: int, *, wide: bool, ws: bool = False, cta_group: int = 1
+) -> tuple[Integers, Integers, Integers]:
+    """The lowest bit of each 4-bit index of the rows of A that one CTA holds.
 
     Elements of 16 and 32 bits have 8 indices a row, which are halves of two cells of one column: of the
     rows 8 apart, the lower one the low half; the second four indices lie 8 lanes further on.  The sparsity
     selector counts columns.  Smaller elements have 16 indices a row: the two cells of the row's lane.
 
     Args:
-        m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``.
+        m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``; 128 or 256 for a pair.
         wide: whether an element has 16 or 32 bits.
         ws: whether the instruction is ``tcgen05.mma.ws.sp``.
+        cta_group: 1 or 2. Of a pair's M = 128, A, D and the metadata use the same half of the lanes
+            (``#tcgen05-sparse-matrices-alignment-restriction``), so its 64 rows lie as those of M = 64 do.
 
     Returns:
-        ``(lane, column, bit)``, each a read-only ``int64[copies, m, indices]`` relative to the address of the
-        metadata. ``copies``: 1, but 2 or 4 for ``.ws`` with M of 64 or 32, one for each part of D's columns.
+        ``(lane, column, bit)``, each a read-only ``int64[copies, rows, indices]`` relative to the address of
+        the metadata. ``copies``: 1, but 2 or 4 for ``.ws`` with M of 64 or 32, for each part of D's columns.
 
     Raises:
         SpecError: another M.
     """
-    rows = (32, 64, 128) if ws else (64, 128)
-    if m not in rows:
+    rows = (32, 64, 128) if ws else (64 * cta_group, 128 * cta_group)
+    if m not in rows or cta_group not in (1, 2) or (ws and cta_group == 2):
+        form = f"cta_group::{cta_group}{', .ws' if ws else ''}"
         raise SpecError(
-            f"M = {m}{' with .ws' if ws else ''} is not {' or '.join(map(str, rows))}",
+            f"M = {m} with {form} is not {' or '.join(map(str, rows))}",
             see="tcgen05-sparse-matrices-sparsity-selector",
         )
+    m //= cta_group
     copies = 128 // m if ws else 1
     copy = np.arange(copies, dtype=np.int64)[:, None, None]
     row = np.arange(m, dtype=np.int64)[None, :, None]

@@ -318,8 +318,13 @@ class TensorMap:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes that one load writes and counts on its mbarrier, also where the box is out of bounds."""
+        """Bytes of shared memory that one load fills, also where the box is out of bounds."""
         return math.prod(self.box_shape) * self.kind.held // 8
+
+    @property
+    def transaction_bytes(self) -> int:
+        """Bytes that one load counts on its mbarrier: fewer where elements of 4 or 6 bits are padded."""
+        return math.prod(self.box_shape) * self.kind.bits // 8
 
     @property
     def extent(self) -> int:
@@ -346,7 +351,7 @@ class TensorMap:
     def encode(self, address: int) -> bytes:
         """The 128 bytes that the simulator puts in memory, for the tensor at ``address``.
 
-        The layout is pyptx's own (:mod:`pyptx.layout.tensor_map_image`), not the hardware's.
+        They are laid out as a driver's (:mod:`pyptx.layout.tensor_map_image`).
 
         Raises:
             SpecError: ``address`` is not a multiple of 16 (32 with 32-byte interleave).
@@ -375,6 +380,5 @@ class TensorMap:
 
         Raises:
             SpecError: garbage, or values that no tensor map may have.
-            UnsupportedError: a swizzle that is not modelled.
         """
         return unpack(bytes(raw))

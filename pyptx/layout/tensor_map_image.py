@@ -1,38 +1,37 @@
-"""The 128 bytes of a *simulated* tensor map.
+"""The 128 bytes of a tensor map, as a driver encodes it.
 
-NVIDIA's encoding is not public, and kernels copy a map to shared or global memory and edit it with
-``tensormap.replace``; so the simulator needs 128 real bytes whose fields can be patched one by one.
-Owns that layout.  It is our own: little-endian, one fixed place per field, named and coded as
-``tensormap.replace`` names and codes them (`PTX ISA, #tensormap-new-val-validity`_), so that a replace is
-one plain store::
+Kernels copy maps to shared or global memory, edit them with ``tensormap.replace``, and fetch them from there;
+so the simulator works on real bytes.  The encoding is not documented.  The one below was read off what an
+H200's driver (580.159) writes for maps that differ in a value (``tests/layout/driver_maps.json``).  The first
+64 bytes say everything, and compilers copy no more::
 
-      0  magic b"PYPTXTM1"           64  global_stride   4 x u64, bytes, without the innermost
-      8  global_address   u64        96  box_dim         5 x u16
-     16  elemtype         u8        106  element_stride  5 x u8
-     17  rank             u8, -1    111  zero
-     18  interleave_layout u8       112  l2 promotion    u8 (tensormap.replace has none)
-     19  swizzle_mode     u8        113  im2col          u8, 1: the box is (channels, pixels)
-     20  swizzle_atomicity u8       114  lower corner    u16, W lowest, 16, 8 or 5 bits each
-     21  fill_mode        u8        116  upper corner    u16
-     22  zero                       118  zero
-                                    120  magic b"1MTXTPYP"
-     24  global_dim       5 x u64
+    bit   0  im2col (bits 1 to 3: 1 in some encoders)     bytes  0..7   address
+          4  rank - 1                                     bytes  8..11  the bits to the left
+          7  element type                                 bytes 12..27  strides / 16, 32 bits each
+         11  interleave                                   bytes 28..29  their upper 4 bits each
+         13  swizzle mode                                 bytes 32..51  dims - 1, 32 bits each
+         15  fill mode                                    bytes 52..53  element strides - 1, 3 bits each
+         16  tf32, of an f32 type                         bytes 55..59  box - 1, 8 bits each
+         17  L2 promotion
+         19  swizzle atomicity                            im2col maps: byte 55 channels - 1,
+                                                          bytes 56..57 lower corner, 58..59 upper corner,
+                                                          W lowest, 16, 8 or 5 bits each;
+                                                          bytes 60..63 pixels - 1
 
-Arrays are in the hardware's order, innermost axis first.  Unused entries are zero.
-
-.. _PTX ISA, #tensormap-new-val-validity:
-   https://docs.nvidia.com/cuda/parallel-thread-execution/#tensormap-new-val-validity
+Arrays are in the hardware's order, innermost axis first; entries beyond the rank are as if 0, or 1 less 1.
+Element types of 4 and 6 bits, which an H200 refuses, and the swizzles of larger atoms follow maps that
+compilers for Blackwell write themselves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..core.errors import SpecError, UnsupportedError
+from ..core.errors import SpecError
 from ..core.types import ScalarType
 from .tensor_map_rules import (
     CORNER_BITS,
@@ -47,16 +46,18 @@ from .tensor_map_rules import (
     transferred,
 )
 
-__all__ = ["FIELDS", "IMAGE_BYTES", "DecodedMap", "Field", "pack", "unpack"]
+__all__ = ["FIELDS", "IMAGE_BYTES", "USED_BYTES", "DecodedMap", "Field", "pack", "unpack"]
 
 #: Size of a tensor map.
 IMAGE_BYTES = 128
+#: Bytes of it that say something.
+USED_BYTES = 64
 
-_HEAD, _TAIL = b"PYPTXTM1", b"1MTXTPYP"
 _SEE = "tensor-tensormap"
+_REPLACE = "data-movement-and-conversion-instructions-tensormap-replace"
 
 _ELEMENT_NAMES = {element.code: element.name for element in ELEMENTS.values()}
-#: (swizzle_mode, swizzle_atomicity) of tensormap.replace. Mode 4, 96 bytes, is not modelled.
+#: (swizzle_mode, swizzle_atomicity) of tensormap.replace.
 _SWIZZLE_CODES = {
     "none": (0, 0),
     "32B": (1, 0),
@@ -69,46 +70,120 @@ _SWIZZLE_CODES = {
 _SWIZZLE_NAMES = {codes: name for name, codes in _SWIZZLE_CODES.items()}
 
 
+#: Codes of an element type in the map, the field and the tf32 bit, by the code of tensormap.replace.
+_ELEMENT_CODES = {code: (code, 0) for code in range(11)} | {
+    11: (7, 1),
+    12: (8, 1),
+    13: (11, 0),
+    14: (12, 0),
+    15: (13, 0),
+}
+_REPLACE_CODES = {pair: code for code, pair in _ELEMENT_CODES.items()}
+_TF32_BIT = 64 + 16
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where a field lies: ``count`` little-endian unsigned integers of ``size`` bytes from ``offset``."""
+    """Where a field lies in the map as a little-endian number, and how its values are kept there.
 
-    offset: int
-    size: int
+    Attributes:
+        first: bit of entry 0. bits: of an entry. step: from one entry to the next. count: entries.
+        less: what a value is reduced by. shift: low bits that it is kept without.
+        upper: first bit of four more bits of each entry, above the others, where there are any.
+    """
+
+    first: int
+    bits: int
+    step: int = 0
     count: int = 1
+    less: int = 0
+    shift: int = 0
+    upper: int | None = None
 
-    def at(self, ordinal: int = 0) -> int:
-        """Byte offset of entry ``ordinal``. Raises SpecError outside ``0..count-1``."""
+    def _places(self, ordinal: int) -> Iterator[tuple[int, int]]:
+        """First bit and width of the parts of an entry, lowest first."""
+        yield self.first + ordinal * self.step, self.bits
+        if self.upper is not None:
+            yield self.upper + 4 * ordinal, 4
+
+    def _check(self, ordinal: int) -> None:
         if not 0 <= ordinal < self.count:
             raise SpecError(
                 f"ordinal {ordinal} of a tensor map field is outside 0..{self.count - 1}",
-                see="data-movement-and-conversion-instructions-tensormap-replace",
+                see=_REPLACE,
             )
-        return self.offset + ordinal * self.size
+
+    def get(self, image: int, ordinal: int = 0) -> int:
+        """The value of an entry. Raises SpecError for an ordinal that the field has not."""
+        self._check(ordinal)
+        value = position = 0
+        for first, bits in self._places(ordinal):
+            value |= (image >> first & (1 << bits) - 1) << position
+            position += bits
+        return (value << self.shift) + self.less
+
+    def set(self, image: int, value: int, ordinal: int = 0) -> int:
+        """The map with another value of an entry, of which the bits that fit are kept.
+
+        Raises:
+            SpecError: an ordinal that the field has not, or a value that does not fit.
+        """
+        self._check(ordinal)
+        kept = value - self.less
+        bits = self.shift + self.bits + (4 if self.upper is not None else 0)
+        if value >> 64 or kept >> bits or kept < -1:
+            raise SpecError(f"{value} does not fit a field of {bits} bits", see=_REPLACE)
+        # Nothing less one is all ones, as in the hardware's own arithmetic.
+        kept = (kept & (1 << bits) - 1) >> self.shift
+        for first, width in self._places(ordinal):
+            mask = (1 << width) - 1
+            image = image & ~(mask << first) | (kept & mask) << first
+            kept >>= width
+        return image
 
     def read(self, raw: bytes) -> tuple[int, ...]:
-        """All entries of the field in the image ``raw``."""
-        ends = (self.offset + i * self.size for i in range(self.count))
-        return tuple(int.from_bytes(raw[at : at + self.size], "little") for at in ends)
+        """All entries of the field in the map ``raw``."""
+        image = int.from_bytes(raw, "little")
+        return tuple(self.get(image, ordinal) for ordinal in range(self.count))
+
+
+class _ElementField(Field):
+    """The element type: two places, and one code of tensormap.replace for both."""
+
+    __slots__ = ()
+
+    def get(self, image: int, ordinal: int = 0) -> int:
+        pair = (Field.get(self, image, ordinal), image >> _TF32_BIT & 1)
+        # What is no type has a code that none has.
+        return _REPLACE_CODES.get(pair, 16 + pair[0])
+
+    def set(self, image: int, value: int, ordinal: int = 0) -> int:
+        if value not in _ELEMENT_CODES:
+            raise SpecError(f"the tensor map has element type code {value}; expected 0..15", see=_SEE)
+        code, tf32 = _ELEMENT_CODES[value]
+        return Field.set(self, image, code, ordinal) & ~(1 << _TF32_BIT) | tf32 << _TF32_BIT
 
 
 #: Fields by the names of ``tensormap.replace`` (``rank`` holds the rank minus one, as its operand does).
 FIELDS: dict[str, Field] = {
-    "global_address": Field(8, 8),
-    "elemtype": Field(16, 1),
-    "rank": Field(17, 1),
-    "interleave_layout": Field(18, 1),
-    "swizzle_mode": Field(19, 1),
-    "swizzle_atomicity": Field(20, 1),
-    "fill_mode": Field(21, 1),
-    "global_dim": Field(24, 8, 5),
-    "global_stride": Field(64, 8, 4),
-    "box_dim": Field(96, 2, 5),
-    "element_stride": Field(106, 1, 5),
+    "global_address": Field(0, 64),
+    "rank": Field(64 + 4, 3),
+    "elemtype": _ElementField(64 + 7, 4),
+    "interleave_layout": Field(64 + 11, 2),
+    "swizzle_mode": Field(64 + 13, 2),
+    "fill_mode": Field(64 + 15, 1),
+    "swizzle_atomicity": Field(64 + 19, 2),
+    "global_stride": Field(8 * 12, 32, 32, 4, shift=4, upper=8 * 28),
+    "global_dim": Field(8 * 32, 32, 32, 5, less=1),
+    "element_stride": Field(8 * 52, 3, 3, 5, less=1),
+    "box_dim": Field(8 * 55, 8, 8, 5, less=1),
 }
-_L2_PROMOTION = Field(112, 1)
-_IM2COL = Field(113, 1)
-_CORNERS = Field(114, 2, 2)
+_L2_PROMOTION = Field(64 + 17, 2)
+_IM2COL = Field(64, 1)
+_CORNERS = Field(8 * 56, 16, 16, 2)
+_PIXELS = Field(8 * 60, 32, less=1)
+#: Bits that are zero in every map.
+_ZERO = 0x3FF << 64 + 22 | 0xFFFF << 8 * 30 | 0x1FF << 8 * 52 + 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +241,13 @@ class DecodedMap:
 
     @property
     def box_bytes(self) -> int:
-        """Bytes that one copy moves and counts on its mbarrier, wherever the box lies."""
+        """Bytes of shared memory that one copy fills or reads, wherever the box lies."""
         return math.prod(self.box_shape) * self.kind.held // 8
+
+    @property
+    def transaction_bytes(self) -> int:
+        """Bytes that one load counts on its mbarrier: padding among elements does not count."""
+        return math.prod(self.box_shape) * self.kind.bits // 8
 
 
 def pack(
@@ -189,31 +269,35 @@ def pack(
 
     Sequences are innermost first; ``strides`` without the innermost.
     """
-    raw = bytearray(IMAGE_BYTES)
-    raw[:8], raw[-8:] = _HEAD, _TAIL
-
-    def store(field: Field, *values: int) -> None:
-        for ordinal, value in enumerate(values):
-            at = field.at(ordinal)
-            raw[at : at + field.size] = value.to_bytes(field.size, "little")
-
-    store(FIELDS["global_address"], address)
-    store(FIELDS["elemtype"], element.code)
-    store(FIELDS["rank"], len(dims) - 1)
-    store(FIELDS["interleave_layout"], INTERLEAVES.index(interleave))
+    image = 0
     mode, atomicity = _SWIZZLE_CODES[swizzle]
-    store(FIELDS["swizzle_mode"], mode)
-    store(FIELDS["swizzle_atomicity"], atomicity)
-    store(FIELDS["fill_mode"], FILLS.index(oob_fill))
-    store(FIELDS["global_dim"], *dims)
-    store(FIELDS["global_stride"], *strides)
-    store(FIELDS["box_dim"], *box)
-    store(FIELDS["element_stride"], *element_strides)
-    store(_L2_PROMOTION, L2_PROMOTIONS.index(l2_promotion))
+    single = {
+        "global_address": address,
+        "elemtype": element.code,
+        "rank": len(dims) - 1,
+        "interleave_layout": INTERLEAVES.index(interleave),
+        "swizzle_mode": mode,
+        "swizzle_atomicity": atomicity,
+        "fill_mode": FILLS.index(oob_fill),
+    }
+    arrays = {
+        "global_dim": dims,
+        "global_stride": strides,
+        "element_stride": element_strides,
+        "box_dim": box[:1] if lower else box,
+    }
+    for name, value in single.items():
+        image = FIELDS[name].set(image, value)
+    for name, values in arrays.items():
+        for ordinal, value in enumerate(values):
+            image = FIELDS[name].set(image, value, ordinal)
+    image = _L2_PROMOTION.set(image, L2_PROMOTIONS.index(l2_promotion))
     if lower:
-        store(_IM2COL, 1)
-        store(_CORNERS, _pack_corner(lower), _pack_corner(upper))
-    return bytes(raw)
+        image = _IM2COL.set(image, 1)
+        image = _PIXELS.set(image, box[1])
+        for ordinal, corner in enumerate((lower, upper)):
+            image = _CORNERS.set(image, _pack_corner(corner), ordinal)
+    return image.to_bytes(IMAGE_BYTES, "little")
 
 
 def _pack_corner(corner: Sequence[int]) -> int:
@@ -235,10 +319,7 @@ def _choice(what: str, code: int, names: Sequence[str]) -> str:
 
 
 def _swizzle(mode: int, atomicity: int) -> str:
-    """Raises SpecError and UnsupportedError as :func:`unpack`."""
-    if mode == 4:
-        raise UnsupportedError("96-byte swizzle is not modelled yet", see="tensor-swizzling-modes")
-    _choice("swizzle", mode, ("none", "32B", "64B", "128B"))
+    """Raises SpecError as :func:`unpack`."""
     if (mode, atomicity) not in _SWIZZLE_NAMES:
         raise SpecError(
             f"the tensor map has swizzle code {mode} with swizzle atomicity code {atomicity}; atoms of more "
@@ -253,17 +334,18 @@ def unpack(raw: bytes) -> DecodedMap:
     """What the image ``raw`` says. Cached, since a kernel uses few maps many times.
 
     Raises:
-        SpecError: not 128 bytes, not an image, or values that the driver would refuse
+        SpecError: not 128 bytes, no tensor map, or values that the driver would refuse
             (``tensormap.replace`` can store any).
-        UnsupportedError: a swizzle that is not modelled.
     """
     if len(raw) != IMAGE_BYTES:
         raise SpecError(f"a tensor map is {IMAGE_BYTES} bytes, got {len(raw)}", see=_SEE)
-    if raw[:8] != _HEAD or raw[-8:] != _TAIL:
+    image = int.from_bytes(raw[:USED_BYTES], "little")
+    if not image or image & _ZERO:
+        what = "are all zero" if not image else "have bits set that no map has"
         raise SpecError(
-            f"these 128 bytes are no tensor map: they start with {raw[:8].hex()} and end with "
-            f"{raw[-8:].hex()}, expected {_HEAD.hex()} and {_TAIL.hex()}",
-            hint="point at the parameter that holds the map, or at a complete copy of all 128 bytes of it",
+            f"these bytes are no tensor map: the first {USED_BYTES} of them {what}: "
+            f"{raw[:16].hex()} {raw[16:32].hex()} ...",
+            hint="point at the parameter that holds the map, or at a copy of its first 64 bytes",
             see=_SEE,
         )
     values = {name: field.read(raw) for name, field in FIELDS.items()}
@@ -272,19 +354,20 @@ def unpack(raw: bytes) -> DecodedMap:
         raise SpecError(f"the tensor map has rank {rank}; expected 1..5", see=_SEE)
     code = values["elemtype"][0]
     if code not in _ELEMENT_NAMES:
-        raise SpecError(f"the tensor map has element type code {code}; expected 0..15", see=_SEE)
+        raise SpecError(f"the tensor map has element type {code - 16}, which is none", see=_SEE)
     element = ELEMENTS[_ELEMENT_NAMES[code]]
     im2col = bool(_IM2COL.read(raw)[0])
     if im2col and rank < 3:
         raise SpecError(f"the im2col tensor map has rank {rank}; expected 3..5", see=_SEE)
     corners = [_unpack_corner(corner, rank) for corner in _CORNERS.read(raw)] if im2col else [(), ()]
+    box = values["box_dim"][:rank]
     decoded = DecodedMap(
         address=values["global_address"][0],
         type=element.type,
         rank=rank,
         dims=values["global_dim"][:rank],
         strides=(element.nbytes, *values["global_stride"][: rank - 1]),
-        box=values["box_dim"][: 2 if im2col else rank],
+        box=(box[0], *_PIXELS.read(raw)) if im2col else box,
         element_strides=values["element_stride"][:rank],
         swizzle=_swizzle(values["swizzle_mode"][0], values["swizzle_atomicity"][0]),
         interleave=_choice("interleave", values["interleave_layout"][0], INTERLEAVES),

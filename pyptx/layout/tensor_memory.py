@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ..core.errors import SpecError, UnsupportedError
+from ..core.errors import SpecError
 
 __all__ = [
     "COLUMNS",
@@ -49,8 +49,7 @@ Bits = tuple[Integers, Integers, Integers]
 #: M of an instruction without ``.ws``, by cta_group.
 _ROWS = {1: (64, 128), 2: (128, 256)}
 #: First bytes that a number of scales may have in a cell.
-_SCALE_IDS = {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}
-_SEE_DATA_PATH = "tcgen05-data-path-layout-organization"
+_SCALE_IDS = {1: (0, 1, 2, 3), 2: (0, 2), 3: (0, 1, 2, 3), 4: (0,), 6: (0, 2)}
 _SEE_PACKING = "tcgen05-packing-formats"
 _SEE_SCALES = "tcgen05-mma-scale-factor-a"
 
@@ -146,7 +145,7 @@ def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: boo
     instruction                           lane, column of (row, n)       manual's layout
     ===================================== ============================== ====================
     M = 128; a pair's M = 256             row, n                         D, A
-    M = 64                                row%16 + 32*(row//16), n       F (base lane 0 or 16)
+    M = 64; a pair's sparse M = 128       row%16 + 32*(row//16), n       F, C (base lane 0 or 16)
     .ws M = 64; a pair's dense M = 128    row + 64*(n//h), n%h; h = N/2  E, B
     .ws M = 32                            row + 32*(n//q), n%q; q = N/4  G
     ===================================== ============================== ====================
@@ -164,7 +163,9 @@ def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: boo
 
     Raises:
         SpecError: not a shape of tcgen05.mma.
-        UnsupportedError: a pair's sparse M = 128 (layout C), which the manual only draws.
+
+    Layout C's lanes: the manual's table (half of them, beginning at 0 or 16), and ``tmem_datapath_layout`` of
+    Apache TVM.
     """
     _check_group(cta_group)
     if ws and cta_group == 2:
@@ -188,13 +189,7 @@ def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: boo
     column = np.arange(n, dtype=np.int64)[None, :]
     if held == 128:
         lane = row
-    elif ws or cta_group == 2:
-        if sparse and not ws:
-            raise UnsupportedError(
-                "the accumulator of a pair's sparse M = 128 (layout C) is not modelled yet; "
-                "dense M = 128 and M = 256 are",
-                see=_SEE_DATA_PATH,
-            )
+    elif ws or (cta_group == 2 and not sparse):
         # The columns lie in 2 (or, for 32 rows, 4) parts, one below the other.
         part = n // (128 // held)
         lane, column = row + held * (column // part), column % part
@@ -219,11 +214,12 @@ def _in_half_lanes(row: Integers) -> Integers:
 
 
 @lru_cache(maxsize=32)
-def a_operand(m: int, k: int, *, container_bits: int, cta_group: int) -> Bits:
+def a_operand(m: int, k: int, *, container_bits: int, cta_group: int, sparse: bool = False) -> Bits:
     """The bits of each element of A in tensor memory, for ``tcgen05.mma`` without ``.ws``.
 
     Elements are packed along K into the 32-bit cells of their row's lane, the first in the low bits.  A pair
-    with M = 128 keeps each CTA's 64 rows twice, in lanes 0..63 and again in 64..127: ``lane + 64``.
+    with a dense M = 128 keeps each CTA's 64 rows twice, in lanes 0..63 and again in 64..127: ``lane + 64``.
+    64 rows in half of the lanes begin at the lane of the accumulator, 0 or 16.
 
     Args:
         m: M of the instruction: 64 or 128; 128 or 256 for a pair.
@@ -231,6 +227,7 @@ def a_operand(m: int, k: int, *, container_bits: int, cta_group: int) -> Bits:
         container_bits: bits that one element takes: 32 (tf32), 16, 8 (f8f6f4, mxf8f6f4 and i8: also for
             types of 4 and 6 bits) or 4 (mxf4, mxf4nvf4).
         cta_group: 1 or 2.
+        sparse: whether A is sparse; ``k`` counts the stored elements.
 
     Returns:
         ``(lane, column, bit)``, each a read-only ``int64[rows of one CTA, k]``: the cell relative to A's
@@ -256,7 +253,7 @@ def a_operand(m: int, k: int, *, container_bits: int, cta_group: int) -> Bits:
     held = m // cta_group
     row = np.arange(held, dtype=np.int64)[:, None]
     first_bit = np.arange(k, dtype=np.int64)[None, :] * container_bits
-    lane = _in_half_lanes(row) if m == 64 else row
+    lane = _in_half_lanes(row) if m == 64 or (held == 64 and sparse) else row
     return (*_frozen(lane, first_bit // 32, (held, k)), _filled(first_bit % 32, (held, k)))
 
 
@@ -268,16 +265,19 @@ def scale_factors(
 
     Row ``r`` of A (column ``r`` of B) has its ``count`` scales in consecutive bytes of one cell, at lane
     ``r % 32``, column ``r // 32``; the same again in lanes 32..63, 64..95 and 96..127.  B of a pair with
-    M = 128 is different: the second half of its columns lies 64 lanes further on, and each half twice.
+    M = 128 is different: the second half of its columns lies 64 lanes further on, and each half twice
+    (CUTLASS ``examples/python/CuTeDSL/experimental/primitives/tcgen05/2cta_mma_blockscale_m128.py``).
 
     Args:
         matrix: ``"A"``, or ``"B"``.
-        extent: rows of A in this CTA, 128; columns of B, N of the instruction.
-        count: scales of one row: 1 (``scale_vec::1X``), 2 or 4.
+        extent: rows of A in this CTA, 128, or 64 of a pair's M = 128; columns of B, N of the instruction.
+        count: scales of one row: 1 (``scale_vec::1X``), 2 or 4; 3 or 6 with K = 96, of which those past the
+            cell's last byte go on 4 columns further (8 for more than 128 columns of B): ``tCtSFA_mma`` of
+            CUTLASS ``sm103_blockscaled_mma_warpspecialized.hpp``.
         m: M of the instruction: 128; 128 or 256 for a pair.
         cta_group: 1 or 2.
-        scale_id: the scale factor id of the instruction descriptor: the first byte. 0..3 for one scale, 0 or
-            2 for two, 0 for four.
+        scale_id: the scale factor id of the instruction descriptor: the first byte. 0..3 for one scale or
+            three, 0 or 2 for two or six, 0 for four.
 
     Returns:
         ``(lane, column, byte)``, each a read-only ``int64[copies, extent, count]`` relative to the address
@@ -285,7 +285,6 @@ def scale_factors(
 
     Raises:
         SpecError: what does not exist.
-        UnsupportedError: A of a pair with M = 128.
 
     PTX ISA: `#tcgen05-mma-scale-factor-a`.
     """
@@ -299,32 +298,34 @@ def scale_factors(
     if matrix not in ("A", "B"):
         raise SpecError(f"matrix = {matrix!r} is neither 'A' nor 'B'", see=_SEE_SCALES)
     if count not in _SCALE_IDS:
-        raise SpecError(f"count = {count} scales of one row: expected 1, 2 or 4", see=_SEE_SCALES)
+        raise SpecError(f"count = {count} scales of one row: expected 1, 2, 3, 4 or 6", see=_SEE_SCALES)
     if scale_id not in _SCALE_IDS[count]:
         raise SpecError(
             f"scale_id = {scale_id} with {count} scales of one row: "
             f"expected {', '.join(map(str, _SCALE_IDS[count]))}",
             see=_SEE_SCALES,
         )
-    halves = cta_group == 2 and m == 128
-    if matrix == "A" and halves:
-        raise UnsupportedError(
-            "the scale factors of A of a pair with M = 128 are not modelled yet; with M = 256 they are",
+    halves = matrix == "B" and cta_group == 2 and m == 128
+    if matrix == "A" and extent != m // cta_group:
+        raise SpecError(
+            f"extent = {extent}: one CTA holds {m // cta_group} rows of A with M = {m}, "
+            f"cta_group::{cta_group}",
             see=_SEE_SCALES,
         )
-    if matrix == "A" and extent != 128:
-        raise SpecError(f"extent = {extent}: one CTA holds 128 rows of A", see=_SEE_SCALES)
     step = 8 * cta_group
     if extent < step or extent > 256 or extent % step:
         raise SpecError(
             f"N = {extent} with cta_group::{cta_group} is not a multiple of {step} between {step} and 256",
             see="tcgen05-kind-shapes",
         )
+    if count in (3, 6) and cta_group == 2 and m == 128:
+        raise SpecError(f"count = {count} scales of one row: K = 96 needs M = 256 of a pair", see=_SEE_SCALES)
     copies = 2 if halves else 4
     copy = np.arange(copies, dtype=np.int64)[:, None, None]
     row = np.arange(extent, dtype=np.int64)[None, :, None]
     within = row % (extent // 2) if halves else row
     lane = within % 32 + 32 * copy + 64 * (row >= extent // 2) * halves
     byte = scale_id + np.arange(count, dtype=np.int64)[None, None, :]
+    column = within // 32 + (4 if extent <= 128 else 8) * (byte // 4)
     shape = (copies, extent, count)
-    return (*_frozen(lane, within // 32, shape), _filled(byte, shape))
+    return (*_frozen(lane, column, shape), _filled(byte % 4, shape))

@@ -34,8 +34,8 @@ def deadlock(machine: Machine) -> Finding:
         lines.append(f"{s.who()} spins: nothing that it reads changes any more")
         others.append((f"{s.who()} spins", s.location))
         location = location or s.location
-    blocks = machine.program.blocks
-    for cta in machine.live.values():
+    for cta in machine.residency.live.values():
+        blocks = cta.grid.program.blocks
         for warp in cta.warps:
             for pc, waiting in warp.gathering.items():
                 instruction = blocks[pc].ops[0][0]
@@ -48,9 +48,11 @@ def deadlock(machine: Machine) -> Finding:
                     others.append((f"{s.who()} waits", instruction.source))
                     location = location or instruction.source
     shown = _summarise(lines)
-    if machine.waiting:
-        outside = len(machine.waiting) * machine.cluster_size
-        shown.append(f"{outside} CTAs have not started: {machine.residency} run at once")
+    for grid in machine.grids:
+        outside = len(grid.waiting) * grid.cluster_size
+        of = f" of launch {grid.number}" if len(machine.grids) > 1 else ""
+        if outside:
+            shown.append(f"{outside} CTAs{of} have not started: {len(machine.residency.live)} run at once")
     unique = [o for o in dict.fromkeys(others) if o[1] is not None][:_MAX_LISTED]
     rule = "deadlock"
     if lines and all("of its warp, which are elsewhere" in line for line in lines):

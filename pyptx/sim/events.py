@@ -7,9 +7,12 @@ happened; those edges come from the ISA and nothing else.  *When* it happens is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..core.findings import RULES, Finding
 from ..core.source import SourceLocation
@@ -17,6 +20,8 @@ from .memory import Fault, Segment
 
 if TYPE_CHECKING:
     from .mbarrier import MBarrier
+    from .threads.grid import Grid
+    from .threads.warp import Warp
 
 __all__ = ["Engines", "Operation", "Signal", "Step"]
 
@@ -33,14 +38,34 @@ class Signal:
 class Operation:
     """One asynchronous operation: its engine, who issued it and where. An :class:`~.memory.Actor`."""
 
-    __slots__ = ("engine", "issuer", "location", "name")
+    __slots__ = ("engine", "lanes", "location", "name", "warp")
 
-    def __init__(self, name: str, engine: str, issuer: str, location: SourceLocation | None) -> None:
-        self.name, self.engine, self.issuer, self.location = name, engine, issuer, location
+    def __init__(
+        self,
+        name: str,
+        engine: str,
+        warp: Warp,
+        lanes: Sequence[int] | NDArray[np.intp],
+        location: SourceLocation | None,
+    ) -> None:
+        self.name, self.engine, self.warp, self.lanes, self.location = name, engine, warp, lanes, location
+
+    @property
+    def grid(self) -> Grid:
+        """The launch that issued it."""
+        return self.warp.cta.grid
+
+    @property
+    def issuer(self) -> str:
+        """The threads that issued it."""
+        return self.warp.named(self.lanes)
 
     def who(self, lane: int | None = None) -> str:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
+
+    def loads_early(self) -> bool:
+        return False
 
     def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
         """Engines reach no thread's own memory."""
@@ -100,13 +125,13 @@ class Step:
 class Engines:
     """Every step that has been issued and has not happened."""
 
-    def __init__(self, on_change: Callable[[], None]) -> None:
+    def __init__(self, acts: Callable[[Operation], None], on_change: Callable[[], None]) -> None:
         self.pending: dict[int, Step] = {}
         #: The same steps in no order, to draw one from; each knows its position.
         self.pool: list[Step] = []
         self.executed = 0
         self._serial = 0
-        self._on_change = on_change
+        self._acts, self._on_change = acts, on_change
 
     def issue(self, steps: list[Step]) -> None:
         for step in steps:
@@ -122,6 +147,7 @@ class Engines:
         """Let one step happen; everything it is ordered after must have happened."""
         assert step.ready and not step.done, step.name
         step.done = True
+        self._acts(step.operation)
         del self.pending[step.serial]
         last = self.pool.pop()
         if last is not step:
@@ -130,11 +156,12 @@ class Engines:
         step.action()
         signal = step.signal
         if signal is not None:
-            del signal.barrier.signals[step.serial]
+            barrier = signal.barrier
+            del barrier.signals[step.serial]
             if signal.nbytes:
-                signal.barrier.complete(signal.nbytes, step.operation)
+                barrier.complete(signal.nbytes, step.operation)
             if signal.arrivals:
-                signal.barrier.arrive(signal.arrivals, step.operation)
+                barrier.arrive(signal.arrivals, step.operation)
         self.executed += 1
         self._on_change()
 

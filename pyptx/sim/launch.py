@@ -1,31 +1,32 @@
 """Loading a module into the simulator and launching its entries.
 
-Owns the way from arguments (arrays, tensor maps, numbers) to the bytes of the parameter space, and the
-public face of the simulator: :func:`load`, :class:`LoadedModule`.
+Owns the public face of the simulator for one launch, :func:`load` and :class:`LoadedModule`, and what a
+launch must be to be one (:class:`Request`).  :func:`run` is the way from requests to reports, for one launch
+and for the launches of a :mod:`.stream`.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.arrays import describe, host_bytes, is_array
 from ..core.errors import SpecError
-from ..core.findings import Finding
-from ..ir import Function, Launch, Module, Param, parse_module
-from ..layout.tensor_map import TensorMap
+from ..core.findings import RULES, Finding
+from ..ir import Function, Launch, Module, parse_module
+from .arguments import Mapped, bind_arguments
 from .code.image import Image
 from .code.program import Program
 from .limits import Limits, Progress
 from .machine import Machine
-from .memory import Fault, Memory, Segment
+from .memory import Fault
 from .report import Report
 from .schedule import make_policy
+from .threads.grid import Grid
 
 __all__ = ["LoadedModule", "load"]
 
@@ -94,7 +95,9 @@ class LoadedModule:
             grid, block, cluster: extents in x, y, z.
             dynamic_smem: bytes of dynamic shared memory.
             args: one per parameter: arrays and CPU tensors (global pointers; written in place),
-                :class:`TensorMap` values, numbers for scalars, bytes or structured numpy scalars for structs.
+                :class:`TensorMap` values, numbers for scalars. C structs take bytes, a structured numpy
+                scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
+                alignment, or a dict of members by offset; a pointer takes a list of arrays: their addresses.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
             sanitize: bounds, alignment and initialisation are always checked; ``"strict"`` promotes
                 findings for review to errors.
@@ -109,6 +112,23 @@ class LoadedModule:
             SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
                 report, not raised.
         """
+        request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialised)
+        options = Options(schedule, seed, sanitize, max_steps, timeout, memory, progress)
+        return run([request], options)[0]
+
+    def request(
+        self,
+        entry: str | None,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        cluster: int | Sequence[int],
+        dynamic_smem: int,
+        args: Sequence[Any],
+        uninitialised: Sequence[int],
+        *,
+        dependent: bool = False,
+    ) -> Request:
+        """A launch that has been checked. Arguments and errors as in :meth:`launch`."""
         try:
             function = self.module.entry(entry)
         except KeyError as error:
@@ -124,40 +144,114 @@ class LoadedModule:
             # As the driver: what the kernel was built for, where the launch does not say.
             launch = replace(launch, cluster=Launch.extent(required))
         _check_launch(function, launch)
-        policy = make_policy(schedule, seed)
-        started = time.perf_counter()
-        findings: list[Finding] = []
-        steps = events = 0
-        printed: list[str] = []
-        try:
-            limits = Limits(Limits.max_steps if max_steps is None else max_steps, timeout, memory)
-            machine = Machine(self._program(function, launch), launch, policy, limits, progress=progress)
-        except Fault as fault:
-            findings.append(fault.finding)
-        else:
-            bind_arguments(machine.memory, machine.program, args, frozenset(uninitialised))
-            machine.run()
-            findings, steps, events = machine.findings, machine.steps, machine.engines.executed
-            printed = machine.printed
-        name = f"{schedule} (seed {seed})" if schedule == "random" else schedule
-        return Report(
-            function.name,
-            name,
-            findings,
-            steps,
-            events,
-            time.perf_counter() - started,
-            strict=sanitize == "strict",
-            printed="".join(printed),
-        )
+        return Request(self, function, launch, args, frozenset(uninitialised), dependent)
 
-    def _program(self, function: Function, launch: Launch) -> Program:
+    def program(self, function: Function, launch: Launch) -> Program:
+        """The code of an entry, translated as far as launches have run it. Raises
+        :class:`~.memory.Fault`.
+        """
         clustered = launch.cluster != (1, 1, 1)
         program = self._programs.get((function.name, clustered))
         if program is None:
             program = Program(self.image, function, clustered=clustered)
             self._programs[function.name, clustered] = program
         return program
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch, checked. ``dependent``: by programmatic dependent launch on the one before."""
+
+    module: LoadedModule
+    function: Function
+    launch: Launch
+    args: Sequence[Any]
+    uninitialised: frozenset[int]
+    dependent: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run goes; :meth:`LoadedModule.launch` says what each means."""
+
+    schedule: str = "eager"
+    seed: int = 0
+    sanitize: bool | str = True
+    max_steps: int | None = None
+    timeout: float | None = None
+    memory: int = Limits.memory
+    progress: Callable[[Progress], None] | None = None
+
+    @property
+    def limits(self) -> Limits:
+        steps = Limits.max_steps if self.max_steps is None else self.max_steps
+        return Limits(steps, self.timeout, self.memory)
+
+    @property
+    def name(self) -> str:
+        """What reports call the schedule."""
+        return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
+
+
+def run(requests: Sequence[Request], options: Options) -> list[Report]:
+    """Run the launches of one stream, at least one, to their end: a report for each."""
+    policy = make_policy(options.schedule, options.seed)
+    started = time.perf_counter()
+    programs: list[Program] = []
+    refused: dict[int, Finding] = {}
+    for index, request in enumerate(requests):
+        try:
+            programs.append(request.module.program(request.function, request.launch))
+        except Fault as fault:
+            refused[index] = fault.finding
+    strict = options.sanitize == "strict"
+    if refused:
+        stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
+        return [
+            Report(
+                request.function.name,
+                options.name,
+                [refused.get(index, stopped)],
+                0,
+                0,
+                time.perf_counter() - started,
+                strict=strict,
+            )
+            for index, request in enumerate(requests)
+        ]
+    target = max((program.target for program in programs), key=lambda target: target.number)
+    machine = Machine(target, policy, options.limits, progress=options.progress)
+    _fill(machine, requests, programs)
+    machine.run()
+    return [
+        Report(
+            grid.program.function.name,
+            options.name,
+            grid.findings,
+            grid.steps,
+            grid.events,
+            time.perf_counter() - started,
+            strict=strict,
+            printed="".join(grid.printed),
+        )
+        for grid in machine.grids
+    ]
+
+
+def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Program]) -> None:
+    """Map the modules' variables and the arguments, and line up the launches."""
+    images = {id(program.image): program.image for program in programs}
+    if sum(bool(image.stored) for image in images.values()) > 1:
+        raise SpecError("modules with global variables of their own cannot share a stream: make one of them")
+    for image in images.values():
+        machine.map_variables(image)
+    mapped: Mapped = {}
+    for request, program in zip(requests, programs, strict=True):
+        params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialised)
+        before = machine.grids[-1] if machine.grids else None
+        machine.add(
+            Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
+        )
 
 
 def _check_launch(function: Function, launch: Launch) -> None:
@@ -182,95 +276,3 @@ def _check_launch(function: Function, launch: Launch) -> None:
         raise SpecError(f"cluster {launch.cluster} has {size} CTAs; a cluster has at most {LARGEST_CLUSTER}")
     if any(grid % extent for grid, extent in zip(launch.grid, launch.cluster, strict=True)):
         raise SpecError(f"grid {launch.grid} is not whole clusters of {launch.cluster}")
-
-
-def bind_arguments(
-    memory: Memory, program: Program, args: Sequence[Any], uninitialised: frozenset[int]
-) -> None:
-    """Map arrays into global memory and write the parameter space."""
-    params = program.function.params
-    if len(args) != len(params):
-        names = ", ".join(p.name for p in params)
-        raise SpecError(f"{len(args)} arguments given; {program.function.name} has {len(params)}: {names}")
-    raw = np.zeros(max(program.entry.param_bytes, 1), np.uint8)
-    mapped: dict[tuple[int, int], Segment] = {}
-    for position, (param, value) in enumerate(zip(params, args, strict=True)):
-        offset = program.entry.symbols[param.name][1]
-        data = _encode(memory, mapped, param, value, position in uninitialised)
-        raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
-    memory.params = Segment("parameters", "param", 0, raw, tracked=False)
-
-
-def _encode(
-    memory: Memory, mapped: dict[tuple[int, int], Segment], param: Param, value: Any, tracked: bool
-) -> bytes:
-    if isinstance(value, TensorMap):
-        if param.nbytes != 128:
-            raise SpecError(f"a tensor map for parameter {param.name}, which has {param.nbytes} bytes")
-        if value.array is None:
-            raise SpecError(
-                f"the tensor map for {param.name} was made from an address; the simulator needs the array"
-            )
-        start = _map_array(memory, mapped, param.name, value.array, tracked)
-        return value.encode(start + value.address - describe(value.array).pointer)
-    if is_array(value) and np.ndim(value) > 0:
-        if param.nbytes != 8:
-            raise SpecError(f"an array for parameter {param.name}, which has {param.nbytes} bytes, not 8")
-        return _map_array(memory, mapped, param.name, value, tracked).to_bytes(8, "little")
-    if isinstance(value, (bytes, np.void)):
-        raw = value if isinstance(value, bytes) else value.tobytes()
-        if len(raw) != param.nbytes:
-            raise SpecError(f"{len(raw)} bytes for parameter {param.name}, which has {param.nbytes}")
-        return raw
-    if param.count is not None or isinstance(value, str):
-        raise SpecError(
-            f"{value!r} for parameter {param.name} of {param.nbytes} bytes: pass bytes, "
-            "or a structured numpy scalar"
-        )
-    return _encode_scalar(param, value)
-
-
-def _encode_scalar(param: Param, value: Any) -> bytes:
-    number = value.item() if isinstance(value, np.generic) else value
-    if param.type.is_float:
-        return np.array(number, param.type.dtype).tobytes()
-    if isinstance(number, float) and isinstance(value, np.floating):
-        # An untyped parameter takes the bits of a numpy float of its own width.
-        raw = value.tobytes()
-        if len(raw) == param.nbytes:
-            return raw
-    if not isinstance(number, int):
-        raise SpecError(f"{value!r} for the integer parameter {param.name} (.{param.type})")
-    bits = param.type.bits
-    if not -(1 << (bits - 1)) <= number < 1 << bits:
-        raise SpecError(f"{number} does not fit parameter {param.name} (.{param.type})")
-    return (number & ((1 << bits) - 1)).to_bytes(param.nbytes, "little")
-
-
-def _map_array(
-    memory: Memory, mapped: dict[tuple[int, int], Segment], name: str, array: Any, tracked: bool
-) -> int:
-    info = describe(array)
-    if info.device != "cpu":
-        raise SpecError(f"{name} is on {info.device}; the simulator takes numpy arrays and CPU tensors")
-    key = (info.pointer, info.extent)
-    segment = mapped.get(key)
-    if segment is None:
-        data = host_bytes(array)
-        # CUDA allocations are 256-byte aligned; a view that starts inside one is not.
-        inside = (info.pointer - _owner_pointer(array, info.pointer)) % 256
-        segment = memory.map_global(
-            f"{name} {info.shape} {info.type}", data, misalignment=inside, tracked=tracked
-        )
-        mapped[key] = segment
-    return segment.base
-
-
-def _owner_pointer(array: Any, pointer: int) -> int:
-    """Address of the allocation that ``array`` is a view of."""
-    if isinstance(array, np.ndarray):
-        owner = array
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        return int(owner.ctypes.data)
-    return pointer - int(array.storage_offset()) * int(array.element_size())

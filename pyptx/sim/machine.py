@@ -1,7 +1,9 @@
-"""The machine of one launch: CTAs admitted up to a residency, their splits, the engines, and when a run ends.
+"""The machine: the grids of a stream, CTAs admitted to multiprocessors, their splits, the engines, and when a
+run ends.
 
 Owns the run loop, parking and waking, and limits.  *What* an instruction does is in :mod:`.exec`, *which*
-thing happens next in :mod:`.schedule`, how lanes part and meet in :mod:`.threads.divergence`.
+thing happens next in :mod:`.schedule`, how lanes part and meet in :mod:`.threads.divergence`.  One machine
+holds the CTAs of all launches of a stream, which share memory, multiprocessors and one schedule.
 """
 
 from __future__ import annotations
@@ -17,30 +19,33 @@ from numpy.typing import NDArray
 from ..core.findings import RULES, Finding
 from ..core.source import SourceLocation
 from ..flow.graph import EXIT
-from ..ir import Launch
+from ..isa import Target
 from .code.function import Code, CodeBlock
-from .code.program import Program
+from .code.image import Image
 from .code.translate import array_function, lane_function
 from .deadlock import deadlock
 from .events import Engines, Operation, Step
 from .limits import Limits, Progress
-from .memory import Fault, Memory, Segment
+from .memory import Fault, Memory
+from .numbers.serial import serial
+from .retries import Retries
 from .schedule import Policy
 from .threads.calls import Calls
-from .threads.cluster import Cluster
 from .threads.cta import CTA
 from .threads.divergence import Divergence
 from .threads.frames import Registers
+from .threads.grid import Grid
+from .threads.residency import Residency
 from .threads.teams import Teams, joins
-from .threads.warp import FULL_MASK, Split, mask_of, spins
+from .threads.warp import FULL_MASK, Split, Warp, mask_of, spins
 from .waits import Wait
 
 __all__ = ["CTA", "Machine"]
 
 #: Blocks that a split may run before the machine moves on as if it waited: it may be polling.
 _PATIENCE = 4096
-#: Bytes that a cooperative launch has for the barrier of its grid.
-_WORKSPACE = 4096
+#: Splits that became ready last, among which those of one cluster are looked for.
+_NEAR = 128
 #: Runs check the wall clock this often, in turns.
 _CLOCK_INTERVAL = 256
 
@@ -50,36 +55,28 @@ class Machine:
 
     def __init__(
         self,
-        program: Program,
-        launch: Launch,
+        target: Target,
         policy: Policy,
         limits: Limits,
         *,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self.program, self.launch, self.policy, self.limits = program, launch, policy, limits
+        self.target, self.policy, self.limits = target, policy, limits
         self.progress = progress
-        self.shared_bytes = program.shared_bytes(launch.dynamic_smem)
-        x, y, z = launch.block
-        self.threads = x * y * z
-        x, y, z = launch.grid
-        self.ctas = x * y * z
-        x, y, z = launch.cluster
-        self.cluster_size = x * y * z
-        self.explicit_cluster = (
-            launch.cluster != (1, 1, 1) or program.function.directive("explicitcluster") is not None
-        )
-        self.residency = program.residency(self.threads, self.shared_bytes, limits.memory)
-        self.findings: list[Finding] = []
+        #: The launches of the stream in order.
+        self.grids: list[Grid] = []
+        #: The launch that a thread or an engine acts for: steps, events and findings are its own.
+        self.acting: Grid
+        self._counted = self._happened = 0
+        self.residency = Residency(self)
         self._reported: set[tuple[Any, ...]] = set()
         self.memory = Memory(self.report)
-        self._map_variables()
-        self.engines = Engines(self._changed)
+        #: Who completed a phase of an mbarrier in this turn: threads, and operations of engines.
+        self.completed: list[Split | Operation] = []
+        self.engines = Engines(self._acts, self._changed)
         self.divergence = Divergence(self)
         self.calls = Calls(self)
         self.teams = Teams(self)
-        #: What the kernel printed, in order.
-        self.printed: list[str] = []
         self.printed_characters = 0
         #: Live allocations of the device's heap: bytes of it that each takes, by address.
         self.heap: dict[int, int] = {}
@@ -87,7 +84,7 @@ class Machine:
         self.ready: deque[Split] = deque()
         #: Parked splits' waits, oldest first (a dict for its order).
         self.parked: dict[int, Wait] = {}
-        self._polled: dict[int, Wait] = {}
+        self.polled: dict[int, Wait] = {}
         self.spinning: list[Split] = []
         #: Splits that ran for long without waiting for anything.
         self.busy: list[Split] = []
@@ -95,29 +92,22 @@ class Machine:
         #: Bytes of the host's memory for registers and local memory.
         self.held = 0
         self._ticks = self._slept = 0
-        self._workspace: int | None = None
-        self._timed_out_at = -1
+        self.retries = Retries(self)
         self._started = self._shown = time.monotonic()
         self._turns = 0
-        #: Numbers of the clusters that have not started.
-        self.waiting = range(self.ctas // self.cluster_size)
-        self.live: dict[int, CTA] = {}
         self._free: dict[tuple[Code, int], list[Registers]] = {}
         self._lane_numbers: dict[int, NDArray[np.intp]] = {}
 
-    def _map_variables(self) -> None:
-        image = self.program.image
+    def map_variables(self, image: Image) -> None:
+        """Place the variables of a module, before everything else in global memory."""
         for stored in image.stored:
             self.memory.place_global(stored.name, stored.address, stored.data)
-        self.memory.const = Segment("constant memory", "const", 0, image.const, tracked=False)
 
-    def grid_workspace(self) -> int:
-        """Address of the bytes with which all CTAs of a launch synchronise; 0 if they do not run at once."""
-        if self._workspace is None:
-            together = self.ctas <= self.residency
-            data = np.zeros(_WORKSPACE, np.uint8)
-            self._workspace = self.memory.map_global("the grid's workspace", data).base if together else 0
-        return self._workspace
+    def add(self, grid: Grid) -> None:
+        """One more launch, behind those that are here."""
+        self.grids.append(grid)
+        self.residency.open.append(grid)
+        self.acting = self.grids[0]
 
     # --- storage of threads -------------------------------------------------------------------
 
@@ -152,14 +142,21 @@ class Machine:
 
     def report(self, finding: Finding) -> None:
         """Keep a finding; the same rule at the same line is kept once."""
-        key = (finding.rule.name, finding.location, finding.message if finding.location is None else "")
+        what = finding.message if finding.location is None else ""
+        key = (self.acting.number, finding.rule.name, finding.location, what)
         if key not in self._reported:
             self._reported.add(key)
-            self.findings.append(finding)
+            self.acting.findings.append(finding)
 
     def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
-        """A finding that ends the run, to raise."""
-        return Fault(Finding(RULES[rule], message, actor.location, actor.who(lane)))
+        """A finding that ends the run, to raise. Of a trap it says which wait the warp gave up before."""
+        others: tuple[tuple[str, SourceLocation | None], ...] = ()
+        if rule == "trap":
+            given_up = getattr(actor, "split", actor).warp.given_up
+            if given_up is not None and not given_up[0].over():
+                message += f"; its warp had given up: it {given_up[0].describe()}"
+                others = (("gave up waiting", given_up[1]),)
+        return Fault(Finding(RULES[rule], message, actor.location, actor.who(lane), others))
 
     def uninitialised_register(
         self, split: Split, name: str, lane: int, location: SourceLocation | None
@@ -175,45 +172,49 @@ class Machine:
 
     # --- life of a launch ---------------------------------------------------------------------
 
-    def _admit(self) -> None:
-        """Fill free places with CTAs, so that the first admitted runs first."""
-        new: list[CTA] = []
-        # A cluster runs as a whole, or not at all; one always does.
-        while self.waiting and (
-            len(self.live) + len(new) + self.cluster_size <= self.residency or not (self.live or new)
-        ):
-            new += Cluster(self, self.waiting[0]).ctas
-            self.waiting = self.waiting[1:]
-        first = self.program.entry.first
-        for cta in new[::-1]:
-            self.live[cta.number] = cta
-            for warp in cta.warps[::-1]:
-                self.wake(Split(warp, warp.live, first, [], warp.frame))
-
     def run(self) -> None:
-        """Run to the end, a fault, a deadlock or a limit. Findings are in :attr:`findings`."""
+        """Run to the end, a fault, a deadlock or a limit. Findings are in the grids."""
         try:
-            with np.errstate(all="ignore"):
-                self._admit()
+            with np.errstate(all="ignore"), serial():
+                self.residency.admit()
                 while self._turn():
                     pass
         except Fault as fault:
             self.report(fault.finding)
+        self._act(self.acting)
+        ended = self.acting
+        for grid in self.grids:
+            if not grid.complete and grid is not ended:
+                self._act(grid)
+                self.report(
+                    Finding(
+                        RULES["stream-stopped"],
+                        f"launch {grid.number} of the stream did not complete: "
+                        f"the run ended in launch {ended.number}, {ended.program.function.name}",
+                    )
+                )
 
     def _turn(self) -> bool:
         self._turns += 1
         if self._turns % _CLOCK_INTERVAL == 0:
             self.check_time()
+        if self.residency.undecided:
+            self.residency.admit()
         if self.ready:
             self.policy.before_split(self)
             s = self.policy.split(self)
             if s.queued:
                 s.queued = False
+                if s.warp.cta.grid is not self.acting:
+                    self._act(s.warp.cta.grid)
+                self.completed.clear()
                 team = self.teams.of(s) if self.policy.together else None
                 if team is None:
                     self._execute(s)
                 else:
                     self.teams.execute(team)
+                if self.completed:
+                    self._let_react({actor.warp for actor in self.completed})
             return True
         progress = self._progress()
         if self.busy:
@@ -222,19 +223,38 @@ class Machine:
                 s.queued = True
             self.ready.extendleft(self.busy)
             self.busy.clear()
-        elif not progress and self.live:
+        elif not progress and self.residency.live:
+            self._act(self.residency.open[0])
             self.report(deadlock(self))
             return False
         return progress or bool(self.ready)
 
+    def _let_react(self, warps: set[Warp]) -> None:
+        """``warps`` have completed a phase of an mbarrier: others run to their next wait before these go on.
+
+        No engine is so fast that a thread which could wait for a phase by now does not see it.  Others are
+        those of the same cluster; who became ready last runs first, so that all are near the end.
+        """
+        self.poll()
+        cluster = next(iter(warps)).cta.cluster
+        last = [self.ready.pop() for _ in range(min(len(self.ready), _NEAR))][::-1]
+        inside = [s for s in last if s.warp.cta.cluster is cluster]
+        self.ready.extend(s for s in last if s.warp.cta.cluster is not cluster)
+        self.ready.extend(s for s in inside if s.warp in warps)
+        self.ready.extend(s for s in inside if s.warp not in warps)
+
     def _progress(self) -> bool:
         """No thread is ready: let one thing happen that may make one so. False if there is none."""
-        if self._poll() or self._wake_spinners():
+        if self.poll() or self._wake_spinners():
             return True
         if self.policy.idle(self):
             self.check_time()
             return True
-        return bool(self.live) and (self._time_out_waits() or self.divergence.release())
+        if self.residency.admit(idle=True):
+            return True
+        return bool(self.residency.live) and (
+            self.retries.time_out() or self.divergence.release() or self.retries.time_out(again=True)
+        )
 
     def check_time(self) -> None:
         """End the run if its time is over; show how far it is now and then."""
@@ -244,8 +264,9 @@ class Machine:
             self.stop(f"stopped after timeout={timeout} s")
         if self.progress is not None and now - self._shown >= self.limits.progress_interval:
             self._shown = now
-            done = self.ctas - len(self.waiting) * self.cluster_size - len(self.live)
-            self.progress(Progress(now - self._started, self.steps, done, self.ctas))
+            ctas = sum(grid.ctas for grid in self.grids)
+            left = sum(len(grid.waiting) * grid.cluster_size + grid.live for grid in self.grids)
+            self.progress(Progress(now - self._started, self.steps, ctas - left, ctas))
 
     def count_steps(self, steps: int) -> None:
         """``steps`` more warp-instructions; ends the run at the limit."""
@@ -268,41 +289,30 @@ class Machine:
         """A thread has slept: clocks show it."""
         self._slept += nanoseconds
 
-    def retire(self, cta: CTA) -> None:
-        """The last thread of a CTA ended: what it left in flight happens, then its place is free."""
-        for step in cta.in_flight[::-1]:
-            if not step.done and step.operation.engine == "tma" and step.signal is not None:
-                operation = step.operation
-                self.report(
-                    Finding(
-                        RULES["exit-in-flight"],
-                        f"CTA {cta.coordinates} ended while {operation.name} was writing its shared memory",
-                        operation.location,
-                        operation.who(),
-                    )
-                )
-            if not step.done:
-                self.engines.force(step)
-        cta.tensor.at_exit()
-        for number, group in cta.warpgroups.items():
-            for finding in group.at_exit(number):
-                self.report(finding)
-        del self.live[cta.number]
-        del cta.reach[cta.rank]
-        cta.reach.ended.add(cta.rank)
-        self.release(cta.registers)
-        cta.local_memory.release()
-        self._admit()
-
     # --- engines ------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         self.memory.version += 1
 
+    def _act(self, grid: Grid) -> None:
+        """What was executed since the last call was for one launch; what comes is for ``grid``."""
+        self.acting.steps += self.steps - self._counted
+        self.acting.events += self.engines.executed - self._happened
+        self._counted, self._happened = self.steps, self.engines.executed
+        self.acting = grid
+
+    def _acts(self, operation: Operation) -> None:
+        """An engine acts for somebody."""
+        if operation.grid is not self.acting:
+            self._act(operation.grid)
+
     def issue(self, cta: CTA, steps: list[Step]) -> None:
         """Put the steps of an operation in flight."""
         self.engines.issue(steps)
         self.policy.issued(self, steps)
+        if cta.grid is not self.acting:
+            # Others' operations may have gone on.
+            self._act(cta.grid)
         flying = [step for step in steps if not step.done]
         if flying:
             cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
@@ -310,7 +320,8 @@ class Machine:
     def operation(self, split: Split, engine: str) -> Operation:
         """A new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
-        return Operation(split.op.name, engine, split.who(), split.location)
+        lanes = split.lanes if split.acting is None else split.acting
+        return Operation(split.op.name, engine, split.warp, lanes, split.location)
 
     # --- running splits -----------------------------------------------------------------------
 
@@ -328,7 +339,7 @@ class Machine:
 
     def _execute(self, s: Split) -> None:
         """Run ``s`` until it parks, ends, diverges or has used its quantum."""
-        blocks = self.program.blocks
+        blocks = s.warp.cta.grid.program.blocks
         budget = self.policy.quantum
         divergence = self.divergence
         while True:
@@ -355,6 +366,9 @@ class Machine:
                 s = entered
                 continue
             if block.returns:
+                if s.stack:
+                    divergence.abandon(s)
+                    continue
                 s = self.calls.leave(s)
                 if self.policy.together and joins(s):
                     self.wake(s)
@@ -372,6 +386,9 @@ class Machine:
             budget -= 1
             if budget <= 0:
                 self.give_way(s)
+                return
+            if self.completed:
+                self.wake(s)
                 return
 
     def give_way(self, s: Split) -> None:
@@ -480,20 +497,21 @@ class Machine:
         key = id(wait)
         self.parked[key] = wait
         if not wait.subscribe(lambda: self._wake(wait)):
-            self._polled[key] = wait
+            self.polled[key] = wait
 
     def _wake(self, wait: Wait) -> None:
         if self.parked.pop(id(wait), None) is None:
             return
-        self._polled.pop(id(wait), None)
+        self.polled.pop(id(wait), None)
         wait.split.wait = None
         wait.finish()
         self.wake(wait.split)
 
-    def _poll(self) -> bool:
+    def poll(self) -> bool:
+        """Wake whose waits are over, of those that nothing wakes by itself. Whether there were any."""
         woken = False
         # One that wakes may take what the next one waits for: ask each in its turn.
-        for wait in list(self._polled.values()):
+        for wait in list(self.polled.values()):
             if wait.over():
                 self._wake(wait)
                 woken = True
@@ -509,17 +527,3 @@ class Machine:
                 s.spin = None
                 self.wake(s)
         return bool(woken)
-
-    def _time_out_waits(self) -> bool:
-        """Nothing else can happen: waits that may give up answer "not yet", once per state of the world."""
-        if self._timed_out_at == self.memory.version:
-            return False
-        self._timed_out_at = self.memory.version
-        giving_up = [wait for wait in self.parked.values() if wait.can_time_out]
-        for wait in giving_up:
-            del self.parked[id(wait)]
-            self._polled.pop(id(wait), None)
-            wait.split.wait = None
-            wait.time_out()
-            self.wake(wait.split)
-        return bool(giving_up)

@@ -11,7 +11,7 @@ the last arrival carries into the phase bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ class MBarrier:
 
     __slots__ = (
         "address",
+        "completed_by",
         "expected",
         "layout",
         "location",
@@ -77,9 +78,13 @@ class MBarrier:
         name: str,
         location: SourceLocation | None,
         layout: int = 0,
+        *,
+        completed_by: Callable[[Any], None],
     ) -> None:
         self.address, self.expected, self.name, self.location = address, expected, name, location
         self.layout = layout
+        #: Called with whoever completes a phase.
+        self.completed_by = completed_by
         self.pending = expected
         self.tx = 0
         self.phase = 0
@@ -95,6 +100,11 @@ class MBarrier:
         )
         return upper << 32
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether its phase has not begun, nobody waits, and nothing in flight signals it."""
+        return self.pending == self.expected and not (self.tx or self.waiters or self.signals)
+
     def completed(self, parity: int) -> bool:
         """Whether the phase with this parity is the one before the current one."""
         return self.phase & 1 != parity
@@ -103,13 +113,13 @@ class MBarrier:
         """expect-tx: ``count`` more bytes in this phase."""
         self.tx += count
         self._check_tx(actor)
-        self._advance()
+        self._advance(actor)
 
     def complete(self, count: int, actor: Actor) -> None:
         """complete-tx: ``count`` bytes have arrived."""
         self.tx -= count
         self._check_tx(actor)
-        self._advance()
+        self._advance(actor)
 
     def arrive(self, count: int, actor: Actor) -> None:
         """``count`` arrivals in the current phase."""
@@ -119,7 +129,7 @@ class MBarrier:
                 f"{count} arrival(s) on {self.describe()}: only {self.pending} are pending in this phase",
             )
         self.pending -= count
-        self._advance()
+        self._advance(actor)
 
     def arrive_incomplete(self, count: int, actor: Actor) -> None:
         """``count`` arrivals that must not complete the phase."""
@@ -143,9 +153,10 @@ class MBarrier:
         origin = (("initialised", self.location),)
         return Fault(Finding(RULES["mbarrier-misuse"], text, actor.location, actor.who(), origin))
 
-    def _advance(self) -> None:
+    def _advance(self, actor: Actor) -> None:
         if self.pending == 0 and self.tx == 0:
             self.phase += 1
+            self.completed_by(actor)
             self.pending = self.expected
             waiters, self.waiters = self.waiters, []
             for wake in waiters:

@@ -107,6 +107,9 @@ class Actor(Protocol):
     def who(self, lane: int | None = None) -> str:
         """The thread, in words; ``lane`` is the position among the accessing lanes."""
 
+    def loads_early(self) -> bool:
+        """Whether it loads into a register that nothing reads before the next branch."""
+
     def local(self, address: int | Offsets, size: int, kind: str) -> tuple[Segment, int | Offsets]:
         """The segment of the CTA's local memory, and where in it the threads' own ``address`` lies."""
 
@@ -118,7 +121,18 @@ Observer = Callable[..., None]
 class Segment:
     """``size`` bytes at ``base``. ``written`` is None where everything counts as initialised."""
 
-    __slots__ = ("_words", "barriers", "base", "data", "name", "size", "space", "written")
+    __slots__ = (
+        "_words",
+        "barriers",
+        "base",
+        "data",
+        "derived",
+        "name",
+        "size",
+        "space",
+        "writes",
+        "written",
+    )
 
     def __init__(self, name: str, space: str, base: int, data: Bytes, *, tracked: bool) -> None:
         self.name, self.space, self.base, self.data = name, space, base, data
@@ -126,6 +140,9 @@ class Segment:
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
         #: Live mbarrier objects by offset.
         self.barriers: dict[int, MBarrier] = {}
+        #: How many accesses wrote to it: what is :attr:`derived` from its bytes holds while this is the same.
+        self.writes = 0
+        self.derived: dict[Any, tuple[int, Any]] = {}
         self._words: dict[int, NDArray[Any]] = {}
 
     def words(self, size: int) -> NDArray[Any]:
@@ -155,6 +172,13 @@ class Segment:
         for part in range(size // word):
             view[first + part] = _INITIALISED[word]
 
+    def whole(self, first: int, end: int) -> bool:
+        """Whether every byte from ``first`` to ``end``, multiples of 16, was written."""
+        if self.written is None:
+            return True
+        words = self._aligned(self.written, 8)[first // 8 : end // 8]
+        return bool(np.bitwise_and.reduce(words) == _INITIALISED[8])
+
     def unwritten(self, offset: int | Offsets, size: int) -> int | None:
         """Position of the first accessing lane that reads an unwritten byte (0 for a single range)."""
         if self.written is None:
@@ -169,15 +193,18 @@ class Segment:
 
 
 class Reach(dict[int, Segment]):
-    """The shared memories of a cluster by rank; ``ended`` has the ranks of the CTAs that have exited."""
+    """What a cluster alone reaches: the shared memories of its CTAs by rank, its launch's parameters and its
+    module's constants. ``ended`` has the ranks of the CTAs that have exited.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, params: Segment | None = None, const: Segment | None = None) -> None:
         super().__init__()
+        self.params, self.const = params, const
         self.ended: set[int] = set()
 
 
 class Memory:
-    """Every segment of a launch."""
+    """Global memory, and the seam for every access to any."""
 
     def __init__(self, report: Callable[[Finding], None]) -> None:
         self._bases: list[int] = []
@@ -185,8 +212,6 @@ class Memory:
         self._next = GLOBAL_BASE
         self._report = report
         self.observers: list[Observer] = []
-        self.params: Segment | None = None
-        self.const: Segment | None = None
         #: Counts changes that a spinning thread could see.
         self.version = 0
 
@@ -218,7 +243,7 @@ class Memory:
         address: int | Offsets,
         size: int,
         actor: Actor,
-        shared: dict[int, Segment],
+        shared: Reach,
         proxy: str = "generic",
         semantics: str = "weak",
         scope: str = "",
@@ -231,7 +256,7 @@ class Memory:
             kind: ``"read"``, ``"write"`` or ``"barrier"``.
             space: ``shared``, ``global``, ``param``, ``local`` or ``generic``.
             address: one address, or one per accessing lane.
-            shared: the shared memories that the actor's cluster can reach, by rank.
+            shared: what the actor's cluster reaches.
             align: required alignment, ``size`` if None.
             check_written: False where the caller itself checks, or marks, a sparser set of bytes.
 
@@ -255,6 +280,7 @@ class Memory:
             if segment.space in _READ_ONLY:
                 self._read_only(segment, offset, size, actor)
             self.version += 1
+            segment.writes += 1
             if segment.barriers:
                 self._spare_barriers(segment, offset, size, actor)
         for observer in self.observers:
@@ -262,7 +288,7 @@ class Memory:
         return segment, offset
 
     def _together(
-        self, space: str, address: Offsets, size: int, align: int, shared: dict[int, Segment]
+        self, space: str, address: Offsets, size: int, align: int, shared: Reach
     ) -> tuple[Segment, Offsets] | None:
         """Segment and offsets, if it is soon seen that all lanes lie in one segment, aligned; else None."""
         if space == "local":
@@ -288,7 +314,7 @@ class Memory:
         address: int | Offsets,
         size: int,
         actor: Actor,
-        shared: dict[int, Segment],
+        shared: Reach,
         align: int,
     ) -> tuple[Segment, Any, str]:
         """Segment, offsets and state space; every way to be wrong is told apart."""
@@ -325,7 +351,7 @@ class Memory:
         address: Offsets,
         size: int,
         actor: Actor,
-        shared: dict[int, Segment],
+        shared: Reach,
         **how: Any,
     ) -> list[tuple[Any, Segment, Offsets]]:
         """:meth:`access` at addresses that may lie in several allocations.
@@ -350,29 +376,33 @@ class Memory:
             actor.acting = acting  # type: ignore[attr-defined]
         return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
 
-    @staticmethod
-    def _spare_barriers(segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
-        """A live mbarrier is opaque: only mbarrier operations may change its bytes."""
-        low, high = int(np.min(offset)), int(np.max(offset))
-        for at, barrier in segment.barriers.items():
+    def _spare_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        """A live mbarrier is opaque: only mbarrier operations may change its bytes. Where it is at rest the
+        write ends its life, which compilers leave to that."""
+        low = high = offset
+        if not isinstance(offset, int):
+            low, high = int(offset.min()), int(offset.max())
+        for at, barrier in list(segment.barriers.items()):
             if low < at + 8 and at < high + size and np.any((offset < at + 8) & (at < offset + size)):
-                raise Fault(
-                    Finding(
-                        RULES["mbarrier-misuse"],
-                        f"write of {size} bytes over the live {barrier.describe()}",
-                        actor.location,
-                        actor.who(),
-                        (("initialised", barrier.location),),
-                    )
+                finding = Finding(
+                    RULES["mbarrier-overwritten" if barrier.at_rest else "mbarrier-misuse"],
+                    f"write of {size} bytes over the live {barrier.describe()}",
+                    actor.location,
+                    actor.who(),
+                    (("initialised", barrier.location),),
                 )
+                if not barrier.at_rest:
+                    raise Fault(finding)
+                self._report(finding)
+                del segment.barriers[at]
 
-    def _find(self, space: str, address: int, shared: dict[int, Segment]) -> Segment | None:
+    def _find(self, space: str, address: int, shared: Reach) -> Segment | None:
         if space.startswith("shared"):
             segment = shared.get(address >> 24)
         elif space.startswith("param"):
-            segment = self.params
+            segment = shared.params
         elif space == "const":
-            segment = self.const
+            segment = shared.const
         else:
             position = bisect.bisect_right(self._bases, address) - 1
             segment = self._segments[position] if position >= 0 else None
@@ -398,7 +428,7 @@ class Memory:
         address: int | Offsets,
         size: int,
         actor: Actor,
-        shared: dict[int, Segment],
+        shared: Reach,
     ) -> None:
         lane: int | None = None
         first = address if isinstance(address, int) else 0
@@ -420,15 +450,18 @@ class Memory:
             )
         )
 
-    def _nearest(self, space: str, address: int, shared: dict[int, Segment]) -> str:
+    def _nearest(self, space: str, address: int, shared: Reach) -> str:
         if space.startswith("shared"):
-            if address >> 24 in getattr(shared, "ended", ()):
-                return f"the CTA of rank {address >> 24} has exited, and its shared memory with it"
+            rank = address >> 24
+            if rank in shared.ended:
+                return f"the CTA of rank {rank} has exited, and its shared memory with it"
+            if rank not in shared and 0 < rank < 256:
+                return f"the cluster has no CTA of rank {rank}"
             candidates = list(shared.values())
         elif space.startswith("param"):
-            candidates = [self.params] if self.params is not None else []
+            candidates = [shared.params] if shared.params is not None else []
         elif space == "const":
-            candidates = [self.const] if self.const is not None else []
+            candidates = [shared.const] if shared.const is not None else []
         else:
             candidates = self._segments
         if not candidates:
@@ -486,7 +519,7 @@ class Memory:
             position += int(np.argmin(segment.written[position : position + size]))
         self._report(
             Finding(
-                RULES["uninitialised-read"],
+                RULES["undefined-load" if actor.loads_early() else "uninitialised-read"],
                 f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
                 f"(offset {position}) was never written",
                 actor.location,

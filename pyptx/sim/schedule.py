@@ -56,12 +56,16 @@ class Policy:
         return False
 
     def elect(self, mask: int) -> int:
-        """The lane that elect.sync picks: an H200 takes the lowest."""
+        """The lane that elect.sync picks: the lowest, as an H200 does. The ISA leaves it open, kernels do not."""
         return (mask & -mask).bit_length() - 1
 
     def gives_up(self) -> bool:
         """Whether a try_wait that could go on waiting answers false now."""
         return False
+
+    def starts(self) -> bool:
+        """Whether a launch, or a cluster that may still be cancelled, starts now that it can."""
+        return True
 
 
 class Late(Policy):
@@ -71,6 +75,9 @@ class Late(Policy):
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         pass
+
+    def starts(self) -> bool:
+        return False
 
     def idle(self, machine: Machine) -> bool:
         for wait in reversed(machine.parked.values()):
@@ -92,7 +99,11 @@ class Late(Policy):
 
 
 class Random(Policy):
-    """``random``: any legal choice of events, of split order, of the elected lane, of a spurious false."""
+    """``random``: any legal choice of events, of split order, of a spurious false.
+
+    Not of the elected lane: CUTLASS issues copies by ``elect.sync``, has thread 0 expect their bytes, and
+    breaks where they are not one thread.
+    """
 
     name = "random"
     together = False
@@ -100,10 +111,23 @@ class Random(Policy):
     #: Chance that an event happens before a split's turn, and that a try_wait gives up.
     event_chance = 0.5
     give_up_chance = 0.05
+    #: Chance that threads whose wait is over find out while others can run.
+    poll_chance = 0.3
+    #: Chance that a warp which is held back gets its turn all the same.
+    held_turn_chance = 0.005
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._elected: dict[int, int] = {}
+        # Drawn apart, and how readily too: early and late starts are both worth seeing.
+        self._starts = random.Random(seed)
+        self._start_chance = self._starts.choice((0.02, 0.2, 0.6))
+        # Under some seeds one warp, or one CTA of each cluster, hardly gets a turn while others can run: what
+        # it does first comes late.
+        self._pace = random.Random(seed)
+        holds = self._pace.random() < 0.5
+        self._held_rank = self._pace.choice((None, 0, 1)) if holds else None
+        self._held_warp = self._pace.choice((None, *range(4))) if holds else None
+        self._holds = self._held_rank is not None or self._held_warp is not None
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         pass
@@ -111,10 +135,20 @@ class Random(Policy):
     def split(self, machine: Machine) -> Split:
         ready = machine.ready
         position = self._random.randrange(len(ready))
+        while self._holds and len(ready) > 1 and self._holds_back(ready[position]):
+            position = self._pace.randrange(len(ready))
         ready[position], ready[-1] = ready[-1], ready[position]
         return ready.pop()
 
+    def _holds_back(self, s: Split) -> bool:
+        cta, number, rank = s.warp.cta, self._held_warp, self._held_rank
+        held = number is None or s.warp.index == number % len(cta.warps)
+        held &= rank is None or cta.rank == rank
+        return held and self._pace.random() > self.held_turn_chance
+
     def before_split(self, machine: Machine) -> None:
+        if self._pace.random() < self.poll_chance:
+            machine.poll()
         while machine.engines.pending and self._random.random() < self.event_chance:
             if not self._one(machine):
                 return
@@ -133,14 +167,11 @@ class Random(Policy):
         machine.engines.execute(step)
         return True
 
-    def elect(self, mask: int) -> int:
-        # Which lane is open, but the same mask always elects the same lane.
-        if mask not in self._elected:
-            self._elected[mask] = self._random.choice([i for i in range(32) if mask >> i & 1])
-        return self._elected[mask]
-
     def gives_up(self) -> bool:
         return self._random.random() < self.give_up_chance
+
+    def starts(self) -> bool:
+        return self._starts.random() < self._start_chance
 
 
 class Starve(Late):
@@ -149,6 +180,9 @@ class Starve(Late):
     def __init__(self, engine: str) -> None:
         self.engine = engine
         self.name = f"starve:{engine}"
+
+    def starts(self) -> bool:
+        return True
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         self._drain(machine)

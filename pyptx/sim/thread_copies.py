@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.findings import RULES, Finding
 from .events import Operation, Signal, Step
 from .loads import unit
 from .mbarrier import MBarrier
@@ -121,6 +122,12 @@ class ThreadCopies:
         self.cta = cta
         self._committed = np.zeros(cta.threads + 31, np.int64)
         self._flying: list[_Copy] = []
+        #: Of each thread, the group of its last copy, groups below which it has waited for all, and the
+        #: number of the operation that the copy belongs to.
+        self._last = np.full_like(self._committed, -1)
+        self._waited = np.zeros_like(self._committed)
+        self._by = np.zeros_like(self._committed)
+        self._operations: dict[Any, tuple[int, Operation]] = {}
 
     def _pending(self) -> list[_Copy]:
         self._flying = [copy for copy in self._flying if not copy.done]
@@ -136,7 +143,14 @@ class ThreadCopies:
         taken: Array | None,
     ) -> None:
         """Put one instruction's copies in flight, in the open group of each thread."""
-        copy = _Copy(self, operation, size, threads, self._committed[threads], dst, src, taken)
+        group = self._committed[threads]
+        copy = _Copy(self, operation, size, threads, group, dst, src, taken)
+        self._last[threads] = group
+        # An arrival covers what the open group had till then, and not this.
+        self._waited[threads] = np.minimum(self._waited[threads], group)
+        where = (operation.name, operation.location)
+        number, _ = self._operations.setdefault(where, (len(self._operations), operation))
+        self._by[threads] = number
         self._pending().append(copy)
         self.cta.machine.issue(self.cta, [copy.read, copy.write])
 
@@ -148,18 +162,36 @@ class ThreadCopies:
         """What must happen until at most ``keep`` groups of each thread, and its open one, are in flight."""
         limit = np.zeros_like(self._committed)
         limit[threads] = self._committed[threads] - keep
+        np.maximum(self._waited, limit, out=self._waited)
         return [copy.write for copy in self._select(limit)]
 
     def arrive(self, operation: Operation, threads: Array, barrier: MBarrier) -> None:
         """Arrive once for each thread, when all that it has issued so far is written."""
         limit = np.zeros_like(self._committed)
         limit[threads] = self._committed[threads] + 1
+        np.maximum(self._waited, limit, out=self._waited)
         copies = self._select(limit)
         signal = Signal(barrier, arrivals=len(threads))
         step = Step(operation, "arrive", lambda: None, [copy.write for copy in copies], signal)
         for copy in copies:
             copy.followers.append(step)
         self.cta.machine.issue(self.cta, [step])
+
+    def at_exit(self) -> None:
+        """All threads of the CTA have ended: each has waited for its copies, or let them arrive somewhere."""
+        left = np.flatnonzero(self._last >= self._waited)
+        for number, operation in self._operations.values():
+            threads = left[self._by[left] == number]
+            if len(threads):
+                self.cta.machine.report(
+                    Finding(
+                        RULES["copy-never-waited"],
+                        f"CTA {self.cta.coordinates} ended, and {len(threads)} of its threads had not waited "
+                        f"for their last {operation.name}",
+                        operation.location,
+                        operation.who(),
+                    )
+                )
 
     def _select(self, limit: Array) -> list[_Copy]:
         """Copies in flight of groups below the thread's limit, and of those only."""

@@ -112,7 +112,9 @@ class Tensormap_replace_tile_box_dim_b1024_b32(Node):
         """Set one dimension's size, box or element stride in a tensor map. ([addr], ord, new_val: u32)"""
 class Tensormap_replace_tile_elemtype_b1024_b32(Node):
     def __call__(self, addr: Address, new_val: Int, /, *, pred: Guard = None) -> None:
-        """Set the element type in a tensor map. ([addr], new_val: b32)"""
+        """Set the element type in a tensor map. ([addr], new_val: b32)
+        Set an element type of 4 or 6 bits in a tensor map. ([addr], new_val: b32)
+        """
 class Tensormap_replace_tile_fill_mode_b1024_b32(Node):
     def __call__(self, addr: Address, new_val: Int, /, *, pred: Guard = None) -> None:
         """Set the fill mode in a tensor map. ([addr], new_val: b32)"""

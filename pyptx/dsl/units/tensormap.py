@@ -43,6 +43,7 @@ __all__ = [
 #: Element types in the order of their codes.
 ELEMENTS = (
     *("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz"),
+    *("b4x16", "b4x16_p64", "b6x16_p32"),
 )
 #: Swizzle atoms in the order of their codes.
 ATOMS = ("16B", "32B", "32B_FLIP_8B", "64B")
@@ -221,7 +222,8 @@ def replace_elemtype(
 
     Args:
         tensor_map: where the map lies.
-        dtype: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, or ``"f32.ftz"``, ``"tf32.ftz"``.
+        dtype: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, or ``"f32.ftz"``, ``"tf32.ftz"``; and, on
+            sm_100f, sm_110f and sm_120f, ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"``.
         space, pred: as for :func:`replace_global_address`.
 
     Raises:

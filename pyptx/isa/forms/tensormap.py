@@ -30,7 +30,12 @@ tensormap.replace.tile.global_stride{.ss}.b1024.b64  [addr: addr .ss], ord imm 0
 tensormap.replace.tile.elemtype{.ss}.b1024.b32  [addr: addr .ss], new_val: b32 imm 0..12;
   .ss = { .global, .shared::cta }
   since 8.3 on sm_90a sm_100f sm_110f sm_120f
-  NOT REGISTERED the values 13..15 need PTX 8.7 and sm_100a or later
+  see data-movement-and-conversion-instructions-tensormap-replace
+
+[tensormap.replace.packed_elemtype] "Set an element type of 4 or 6 bits in a tensor map."
+tensormap.replace.tile.elemtype{.ss}.b1024.b32  [addr: addr .ss], new_val: b32 imm 13..15;
+  .ss = { .global, .shared::cta }
+  since 8.7 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-tensormap-replace
 
 [tensormap.replace.interleave_layout] "Set the interleave layout in a tensor map."

@@ -183,6 +183,8 @@ class ArrayEmitter(Emitter):
             text = f"{text}[L]"
         if offset:
             text = f"({text} + {self.constant(np.array(offset & _LONG, np.uint64).view(np.int64))})"
+        if self.truncates(address, spec, op):
+            text = f"({text} & {_WORD:#x})"
         if address.coordinates is not None and spec.coordinates is not None:
             coordinate = spec.coordinates.scalar_types(op.chosen)[0]
             return f"({text}, {self.vector(address.coordinates, coordinate, select)})"
@@ -372,6 +374,8 @@ class ArrayEmitter(Emitter):
     def lane_argument(self, operand: Operand | None, spec: OperandSpec, op: Op) -> str:
         if isinstance(operand, Address):
             text = self.address_of_lane(operand)
+            if self.truncates(operand, spec, op):
+                text = f"({text} & {_WORD:#x})"
             if operand.coordinates is not None and spec.coordinates is not None:
                 kind = spec.coordinates.scalar_types(op.chosen)[0]
                 parts = [self.lane_scalar(e, kind) for e in operand.coordinates.elements]

@@ -13,6 +13,7 @@ import numpy as np
 from ...core.types import TYPES, ScalarType
 from ...flow import accesses
 from ...ir import (
+    Address,
     Element,
     Immediate,
     Indexed,
@@ -24,7 +25,7 @@ from ...ir import (
 )
 from ...isa.notation import OperandSpec
 from ..semantics import Op, Place
-from .function import Code, CodeBlock
+from .function import Code, CodeBlock, named_space
 
 __all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
 
@@ -82,6 +83,19 @@ class Emitter:
         if not self.moves(symbol):
             return str(address)
         return f"{frame}.{'base' if space == 'local' else 'shared'} + {address}"
+
+    def truncates(self, address: Address, spec: OperandSpec, op: Op) -> bool:
+        """Whether the register is wider than an address of the state space. It takes the lower half then
+        (PTX ISA #addresses-as-operands), so a generic address does for a shared one: kernels rely on it.
+        """
+        base = address.base
+        return (
+            isinstance(base, Register)
+            and self.code.places[base.name].cls == "64"
+            and named_space(spec, op).startswith("shared")
+            # Without its optional state space st.async, for one, takes a generic address of shared memory.
+            and ".shared" in op.name
+        )
 
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
         """``a[%r+1]`` as a symbol with the constant part of the offset, a register, and what it counts in

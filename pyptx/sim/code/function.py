@@ -34,13 +34,14 @@ from ...ir import (
     leaves,
 )
 from ...isa import Binding, bind_instruction
+from ...isa.notation import OperandSpec
 from ..memory import Fault
 from ..semantics import CLASSES, Op, Place, Semantic, semantic_of
 
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["CONTROL", "CallSite", "Code", "CodeBlock", "component_names", "element_place"]
+__all__ = ["CONTROL", "CallSite", "Code", "CodeBlock", "component_names", "element_place", "named_space"]
 
 _BRANCHES = frozenset({"bra", "brx.idx", "ret", "exit"})
 _CALLS = frozenset({"call", "call.void", "call.indirect", "call.indirect.void"})
@@ -114,6 +115,21 @@ class CodeBlock:
     wide: Callable[..., Any] | None = None
     masked: Callable[..., Any] | None = None
     lane: Callable[..., Any] | None = None
+
+    def branches_before_use(self, op: Op) -> bool:
+        """Whether the block ends with a branch and nothing up to it reads a register that ``op`` writes."""
+        if self.branch is None:
+            return False
+        position = next(number for number, (_, each) in enumerate(self.ops) if each is op)
+        written = {register.name for register in accesses(*self._bound(position))[1]}
+        later = [accesses(*self._bound(number))[0] for number in range(position + 1, len(self.ops))]
+        return not any(
+            register.name in written for reads in (*later, accesses(self.branch)[0]) for register in reads
+        )
+
+    def _bound(self, number: int) -> tuple[Instruction, Binding]:
+        instruction, op = self.ops[number]
+        return instruction, op.binding
 
 
 @dataclass(eq=False)
@@ -255,7 +271,7 @@ class Code:
             for name in sorted(names):
                 self.tracked.setdefault(name, len(self.tracked))
         self._number(graph, apart)
-        for block, meeting in zip(graph.blocks, reconvergence(graph, self._ends), strict=True):
+        for block, meeting in zip(graph.blocks, reconvergence(graph, _leaves), strict=True):
             self._add(block, meeting, bindings, meanings, calls, apart)
         if not self.is_entry:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
@@ -303,10 +319,6 @@ class Code:
         if len(run) >= _WORTHWHILE:
             cuts.add(run[0])
         return cuts
-
-    def _ends(self, instruction: Instruction) -> bool:
-        """Whether threads end at an instruction."""
-        return instruction.opcode == "exit" or (self.is_entry and instruction.opcode == "ret")
 
     def _number(self, graph: Graph, apart: set[int]) -> None:
         """Where each block of the graph will be in the program; ``apart`` gets one for the guard."""
@@ -414,9 +426,8 @@ class Code:
         for name, operand in binding.operands.items():
             spec = binding.specs[name]
             if isinstance(operand, Address) or (isinstance(operand, Indexed) and spec.access == "a"):
-                named = op.chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
                 base = operand.base if isinstance(operand, Address) else Symbol(operand.name)
-                op.space = self._space(base, named or "generic")
+                op.space = self._space(base, named_space(spec, op))
             if spec.access not in ("w", "rw"):
                 continue
             if isinstance(operand, Register):
@@ -468,6 +479,17 @@ class Code:
         if isinstance(operand, Address) and operand.coordinates is not None:
             return replace(operand, coordinates=self._spell_out(operand.coordinates))
         return operand
+
+
+def _leaves(instruction: Instruction) -> bool:
+    """Whether threads end at an instruction, or leave the function: nobody there waits for them."""
+    return instruction.opcode in ("exit", "ret")
+
+
+def named_space(spec: OperandSpec, op: Op) -> str:
+    """The state space that an instruction names for an address."""
+    named = op.chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
+    return named or "generic"
 
 
 def _has_vector_register(operand: Operand) -> bool:

@@ -107,6 +107,8 @@ class LaneEmitter(Emitter):
                     # Addresses wrap: a pointer before its array and an offset back into it are legal.
                     mask = (1 << CLASS_BITS[self.code.places[base.name].cls]) - 1
                     text = f"({text} + {operand.offset} & {mask:#x})"
+                if self.truncates(operand, spec, op):
+                    text = f"({text} & 0xffffffff)"
             elif isinstance(base, Symbol):
                 text = self.base(Symbol(base.name, base.offset + operand.offset))
             else:

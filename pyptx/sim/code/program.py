@@ -5,6 +5,8 @@ Functions are made ready when something first calls them; their blocks share one
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ...core.errors import SimulationError
 from ...core.findings import RULES, Finding
 from ...ir import Function, Module, Special, Symbol, Variable, leaves
@@ -113,26 +115,20 @@ class Program:
             )
         return total
 
-    # --- residency ----------------------------------------------------------------------------
+    # --- what CTAs take -----------------------------------------------------------------------
 
-    def residency(self, threads: int, shared: int, memory: int) -> int:
-        """CTAs that run at once on the largest part of the target, or that ``memory`` bytes are enough for.
+    def host_bytes(self, warps: int, shared: int) -> int:
+        """Bytes of the host's memory that a CTA takes: shared memory, registers, local memory."""
+        return 2 * shared + 32 * warps * (self.entry.register_bytes + 2 * self.entry.local_bytes)
 
-        Registers of the hardware are not counted.  CTAs that use tensor memory have a multiprocessor, and its
-        tensor memory, to themselves.
-        """
-        limits = self.target
-        if any(i.opcode == "tcgen05" for i in self.function.instructions()):
-            return limits.multiprocessors
-        warps = -(-threads // 32)
-        per_sm = min(
-            limits.threads_per_sm // (32 * warps),
-            limits.ctas_per_sm,
-            # The system takes 1 KiB of shared memory for each CTA.
-            (limits.shared_limit + SHARED_START) // (shared + SHARED_START),
+    @cached_property
+    def cancels_launches(self) -> bool:
+        """Whether code that is reachable asks for the work of CTAs that have not started."""
+        return any(
+            instruction.name.startswith("clusterlaunchcontrol.try_cancel")
+            for function in self.reachable
+            for instruction in function.instructions()
         )
-        held = 2 * shared + 32 * warps * (self.entry.register_bytes + 2 * self.entry.local_bytes)
-        return max(1, min(limits.multiprocessors * max(1, per_sm), memory // max(1, held)))
 
 
 def _symbols_of(variable: Variable) -> list[Symbol]:

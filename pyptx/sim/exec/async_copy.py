@@ -12,7 +12,7 @@ from ..semantics import Op, executes
 from ..thread_copies import ThreadCopies
 from ..threads.warp import Split
 from ..waits import StepsDone
-from .mbarrier import live_barrier
+from .mbarrier import own_barrier
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -86,7 +86,7 @@ def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
     cta = s.warp.cta
     threads = _threads(s, lanes)
     for one in np.unique(address).tolist():
-        barrier = live_barrier(s, op, one)
+        barrier = own_barrier(s, op, one)
         members = threads[address == one]
         if "noinc" not in op.binding.match.name.split("."):
             if barrier.pending + len(members) > MAX_COUNT:

@@ -278,7 +278,7 @@ def _load(
         op,
         operation,
         _targets(s, op, dst, mbar, mask),
-        copy.nbytes,
+        copy.counted,
         lambda: copy.read_tensor(cta, operation),
         lambda where, data: copy.write_shared(cta, where, data, operation),
     )

@@ -47,6 +47,22 @@ def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
     return barrier
 
 
+def own_barrier(s: Split, op: Op, address: int) -> MBarrier:
+    """The live object at ``address``, for what a thread may do to those of its own CTA alone."""
+    barrier = live_barrier(s, op, address)
+    _own(s, op, barrier.address)
+    return barrier
+
+
+def _own(s: Split, op: Op, address: int) -> None:
+    if address >> 24 != s.warp.cta.rank:
+        raise s.warp.cta.machine.fault(
+            "mbarrier-misuse",
+            f"{op.name} of an mbarrier in the CTA of rank {address >> 24}: it works on the own CTA's alone",
+            s,
+        )
+
+
 def _name(op: Op) -> str:
     """What the kernel's text calls the barrier where it is initialised: ``bar_full+8``."""
     return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
@@ -59,6 +75,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         raise s.warp.cta.machine.fault(
             "mbarrier-misuse", f"mbarrier.init with count {count}; expected 1..{MAX_COUNT}", s
         )
+    _own(s, op, segment.base + offset)
     old = segment.barriers.get(offset)
     if old is not None:
         s.warp.cta.machine.report(
@@ -76,6 +93,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         _name(op),
         op.location,
         int(op.chosen.get("layout", "layout::v0") == "layout::v1"),
+        completed_by=s.warp.cta.machine.completed.append,
     )
     segment.mark(offset, 8)
     _changed(s)
@@ -88,7 +106,7 @@ def check_layout(s: Split, op: Op, lane: int, address: int) -> bool:
 
 @executes("mbarrier.inval", per="lane")
 def inval(s: Split, op: Op, lane: int, address: int) -> None:
-    live_barrier(s, op, address)
+    own_barrier(s, op, address)
     segment, offset = _place(s, op, address)
     del segment.barriers[offset]
 
@@ -249,13 +267,12 @@ def _transact_everywhere(
 # --- waits --------------------------------------------------------------------------------------
 
 
-def _parity(s: Split, op: Op, phase: int) -> int:
-    """Of the phase that an instruction asks for: an operand, or the top bit of a state."""
-    if "parity" not in op.chosen:
-        return parity_of(phase)
-    if phase not in (0, 1):
-        raise s.warp.cta.machine.fault("mbarrier-misuse", f"phase parity {phase}; it is 0 or 1", s)
-    return phase
+def _parity(op: Op, phase: int) -> int:
+    """Of the phase that an instruction asks for: an operand's lowest bit, or the top bit of a state.
+
+    An H200 ignores the operand's other bits, and compilers pass -1 for an odd phase.
+    """
+    return phase & 1 if "parity" in op.chosen else parity_of(phase)
 
 
 def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
@@ -270,8 +287,8 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 def _try_wait_lane(
     s: Split, op: Op, lane: int, address: int, phase: int, hint: int | None = None
 ) -> BarrierPhase | None:
-    barrier = live_barrier(s, op, address)
-    parity = _parity(s, op, phase)
+    barrier = own_barrier(s, op, address)
+    parity = _parity(op, phase)
     complete = barrier.completed(parity)
     _answer(s, op, complete)
     if complete or s.warp.cta.machine.policy.gives_up():
@@ -297,15 +314,15 @@ def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any =
 def _ask(s: Split, op: Op, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
     """What the lanes ask for, (address, parity), with the answers; and the answer of each lane."""
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
-    asked = [(one, _parity(s, op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
+    asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
     answers = {
-        question: live_barrier(s, op, question[0]).completed(question[1]) for question in dict.fromkeys(asked)
+        question: own_barrier(s, op, question[0]).completed(question[1]) for question in dict.fromkeys(asked)
     }
     return answers, np.array([answers[question] for question in asked])
 
 
 def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bool:
-    return live_barrier(s, op, address).completed(_parity(s, op, phase))
+    return own_barrier(s, op, address).completed(_parity(op, phase))
 
 
 _PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]

@@ -78,7 +78,7 @@ def bar_arrive(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Cond
     warp = s.warp
 
     def arrived() -> bool:
-        return named.advance(round_) or warp.index in round_.warps
+        return named.advance(round_) or warp.index not in round_.partial
 
     return Condition(arrived, lambda: f"waits at {op.name} {named.number} for the other lanes of its warp")
 

@@ -8,27 +8,26 @@ registers finds them written.  PTX ISA #tcgen05-memory-consistency-model.
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.tensor_memory import fragment, unpack_address
+from ...core.findings import RULES, Finding
+from ...layout.tensor_memory import fragment
 from ..events import Operation, Signal, Step
 from ..mbarrier import MBarrier
 from ..numbers.extremes import extreme
 from ..numbers.single import canonical
 from ..semantics import Op, executes
-from ..tensor_core import Copy, issued_by, released_by, shift_down
+from ..tensor_core import Copy, Offer, cell_at, group_of, issued_by, released_by, shift_down, together
+from ..tensor_memory import find_room
 from ..threads.warp import Split
 from ..waits import Condition, StepsDone
 from .mbarrier import live_barrier
 
-
-def one_cta(s: Split, op: Op) -> None:
-    """Refuse what spans a pair of CTAs."""
-    if op.chosen.get("cta_group") == "cta_group::2":
-        raise s.warp.cta.machine.fault("not-modelled", "cta_group::2 is not modelled yet", s)
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
 
 
 def _uniform(s: Split, op: Op, value: Any) -> int:
@@ -40,27 +39,31 @@ def _uniform(s: Split, op: Op, value: Any) -> int:
 
 @executes("tcgen05.alloc", "tcgen05.alloc.exclusive", per="warp", yields=True, collective="warp")
 def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | None:
-    one_cta(s, op)
+    group = group_of(s, op)
     cta = s.warp.cta
-    tensor = cta.tensor
     address, count, exclusive = _uniform(s, op, dst), _uniform(s, op, columns), _exclusive(op)
-    tensor.request(count, exclusive, s)
+    cta.tensor.request(count, exclusive, s)
+    storages = [each.tensor.storage for each in group]
+    # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
+    segment, offset = cta.machine.memory.access("barrier", op.space, address, 4, s, cta.reach)
+    if segment is not cta.shared:
+        where = f"the shared memory of CTA {cta.coordinates}"
+        raise cta.machine.fault("out-of-bounds", f"{op.name}: {address:#x} is not in {where}", s)
 
-    def take() -> None:
+    def take(first: int) -> None:
         s.op = op
-        first = tensor.find_room(count, exclusive)
-        assert first is not None
-        tensor.allocate(first, count, exclusive, s)
+        cta.tensor.allocate(first, count, exclusive, s)
         segment, offset = cta.machine.memory.access("write", op.space, address, 4, s, cta.reach)
-        segment.words(4)[offset // 4] = first
+        segment.words(4)[int(offset) // 4] = first
 
-    if tensor.find_room(count, exclusive) is not None:
-        take()
-        return None
-    return Condition(
-        lambda: tensor.find_room(count, exclusive) is not None,
-        lambda: f"waits for {count} columns of tensor memory; allocated: {sorted(tensor.allocations)}",
-        take,
+    return together(
+        group,
+        Offer(s, op.name, f"of {count} columns to offset {int(offset):#x}", take),
+        lambda: find_room(storages, count, exclusive),
+        lambda: (
+            f"{count} columns of tensor memory; allocated: "
+            + "; ".join(dict.fromkeys(storage.describe() for storage in storages))
+        ),
     )
 
 
@@ -68,16 +71,25 @@ def _exclusive(op: Op) -> bool:
     return "exclusive" in op.binding.match.spelling
 
 
-@executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", collective="warp")
-def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> None:
-    one_cta(s, op)
-    s.warp.cta.tensor.free(_uniform(s, op, address), _uniform(s, op, columns), _exclusive(op), s)
+@executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", yields=True, collective="warp")
+def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Condition | None:
+    """It may block until the peer does it too: here it always does, so that who relies on less is found."""
+    group = group_of(s, op)
+    tensor = s.warp.cta.tensor
+    where, count = _uniform(s, op, address), _uniform(s, op, columns)
+    first = tensor.check_free(where, count, _exclusive(op), s)
+    offer = Offer(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
+    return together(group, offer, lambda: first, lambda: "")
 
 
-@executes("tcgen05.relinquish_alloc_permit", per="warp", collective="warp")
-def relinquish(s: Split, op: Op, lanes: Any) -> None:
-    one_cta(s, op)
-    s.warp.cta.tensor.relinquished = True
+@executes("tcgen05.relinquish_alloc_permit", per="warp", yields=True, collective="warp")
+def relinquish(s: Split, op: Op, lanes: Any) -> Condition | None:
+    tensor = s.warp.cta.tensor
+
+    def give_up(_: int) -> None:
+        tensor.relinquished = True
+
+    return together(group_of(s, op), Offer(s, op.name, "", give_up), lambda: 0, lambda: "")
 
 
 # --- commit, cp, shift --------------------------------------------------------------------------
@@ -85,20 +97,26 @@ def relinquish(s: Split, op: Op, lanes: Any) -> None:
 
 @executes("tcgen05.commit", per="lane")
 def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> None:
-    one_cta(s, op)
+    group_of(s, op)
     cta = s.warp.cta
-    if "restrict" in op.chosen:
-        raise cta.machine.fault("not-modelled", f".{op.chosen['restrict']} is not modelled yet", s)
     if mask is None:
         barriers = [live_barrier(s, op, mbar)]
     else:
         barriers = [_barrier_of(s, op, mbar, rank) for rank in range(32) if mask >> rank & 1]
     operation = cta.machine.operation(s, "mma")
-    before = issued_by(cta, s.warp.index, lane).tracked()
+    mine = issued_by(cta, s.warp.index, lane)
+    restricted = "restrict" in op.chosen
+    before = mine.reading() if restricted else mine.tracked()
     signals = [
         Step(operation, "signal", lambda: None, before, Signal(barrier, arrivals=1)) for barrier in barriers
     ]
+    if not restricted:
+        mine.commit(signals)
     cta.machine.issue(cta, signals)
+    for barrier, signal in zip(barriers, signals, strict=True):
+        rank = barrier.address >> 24
+        if rank != cta.rank:
+            cta.cluster.ctas[rank].tensor.concern([signal])
 
 
 def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
@@ -107,7 +125,8 @@ def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
     _, offset = cta.machine.memory.access("barrier", op.space, address, 8, s, cta.reach)
     there = cta.reach.get(rank)
     if there is None:
-        raise cta.machine.fault("out-of-bounds", f"{op.name}: the cluster has no CTA of rank {rank}", s)
+        why = f"the CTA of rank {rank} has exited" if rank in cta.reach.ended else f"no CTA has rank {rank}"
+        raise cta.machine.fault("out-of-bounds", f"{op.name}: {why} in the cluster", s)
     found = there.barriers.get(int(offset))
     if found is None:
         raise cta.machine.fault(
@@ -116,30 +135,39 @@ def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
     return found
 
 
+def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
+    """Put the steps of an operation of these CTAs in flight."""
+    cta = s.warp.cta
+    cta.machine.issue(cta, steps)
+    for other in group:
+        if other is not cta:
+            other.tensor.concern(steps)
+
+
 @executes("tcgen05.cp", per="lane")
 def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
-    one_cta(s, op)
+    group = group_of(s, op)
     cta, chosen = s.warp.cta, op.chosen
     operation = cta.machine.operation(s, "cp")
     shape = chosen["shape"]
-    work = Copy(cta, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
+    work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
     mine = issued_by(cta, s.warp.index, lane)
     read = Step(operation, "read", lambda: work.read(operation), [])
     before = mine.before_copy(refresh=shape == "4x256b")
     write = Step(operation, "write", lambda: work.write(operation), [read, *before])
     mine.copy(write)
-    cta.machine.issue(cta, [read, write])
+    issue(s, group, [read, write])
 
 
 @executes("tcgen05.shift", per="lane")
 def shift(s: Split, op: Op, lane: int, address: int) -> None:
-    one_cta(s, op)
+    group = group_of(s, op)
     cta = s.warp.cta
     operation = cta.machine.operation(s, "mma")
     mine = issued_by(cta, s.warp.index, lane)
-    step = Step(operation, "shift", lambda: shift_down(cta, address, operation), mine.before_shift())
+    step = Step(operation, "shift", lambda: shift_down(group, address, operation), mine.before_shift())
     mine.shift(step)
-    cta.machine.issue(cta, [step])
+    issue(s, group, [step])
 
 
 # --- loads and stores ---------------------------------------------------------------------------
@@ -163,13 +191,33 @@ class _Access(NamedTuple):
 
 def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
     """What is accessed, and its first column."""
-    lane, first = unpack_address(_uniform(s, op, address))
+    lane, first = cell_at(s.warp.cta, _uniform(s, op, address), s)
     quarter = 32 * (s.warp.index % 4)
+    if lane < 32 and quarter:
+        lane = _in_quarter(s, lane, quarter)
     key = (quarter, lane, s.mask)
     known = op.cache.get(key)
     if known is None:
         known = op.cache[key] = _planned(s, op, lane, lanes, split, packed)
     return known, first
+
+
+def _in_quarter(s: Split, lane: int, quarter: int) -> int:
+    """The lane that a warp's load or store reaches where its address names none of the quarters.
+
+    A warp reaches its own quarter of the lanes, whichever the address names: kernels in production on B200s
+    (DeepGEMM's epilogues) give all warps the address of the first.  The manual asks for the warp's own lanes.
+    """
+    s.warp.cta.machine.report(
+        Finding(
+            RULES["tensor-memory-lane"],
+            f"lane {lane} in warp {s.warp.index}, which reaches lanes {quarter}..{quarter + 31}: "
+            f"taken as lane {quarter + lane}",
+            s.location,
+            s.who(),
+        )
+    )
+    return quarter + lane
 
 
 def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) -> _Access:

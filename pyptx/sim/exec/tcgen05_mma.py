@@ -1,4 +1,4 @@
-"""tcgen05.mma: an MMA as two events, *read A and B* and *write D*.
+"""tcgen05.mma: an MMA as two events, *read A and B* and *write D*; with ``.ashift`` a third, *shift A*.
 
 A collector buffer is a permission to read A or B from there again; the hardware may read them from memory as
 well, and so it does here.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ..events import Step
 from ..semantics import Bound, Op, executes
-from ..tensor_core import Mma, Operands, issued_by
+from ..tensor_core import READ_A, Mma, Operands, group_of, issued_by
 from ..threads.warp import Split
-from .tcgen05 import one_cta
+from .tcgen05 import issue
 
 _BOUND = Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction; kind::i8 is exact")
 
@@ -22,24 +22,34 @@ def _kind(op: Op) -> str:
     return op.chosen["kind"].removeprefix("kind::")
 
 
-def _scales(op: Op, a: int, b: int) -> tuple[int, int, int]:
+def _scales(s: Split, op: Op, a: int, b: int, idesc: int) -> tuple[int, int, int]:
+    """Addresses of the scales of A and B, and how many a row has; half as many more with K = 96."""
+    size = op.chosen.get("scale", "")
+    if idesc >> 31 and size.startswith("scale_vec"):
+        raise s.warp.cta.machine.fault(
+            "bad-descriptor", f"{op.name} with K = 96: its blocks are .block16 or .block32", s
+        )
     default = 1 if _kind(op) == "mxf8f6f4" else 2
-    return a, b, _COUNTS.get(op.chosen.get("scale", ""), default)
+    return a, b, _COUNTS.get(size, default)
 
 
 def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
-    one_cta(s, op)
+    group = group_of(s, op)
     cta = s.warp.cta
-    if "ashift" in op.binding.match.spelling:
-        raise cta.machine.fault("not-modelled", f"{op.name} is not modelled yet: .ashift", s)
     operation = cta.machine.operation(s, "mma")
-    work = Mma(cta, _kind(op), operands, operation)
+    work = Mma(group, _kind(op), operands, operation)
     mine = issued_by(cta, s.warp.index, lane)
     before, earlier = mine.before_product(work.accumulator)
-    read = Step(operation, "read", lambda: work.read(operation), before)
+    name = "read" if operands.a_in_tensor_memory else READ_A
+    read = Step(operation, name, lambda: work.read(operation), before)
     write = Step(operation, "write", lambda: work.write(operation), [read, *earlier])
+    steps = [read, write]
+    if "ashift" in op.binding.match.spelling:
+        after = [read, *mine.before_shift()]
+        steps.append(Step(operation, "shift", lambda: work.shift(operation), after))
+        mine.shift(steps[-1])
     mine.product(work.accumulator, write)
-    cta.machine.issue(cta, [read, write])
+    issue(s, group, steps)
 
 
 def _in_tensor_memory(op: Op) -> bool:
@@ -99,7 +109,7 @@ def mma_sp(
 def mma_block_scale(
     s: Split, op: Op, lane: int, d: int, a: int, b: int, idesc: int, of_a: int, of_b: int, accumulate: bool
 ) -> None:
-    scales = _scales(op, of_a, of_b)
+    scales = _scales(s, op, of_a, of_b, idesc)
     _issue(s, op, lane, Operands(d, a, b, idesc, bool(accumulate), _in_tensor_memory(op), scales=scales))
 
 
@@ -131,7 +141,7 @@ def mma_sp_block_scale(
         bool(accumulate),
         _in_tensor_memory(op),
         metadata=metadata,
-        scales=_scales(op, of_a, of_b),
+        scales=_scales(s, op, of_a, of_b, idesc),
     )
     _issue(s, op, lane, work)
 

@@ -1,6 +1,7 @@
 """tensormap.replace and tensormap.cp_fenceproxy: a tensor map in memory is 128 bytes with fields.
 
-The fields are those of :mod:`pyptx.layout.tensor_map_image`, so that a replace is one plain store.
+The fields are those of :mod:`pyptx.layout.tensor_map_image`.  Only the first 64 bytes say anything; the
+others may be whatever they are.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES
+from ...core.errors import SpecError
+from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES, USED_BYTES
 from ..semantics import Op, executes
 from ..threads.warp import Split
 
@@ -18,21 +20,31 @@ _FIELDS_BY_FORM = {
     "stride": "global_stride",
     **{name: name for name in ("rank", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode")},
     "swizzle_atomicity": "swizzle_atomicity",
+    "packed_elemtype": "elemtype",
 }
+
+
+#: tensormap.replace's code of the 96-byte swizzle.
+_SWIZZLE_96B = 4
 
 
 def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int, value: int) -> None:
     machine = s.warp.cta.machine
-    field = FIELDS[name]
     if address % IMAGE_BYTES:
         # The operand is one .b1024 object.
         raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {IMAGE_BYTES}", s)
-    if value >> 8 * field.size:
-        raise machine.fault("bad-tensor-map", f"{op.name}: {value} does not fit the field {name}", s)
-    segment, offset = s.reach_one("read", op, lane, address, IMAGE_BYTES, align=IMAGE_BYTES)
-    segment, offset = s.reach_one("write", op, lane, address, IMAGE_BYTES, align=IMAGE_BYTES)
-    at = int(offset) + field.at(ordinal)
-    segment.data[at : at + field.size] = np.frombuffer(value.to_bytes(field.size, "little"), np.uint8)
+    if name == "swizzle_mode" and value == _SWIZZLE_96B:
+        raise machine.fault("not-modelled", f"{op.name}: the 96-byte swizzle is not modelled yet", s)
+    if name == "global_stride" and value % 16:
+        raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes is not a multiple of 16", s)
+    segment, offset = s.reach_one("read", op, lane, address, USED_BYTES)
+    segment, offset = s.reach_one("write", op, lane, address, USED_BYTES)
+    place = segment.data[int(offset) : int(offset) + USED_BYTES]
+    try:
+        image = FIELDS[name].set(int.from_bytes(place.tobytes(), "little"), value, ordinal)
+    except SpecError as error:
+        raise machine.fault("bad-tensor-map", f"{op.name}: {error.message}", s) from None
+    place[:] = np.frombuffer(image.to_bytes(USED_BYTES, "little"), np.uint8)
 
 
 @executes(*(f"tensormap.replace.{form}" for form in _FIELDS_BY_FORM if form != "stride"), per="lane")
@@ -73,6 +85,9 @@ def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -
             "weak" if kind == "read" else "release",
             "" if kind == "read" else op.chosen["scope"],
             align=IMAGE_BYTES,
+            check_written=kind == "write",
         )
+        if kind == "read" and segment.unwritten(int(offset), USED_BYTES) is not None:
+            machine.memory.uninitialised(segment, int(offset), USED_BYTES, 0, s)
         found.append(segment.data[int(offset) : int(offset) + IMAGE_BYTES])
     found[1][:] = found[0]

@@ -1,9 +1,9 @@
 """wgmma: products of a warpgroup as events.
 
-Each warp's 16 rows of D execute with their own warp: groups and waits are those of a warp, and of the four
-warps only their agreement is checked.  A and B are read from shared memory in one step (async proxy), D is
-written in another; registers of A, the metadata and scale-d are read at issue.  Ordered are: the read before
-the write; the writes of one accumulator; ``wait_group`` after the writes of the groups that it covers.
+Each warp's 16 rows of D execute with their own warp, and of the four warps the agreement is checked.  A and B
+are read from shared memory in one step (async proxy), D is written in another; registers of A, the metadata
+and scale-d are read at issue.  Ordered are: the read before the write; the writes of one accumulator;
+``wait_group`` after the writes of the groups that it covers, in all four warps.
 PTX ISA #asynchronous-warpgroup-level-matrix-instructions.
 """
 
@@ -30,8 +30,7 @@ from ..matrices.shared_operand import Extents, read_codes
 from ..numbers.multiply import Kinds, multiply_bits, multiply_floats, multiply_integers, multiply_short
 from ..semantics import Op, executes
 from ..threads.warp import Split
-from ..threads.warpgroup import Flight, Held, agree, products_of
-from ..waits import StepsDone
+from ..threads.warpgroup import Flight, GroupsDone, Held, agree, products_of
 
 Array = NDArray[Any]
 
@@ -217,7 +216,10 @@ def commit_group(s: Split, op: Op, lanes: Array) -> None:
 
 
 @executes("wgmma.wait_group", fidelity="ordering", per="warp", yields=True, collective="warp")
-def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> StepsDone | None:
+def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> GroupsDone | None:
     agree(s, op, lanes)
-    steps = products_of(s.warp).wait(int(np.ravel(pending)[0]))
-    return StepsDone("wgmma.mma_async", steps) if steps else None
+    first = s.warp.index // 4 * 4
+    wait = GroupsDone(
+        s.warp.cta.warps[first : first + 4], products_of(s.warp).wait(int(np.ravel(pending)[0]))
+    )
+    return None if wait.over() else wait

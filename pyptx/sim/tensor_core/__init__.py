@@ -2,13 +2,29 @@
 
 PTX ISA ``#tcgen05-instructions-tcgen05-mma``.  :mod:`.operands` reads A and B, :mod:`.product` multiplies,
 :mod:`.sparsity` and :mod:`.scaling` do what their kinds of products do to A and B before, :mod:`.copies` is
-``tcgen05.cp`` and ``tcgen05.shift``, :mod:`.order` says what happens after what.
+``tcgen05.cp`` and ``tcgen05.shift``, :mod:`.order` says what happens after what, :mod:`.pair` which CTAs an
+instruction concerns.
 """
 
 from __future__ import annotations
 
+from .addresses import cell_at
 from .copies import Copy, shift_down
-from .order import Issued, issued_by, released_by
+from .order import READ_A, Issued, issued_by, released_by
+from .pair import Offer, group_of, together
 from .product import Mma, Operands
 
-__all__ = ["Copy", "Issued", "Mma", "Operands", "issued_by", "released_by", "shift_down"]
+__all__ = [
+    "READ_A",
+    "Copy",
+    "Issued",
+    "Mma",
+    "Offer",
+    "Operands",
+    "cell_at",
+    "group_of",
+    "issued_by",
+    "released_by",
+    "shift_down",
+    "together",
+]

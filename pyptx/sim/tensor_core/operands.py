@@ -10,15 +10,16 @@ packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``); in tens
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
-from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
+from ...layout.smem_descriptor import OPERAND_SWIZZLES, Major, SmemDescriptor, tile_offsets
 from ..matrices.shared_operand import Places, read_words
 from ..memory import Actor, Fault
 from ..numbers.formats import decoded
@@ -43,8 +44,12 @@ F32 = NDArray[np.float32]
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
 #: Bytes that sixteen padded elements fill, of 16.
 PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
+#: Panels of one CTA whose numbers are kept.
+_PANELS = 32
 #: Bits 10 to 17 of a descriptor's address, which change no offset in the pattern of 1024 bytes.
 _PAGE = 0xFF << 6
+#: The bit of a descriptor that makes its leading offset an address.
+_ABSOLUTE = 52
 
 
 def not_modelled(what: str, actor: Actor) -> Fault:
@@ -71,6 +76,77 @@ def _places(word: int, rows: int, k: int, element: str, nibbles: bool, major: Ma
     return Places.of(offsets, nbytes)
 
 
+class _Panel(NamedTuple):
+    """As many elements of K as the swizzle spans: several tiles side by side.
+
+    ``low`` and ``nbytes``: where the tile lies behind its page; ``inside``: how far its address is behind the
+    panel's; ``units``: the panel's 16 bytes at a time, from its page on; ``columns``: those of the tile.
+    """
+
+    low: int
+    nbytes: int
+    inside: int
+    first: int
+    end: int
+    units: NDArray[np.int64]
+    columns: slice
+
+
+@lru_cache(maxsize=512)
+def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel | None:
+    """The panel that a tile is part of, if it is part of one. ``word`` has no page."""
+    tile = SmemDescriptor.decode(word)
+    nbytes = _BYTES.get(element, 1)
+    span = OPERAND_SWIZZLES[tile.swizzle]
+    if major != "K" or element in PADDED or span <= k * nbytes:
+        return None
+    inside = tile.address % span
+    if inside % (k * nbytes):
+        return None
+    wide = replace(tile, address=tile.address - inside).encode()
+    whole = _places(wide, rows, span // nbytes, element, False, major, 0)
+    part = _places(word, rows, k, element, False, major, 0)
+    columns = slice(inside // nbytes, inside // nbytes + k)
+    if not np.array_equal(whole.offsets[:, columns], part.offsets):
+        return None
+    units = np.ascontiguousarray(whole.offsets[:, :: 16 // nbytes]) // 16
+    return _Panel(part.low, part.nbytes, inside, whole.low, whole.low + whole.nbytes, units, columns)
+
+
+def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor) -> F32 | None:
+    """A tile out of its panel, whose numbers are kept until somebody writes; None if it has none."""
+    panel = _panel(word & ~_PAGE, rows, k, element, major)
+    if panel is None:
+        return None
+    page = (word & _PAGE) << 4
+    address = cta.shared_base + page + panel.low
+    segment, offset = cta.machine.memory.access(
+        "read",
+        "shared",
+        address,
+        panel.nbytes,
+        actor,
+        cta.reach,
+        "async",
+        align=1,
+        check_written=False,
+    )
+    key = (word - (panel.inside >> 4), rows, element)
+    writes, values = segment.derived.get(key, (-1, None))
+    if writes != segment.writes:
+        start = int(offset) - panel.low
+        if start + panel.end > segment.size or not segment.whole(start + panel.first, start + panel.end):
+            return None
+        if len(segment.derived) >= _PANELS:
+            segment.derived.clear()
+        units = segment.words(16).view(np.complex128).take(start // 16 + panel.units)
+        values = decode(units.view(f"<u{_BYTES.get(element, 1)}"), element)
+        values.flags.writeable = False
+        segment.derived[key] = (segment.writes, values)
+    tile: F32 = values[:, panel.columns]
+    return tile
+
+
 def shared_words(
     cta: CTA,
     word: int,
@@ -87,11 +163,37 @@ def shared_words(
 
     Padding is left out.  ``nibbles``: two elements a byte.  ``first``: rows in front of the tile.
     """
+    if word >> _ABSOLUTE & 1:
+        return _in_two_chunks(cta, word, rows, k, element, major, actor, nibbles=nibbles)
     try:
         places = _places(word & ~_PAGE, rows, k, element, nibbles, major, first)
     except PyptxError as error:
         raise descriptor_fault(cta, error, actor) from None
     return read_words(cta, (word & _PAGE) << 4, places, _BYTES.get(element, 1), actor)
+
+
+def _in_two_chunks(
+    cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor, *, nibbles: bool
+) -> Array:
+    """The words of a tile whose rows go on at an absolute address where their 128 bytes end.
+
+    PTX ISA ``#tcgen05-leading-dimension-byte-offset-absolute-address``: for rows of 48 bytes.
+    """
+    nbytes = k // 2 if nibbles else k * _BYTES.get(element, 1)
+    if nbytes != 48:
+        raise not_modelled(f"an absolute leading address with {nbytes} bytes of K is not modelled yet", actor)
+    try:
+        tile = SmemDescriptor.decode(word)
+    except PyptxError as error:
+        raise descriptor_fault(cta, error, actor) from None
+    head = min(nbytes, 128 - tile.address % 128)
+    chunks = []
+    for address, part in ((tile.address, head), (tile.leading_bytes, nbytes - head)):
+        if part:
+            chunk = replace(tile, address=address, leading_bytes=16, leading_mode=0).encode()
+            taken = part * k // nbytes
+            chunks.append(shared_words(cta, chunk, rows, taken, element, major, actor, nibbles=nibbles))
+    return np.concatenate(chunks, axis=1)
 
 
 def read_shared(
@@ -107,6 +209,13 @@ def read_shared(
     first: int = 0,
 ) -> F32:
     """The numbers of an operand tile ``[rows, k]``, as its descriptor lays it out in shared memory."""
+    if not nibbles and not first:
+        try:
+            values = _from_panel(cta, word, rows, k, element, major, actor)
+        except PyptxError:
+            values = None  # what is wrong is said below
+        if values is not None:
+            return values
     words = shared_words(cta, word, rows, k, element, major, actor, nibbles=nibbles, first=first)
     if nibbles:
         words = unpacked(words, 4)

@@ -8,6 +8,9 @@ synchronisation orders them.
 One pair more is kept here: a cp after an mma.  The list lacks it, but CUTLASS's block-scaled main loops copy
 the next stage's scales over those that the MMAs before may still read, with nothing in between.
 
+A thread's commits arrive in their order, too: NVIDIA's kernels for pairs wait for the last one alone before
+their CTAs end, and Triton's documentation of ``tcgen05_commit`` says so.
+
 That the synchronisation between two fences was one is not checked: a fence::after_thread_sync takes what any
 fence::before_thread_sync of the CTA has released until then.
 
@@ -25,7 +28,10 @@ from ..events import Step
 if TYPE_CHECKING:
     from ..threads.cta import CTA
 
-__all__ = ["Issued", "issued_by", "released_by"]
+__all__ = ["READ_A", "Issued", "issued_by", "released_by"]
+
+#: Name of the step of an mma that reads A from shared memory, and B.
+READ_A = "read A"
 
 
 def _flying(steps: Iterable[Step]) -> list[Step]:
@@ -35,7 +41,7 @@ def _flying(steps: Iterable[Step]) -> list[Step]:
 class Issued:
     """Operations in flight that a thread is ordered behind: its own, and those that it learned of."""
 
-    __slots__ = ("copies", "products", "shifts", "uncommitted")
+    __slots__ = ("copies", "products", "shifts", "signals", "uncommitted")
 
     def __init__(self) -> None:
         #: Last writes of D, by accumulator and shape.
@@ -44,11 +50,26 @@ class Issued:
         self.shifts: list[Step] = []
         #: What the thread itself issued: its next commit covers it.
         self.uncommitted: list[Step] = []
+        #: Signals of the thread's last commit.
+        self.signals: list[Step] = []
 
     def tracked(self) -> list[Step]:
         """What a commit waits for."""
         self.uncommitted = _flying(self.uncommitted)
-        return self.uncommitted
+        return self.uncommitted + _flying(self.signals)
+
+    def reading(self) -> list[Step]:
+        """What a commit waits for with ``.sync_restrict::shared::read::mma::a``: that A was read."""
+        self.uncommitted = _flying(self.uncommitted)
+        return [
+            read
+            for step in self.uncommitted
+            for read in step.after
+            if read.operation is step.operation and read.name == READ_A
+        ]
+
+    def commit(self, signals: list[Step]) -> None:
+        self.signals = signals
 
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
         """What an mma reads its operands after, and what it writes D after."""

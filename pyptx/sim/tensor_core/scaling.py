@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.tensor_memory import LANES, scale_factors, unpack_address
+from ...layout.instruction_descriptor import InstructionDescriptor
+from ...layout.tensor_memory import LANES, scale_factors
 from ..memory import Actor
 from ..numbers.formats import decoded
+from .addresses import cell_at
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -34,20 +36,30 @@ def _values(kind: str) -> F64:
 
 
 def read_scales(
-    cta: CTA, address: int, matrix: str, extent: int, count: int, number: int, kind: str, actor: Actor
+    cta: CTA, address: int, matrix: str, count: int, d: InstructionDescriptor, actor: Actor
 ) -> F64:
-    """The scales ``[quarter, extent, count]`` that lie at ``address``, from byte ``number`` of a cell on."""
-    lane, column, byte = scale_factors(matrix, extent, count, scale_id=number)
-    base, first = unpack_address(address)
+    """The scales ``[copies, extent, count]`` that lie at ``address``.
+
+    Of a pair, each CTA holds those of its own rows of A, and of all columns of B.
+    """
+    of_a = matrix == "A"
+    extent = d.m // d.cta_group if of_a else d.n
+    number = d.scale_a_id if of_a else d.scale_b_id
+    lane, column, byte = scale_factors(matrix, extent, count, m=d.m, cta_group=d.cta_group, scale_id=number)
+    # The top two bits may repeat the number of the first byte (CUTLASS cute/arch/mma_sm100_desc.hpp).
+    base, first = cell_at(cta, address & 0x3FFFFFFF, actor)
     tensor = cta.tensor
-    whole, rest = divmod(extent, _QUARTER)
     lanes = np.arange(LANES) + base
-    if whole:
-        tensor.check("read", lanes, first, whole, actor)
-    if rest:
-        tensor.check("read", lanes[np.arange(LANES) % _QUARTER < rest], first + whole, 1, actor)
+    whole, rest = divmod(extent * len(lane) // 4, _QUARTER)
+    # With K = 96 the last scales may lie in the cells that follow those of all rows.
+    for start in sorted({first, first + int(column[0, 0, -1])}):
+        if whole:
+            tensor.check("read", lanes, start, whole, actor)
+        if rest:
+            tensor.check("read", lanes[np.arange(LANES) % _QUARTER < rest], start + whole, 1, actor)
     codes: NDArray[Any] = tensor.cells[lane + base, column + first]
-    return _values(kind).take(codes >> (8 * byte).astype(np.uint32) & np.uint32(255))
+    assert d.scale_type is not None
+    return _values(d.scale_type).take(codes >> (8 * byte).astype(np.uint32) & np.uint32(255))
 
 
 def scaled(values: NDArray[Any], scales: F64) -> F64:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...layout.instruction_descriptor import InstructionDescriptor
 from ...layout.sparsity_metadata import sparsity_metadata
-from ...layout.tensor_memory import unpack_address
 from ..memory import Actor
+from .addresses import cell_at
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -27,14 +28,12 @@ _CHUNKS = {"tf32": (1, 2, 1), "mxf4": (2, 4, 2), "mxf4nvf4": (2, 4, 2)}
 _WIDE = ("f16", "tf32")
 
 
-def read_indices(
-    cta: CTA, address: int, m: int, kind: str, selector: int, ws: bool, actor: Actor
-) -> NDArray[np.uint8]:
-    """The 4-bit indices ``[copies, m, chunks]``."""
-    wide = kind in _WIDE
-    lane, column, bit = sparsity_metadata(m, wide=wide, ws=ws)
-    base, first = unpack_address(address)
-    first += selector if wide else 0
+def read_indices(cta: CTA, address: int, d: InstructionDescriptor, actor: Actor) -> NDArray[np.uint8]:
+    """The 4-bit indices ``[copies, rows, chunks]`` of the CTA's rows of A."""
+    wide = d.kind in _WIDE
+    lane, column, bit = sparsity_metadata(d.m, wide=wide, ws=d.ws, cta_group=d.cta_group)
+    base, first = cell_at(cta, address, actor)
+    first += d.sparsity_selector if wide else 0
     tensor = cta.tensor
     tensor.check("read", np.unique(lane) + base, first, 1 if wide else 2, actor)
     words = tensor.cells[lane + base, column + first]

@@ -160,7 +160,7 @@ def _vprintf(a: Arguments) -> list[int]:
             text, count = formatted(a.string(template), read, a.string)
         except OverflowError as error:
             raise a.machine.fault("not-modelled", str(error), a.at) from None
-        a.machine.printed.append(text)
+        a.at.split.warp.cta.grid.printed.append(text)
         a.machine.printed_characters += len(text)
         if a.machine.printed_characters > _MOST_PRINTED:
             a.machine.stop(f"stopped after {_MOST_PRINTED} printed characters")

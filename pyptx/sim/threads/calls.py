@@ -52,7 +52,7 @@ class Calls:
         return self._activate(s, site, function, block.next)
 
     def _callee(self, s: Split, site: CallSite, block: CodeBlock) -> Function | None:
-        image = self.machine.program.image
+        image = s.warp.cta.grid.program.image
         if isinstance(site.callee, str):
             found = image.functions.get(site.callee)
             if found is None or found.kind == "entry":
@@ -80,7 +80,7 @@ class Calls:
 
     def _activate(self, s: Split, site: CallSite, function: Function, resume: int) -> Split:
         machine = self.machine
-        code = machine.program.code(function)
+        code = s.warp.cta.grid.program.code(function)
         warp, caller = s.warp, s.frame
         if caller.depth + 1 > _DEEPEST:
             raise machine.fault(
@@ -259,6 +259,9 @@ class At:
 
     def who(self, lane: int | None = None) -> str:
         return self.split.who(lane)
+
+    def loads_early(self) -> bool:
+        return False
 
     def local(self, address: Any, size: int, kind: str) -> tuple[Any, Any]:
         return self.split.local(address, size, kind)

@@ -6,40 +6,60 @@ Source: PTX ISA, `#cluster-of-cooperative-thread-arrays`_ and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..events import Step
 from ..memory import Reach
 from .cta import CTA
 
 if TYPE_CHECKING:
-    from ..machine import Machine
+    from .grid import Grid
+    from .multiprocessor import Multiprocessor
 
 __all__ = ["Cluster", "ClusterBarrier"]
 
 
 class Cluster:
-    """The CTAs of one cluster by rank. ``number`` counts clusters of the grid, x fastest."""
+    """The CTAs of one cluster by rank, each on one of ``places``. ``number`` counts clusters of the grid, x
+    fastest.
+    """
 
-    def __init__(self, machine: Machine, number: int) -> None:
-        self.machine, self.number = machine, number
-        launch = machine.launch
-        extent = launch.cluster
-        clusters = [grid // size for grid, size in zip(launch.grid, extent, strict=True)]
-        self.coordinates = (
-            number % clusters[0],
-            number // clusters[0] % clusters[1],
-            number // (clusters[0] * clusters[1]),
-        )
+    def __init__(self, grid: Grid, number: int, places: Sequence[Multiprocessor]) -> None:
+        self.grid, self.number = grid, number
+        self.coordinates = grid.place_of(number)
+        extent = grid.launch.cluster
         #: Shared memories by rank, of the CTAs that have not ended.
-        self.reach = Reach()
+        self.reach = Reach(grid.params, grid.const)
         self.ctas: list[CTA] = []
-        for rank in range(extent[0] * extent[1] * extent[2]):
+        for rank, place in enumerate(places):
             within = (rank % extent[0], rank // extent[0] % extent[1], rank // (extent[0] * extent[1]))
-            self.ctas.append(CTA(machine, self, rank, within))
+            self.ctas.append(CTA(self, rank, within, place))
         self.barrier = ClusterBarrier(self)
+
+    # --- copies between its CTAs ----------------------------------------------------------------
+
+    def deliveries(self, rank: int) -> list[Step]:
+        """Signals in flight, newest first, of bulk copies into the shared memory of one CTA, whoever issued
+        them.
+        """
+        return [step for cta in self.ctas for step in reversed(cta.in_flight) if _goes_to(step) == rank]
+
+    @staticmethod
+    def sent(cta: CTA) -> list[Step]:
+        """Writes and signals in flight of bulk copies that a CTA has issued and that go to another one."""
+        signals = [step for step in cta.in_flight if _goes_to(step) not in (None, cta.rank)]
+        return [each for step in signals for each in (step, *step.after)]
+
+
+def _goes_to(step: Step) -> int | None:
+    """The rank of the CTA whose barrier a step of a bulk copy in flight signals, if it signals any."""
+    if step.done or step.signal is None or step.operation.engine != "tma":
+        return None
+    return step.signal.barrier.address >> 24
 
 
 class ClusterBarrier:
@@ -67,4 +87,4 @@ class ClusterBarrier:
         if self.arrived.any() and not self.missing():
             self.arrived[:] = False
             self.phase += 1
-            self.cluster.machine.memory.version += 1
+            self.cluster.grid.machine.memory.version += 1

@@ -18,9 +18,9 @@ from .local_memory import LocalMemory
 from .warp import Warp
 
 if TYPE_CHECKING:
-    from ..machine import Machine
     from ..thread_copies import ThreadCopies
     from .cluster import Cluster
+    from .multiprocessor import Multiprocessor
     from .named_barrier import NamedBarrier
     from .warpgroup import Warpgroup
 
@@ -35,16 +35,28 @@ class CTA:
     ``rank`` counts the CTAs of its cluster, which it is ``within`` at these coordinates.
     """
 
-    def __init__(self, machine: Machine, cluster: Cluster, rank: int, within: tuple[int, int, int]) -> None:
-        self.machine, self.cluster, self.rank, self.within = machine, cluster, rank, within
+    def __init__(
+        self, cluster: Cluster, rank: int, within: tuple[int, int, int], multiprocessor: Multiprocessor
+    ) -> None:
+        self.cluster, self.rank, self.within = cluster, rank, within
+        self.multiprocessor = multiprocessor
+        grid = self.grid = cluster.grid
+        machine = self.machine = grid.machine
+        launch, program = grid.launch, grid.program
         x, y, z = (
             place * size + inner
-            for place, size, inner in zip(cluster.coordinates, machine.launch.cluster, within, strict=True)
+            for place, size, inner in zip(cluster.coordinates, launch.cluster, within, strict=True)
         )
         self.coordinates = (x, y, z)
-        self.number = x + machine.launch.grid[0] * (y + machine.launch.grid[1] * z)
-        start = machine.program.shared_start
-        data = np.zeros(machine.shared_bytes + SHARED_START - start, np.uint8)
+        self.number = x + launch.grid[0] * (y + launch.grid[1] * z)
+        #: What tells it from every other CTA that may live at the same time.
+        self.key = (grid.number, self.number)
+        #: Whether dependent launches still wait for it to let them go.
+        self.holds = True
+        #: Whether its threads have seen that no cluster is left whose launch could be cancelled.
+        self.refused = False
+        start = program.shared_start
+        data = np.zeros(grid.shared_bytes + SHARED_START - start, np.uint8)
         self.shared = Segment(
             f"shared memory of CTA {self.coordinates}",
             "shared",
@@ -57,9 +69,9 @@ class CTA:
         #: Shared memories of the cluster that this CTA can reach, by rank.
         self.reach = cluster.reach
         self.reach[rank] = self.shared
-        self.tensor = TensorMemory(self)
-        self.threads: int = machine.threads
-        self.local_memory = LocalMemory(self, machine.program.entry.local_bytes)
+        self.tensor = TensorMemory(self, multiprocessor.tensor)
+        self.threads: int = grid.threads
+        self.local_memory = LocalMemory(self, program.entry.local_bytes)
         #: The CTA's barriers that have been used, by number.
         self.bars: dict[int, NamedBarrier] = {}
         #: Copies of ``cp.async``, once a thread has issued one.
@@ -71,7 +83,7 @@ class CTA:
         #: Steps of this CTA in flight.
         self.in_flight: list[Step] = []
         count = (self.threads + 31) // 32
-        self.registers = machine.registers(machine.program.entry, count)
+        self.registers = machine.registers(program.entry, count)
         self._special: dict[str, NDArray[Any]] = {}
         self.warps: list[Warp] = []
         for index in range(count):
@@ -109,7 +121,7 @@ class CTA:
             return linear % 32 if name == "laneid" else linear // 32
         base, _, axis = name.partition(".")
         if base == "tid" and axis != "w":
-            bx, by, _ = self.machine.launch.block
+            bx, by, _ = self.grid.launch.block
             return {"x": linear % bx, "y": linear // bx % by, "z": linear // (bx * by)}[axis].astype(
                 np.uint32
             )
@@ -119,7 +131,7 @@ class CTA:
         return np.full(linear.size, value, np.bool_ if name == "is_explicit_cluster" else np.uint32)
 
     def _same_in_all(self, base: str, axis: str) -> int:
-        launch, target = self.machine.launch, self.machine.program.target
+        grid, launch = self.grid, self.grid.launch
         if axis == "w":
             return 0
         if axis:
@@ -134,25 +146,25 @@ class CTA:
                 "cluster_nctaid": launch.cluster[position],
             }[base]
         return {
-            "nwarpid": target.threads_per_sm // 32,
-            "smid": self.number % target.multiprocessors,
-            "nsmid": target.multiprocessors,
+            "nwarpid": self.machine.target.threads_per_sm // 32,
+            "smid": self.multiprocessor.number,
+            "nsmid": len(self.machine.residency.multiprocessors.all),
             "cluster_ctarank": self.rank,
-            "cluster_nctarank": self.machine.cluster_size,
-            "gridid": 1,
+            "cluster_nctarank": grid.cluster_size,
+            "gridid": 1 + grid.number,
             "dynamic_smem_size": launch.dynamic_smem,
             # Measured on an H200, the sizes and the offsets.
-            "total_smem_size": round_up(self.machine.shared_bytes, 128),
-            "aggr_smem_size": SHARED_START + self.machine.shared_bytes,
+            "total_smem_size": round_up(grid.shared_bytes, 128),
+            "aggr_smem_size": SHARED_START + grid.shared_bytes,
             "reserved_smem_offset_begin": 0,
             "reserved_smem_offset_end": 0x120,
             "reserved_smem_offset_cap": SHARED_START,
             "reserved_smem_offset_0": 0,
             "reserved_smem_offset_1": 0,
             # Where a cooperative launch has its barrier of the grid.
-            "envreg1": self.machine.grid_workspace() >> 32 if base == "envreg1" else 0,
-            "envreg2": self.machine.grid_workspace() & 0xFFFFFFFF if base == "envreg2" else 0,
-            "is_explicit_cluster": int(self.machine.explicit_cluster),
+            "envreg1": grid.workspace >> 32 if base == "envreg1" else 0,
+            "envreg2": grid.workspace & 0xFFFFFFFF if base == "envreg2" else 0,
+            "is_explicit_cluster": int(grid.explicit_cluster),
         }[base]
 
 

@@ -60,6 +60,16 @@ class Divergence:
         group.arrived |= s.mask
         return self._merge(s.warp, group, s.stack[:-1]) if group.arrived == group.expected else None
 
+    def abandon(self, s: Split) -> None:
+        """``s`` returns out of divergent branches of a function: they do not wait for its lanes any more."""
+        inner = s.stack[1:]
+        s.stack = s.stack[:1]
+        s.rpc = s.stack[0].rpc
+        for group, stack in list(s.warp.groups):
+            if group in inner:
+                group.expected &= ~s.mask
+                self._complete(s.warp, group, stack)
+
     @staticmethod
     def _merge(warp: Warp, group: Group, stack: list[Group]) -> Split | None:
         warp.groups = [(g, outer) for g, outer in warp.groups if g is not group]
@@ -84,11 +94,11 @@ class Divergence:
         if not warp.live:
             warp.cta.live_warps -= 1
             if not warp.cta.live_warps:
-                machine.retire(warp.cta)
+                machine.residency.retire(warp.cta)
 
     def release(self) -> bool:
         """Independent progress: lanes parked at a reconvergence point go on without the others."""
-        for cta in self.machine.live.values():
+        for cta in self.machine.residency.live.values():
             for warp in cta.warps:
                 for group, stack in warp.groups[::-1]:
                     if group.arrived:
@@ -152,7 +162,7 @@ class Divergence:
 
     def regather(self, warp: Warp) -> None:
         """Merge lanes that wait at one collective once all that it needs are there."""
-        blocks = self.machine.program.blocks
+        blocks = warp.cta.grid.program.blocks
         for pc, waiting in list(warp.gathering.items()):
             if len(waiting) == 1 and self.needed(waiting[0], blocks[pc]) & ~waiting[0].mask:
                 continue
@@ -213,7 +223,7 @@ class Divergence:
         """Lanes at several places, or in several activations of a function, that execute the same collective
         with one mask do so together.
         """
-        blocks = self.machine.program.blocks
+        blocks = warp.cta.grid.program.blocks
         by_kind: dict[tuple[str, int], list[Split]] = {}
         for pc, waiting in warp.gathering.items():
             block = blocks[pc]

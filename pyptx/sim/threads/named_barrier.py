@@ -1,8 +1,10 @@
 """The sixteen barriers of a CTA: who has arrived in the current round, how many must, and the votes.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-bar`.  A barrier counts whole
-warps: a warp arrives once all of its live lanes have, and counts as 32 threads.  Without a thread count,
-the round waits for every warp that has not exited.
+warps: a warp arrives once all of its live lanes have, and counts as 32 threads.  It counts arrivals, not
+warps: one that has arrived without waiting may arrive again in the same round, as FlashAttention's first
+warpgroup does, which gives itself the turn.  Without a thread count, the round waits for every warp that has
+not exited.
 """
 
 from __future__ import annotations
@@ -28,19 +30,19 @@ class Round:
     Attributes:
         kind: ``sync`` (also for arrivals without waiting), or the operation of a reduction.
         count: threads that the instructions name, or None: all.
-        warps: warps that have arrived.
+        arrivals: how often whole warps have arrived.
         partial: for warps some of whose lanes have arrived: mask of these.
         places: for such warps, the .aligned instruction at which they did.
         votes, voters: lanes whose predicate was true, and lanes that voted.
         complete: whether all have arrived.
     """
 
-    __slots__ = ("complete", "count", "kind", "partial", "places", "voters", "votes", "warps")
+    __slots__ = ("arrivals", "complete", "count", "kind", "partial", "places", "voters", "votes")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.count: int | None = None
-        self.warps: set[int] = set()
+        self.arrivals = 0
         self.partial: dict[int, int] = {}
         self.places: dict[int, int | None] = {}
         self.votes = self.voters = 0
@@ -92,11 +94,6 @@ class NamedBarrier:
                     f"{_threads(count)} meets {_threads(round_.count)} in one round of barrier {self.number}"
                 )
             round_.count = everyone
-        if warp in round_.warps:
-            raise Misuse(
-                f"warp {warp} arrives at barrier {self.number} again before the round is complete: "
-                f"{self.progress(round_)}"
-            )
         if round_.places.setdefault(warp, place) != place:
             raise Misuse(
                 f"lanes of warp {warp} arrive at barrier {self.number} at two places, one of them .aligned"
@@ -119,9 +116,9 @@ class NamedBarrier:
             return True
         for warp, lanes in list(round_.partial.items()):
             if not self.cta.warps[warp].live & ~lanes:
-                del round_.partial[warp]
-                round_.warps.add(warp)
-        if 32 * len(round_.warps) < self.expected(round_):
+                del round_.partial[warp], round_.places[warp]
+                round_.arrivals += 1
+        if 32 * round_.arrivals < self.expected(round_):
             return False
         round_.complete = True
         self.round = None
@@ -130,7 +127,7 @@ class NamedBarrier:
 
     def progress(self, round_: Round) -> str:
         """How many have arrived, in words."""
-        return f"{32 * len(round_.warps)} of {self.expected(round_)} threads have arrived"
+        return f"{32 * round_.arrivals} of {self.expected(round_)} threads have arrived"
 
 
 def _threads(count: int | None) -> str:

@@ -94,7 +94,7 @@ class Teams:
         """The team of ``s`` and its ready neighbours at the same place; None if it cannot be in one."""
         if s.pc == EXIT or not joins(s):
             return None
-        block = self.machine.program.blocks[s.pc]
+        block = s.warp.cta.grid.program.blocks[s.pc]
         if block.call is not None or block.table or block.yields:
             return None
         warps = s.warp.cta.warps
@@ -115,7 +115,7 @@ class Teams:
     def execute(self, team: Company) -> None:
         """Run a team until it ends or dissolves."""
         machine = self.machine
-        blocks = machine.program.blocks
+        blocks = team.warps[0].cta.grid.program.blocks
         parts = team.parts
         budget = machine.policy.quantum
         patience = _PATIENCE

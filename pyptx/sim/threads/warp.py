@@ -76,9 +76,24 @@ class Warp:
         self.meeting: Meeting | None = None
         #: The split of all its live lanes, if that is the last that could run.
         self.whole: Split | None = None
+        #: The last wait that timed out because nothing else could happen, and its line.
+        self.given_up: tuple[Wait, SourceLocation | None] | None = None
         self._splits: dict[int, Split] = {}
         #: Each thread's local stack: the first free address.
-        self.stack: NDArray[np.int64] = np.full(32, cta.machine.program.entry.local_bytes, np.int64)
+        self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
+
+    def named(self, acting: Sequence[int] | NDArray[np.intp], position: int | None = None) -> str:
+        """The acting threads by name, or the one at a position among them; 32 is the next warp's first."""
+        lanes = [int(number) for number in acting]
+        if position is not None and position < len(lanes):
+            lanes = [lanes[position]]
+        if not lanes:
+            return self.name
+        # Of a team: the first of its warps that acts.
+        warp = self.cta.warps[self.index + lanes[0] // 32]
+        lanes = [number % 32 for number in lanes if number // 32 == lanes[0] // 32]
+        shown = f"lane {lanes[0]}" if len(lanes) == 1 else f"lanes {lanes[0]}..{lanes[-1]}"
+        return f"{warp.name} {shown}"
 
     def split(self, mask: int, frame: Frame) -> Split:
         """A split of some lanes, outside of divergent branches; the same object each time."""
@@ -180,19 +195,18 @@ class Split:
 
     def who(self, lane: int | None = None) -> str:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""
-        lanes = [int(number) for number in (self.lanes if self.acting is None else self.acting)]
-        if lane is not None and lane < len(lanes):
-            lanes = [lanes[lane]]
-        if not lanes:
-            return self.warp.name
-        if lanes[-1] >= 32:
-            # Of a team: the first of its warps that acts.
-            warp = self.warp.cta.warps[self.warp.index + lanes[0] // 32]
-            lanes = [number % 32 for number in lanes if number // 32 == lanes[0] // 32]
-        else:
-            warp = self.warp
-        shown = f"lane {lanes[0]}" if len(lanes) == 1 else f"lanes {lanes[0]}..{lanes[-1]}"
-        return f"{warp.name} {shown}"
+        return self.warp.named(self.lanes if self.acting is None else self.acting, lane)
+
+    def loads_early(self) -> bool:
+        """Whether the instruction loads registers that nothing reads before a branch."""
+        op = self.op
+        if op is None or op.binding.match.name.partition(".")[0] != "ld":
+            return False
+        if "early" not in op.cache:
+            blocks = self.warp.cta.grid.program.blocks
+            block = next(block for block in blocks if any(each is op for _, each in block.ops))
+            op.cache["early"] = block.branches_before_use(op)
+        return bool(op.cache["early"])
 
     def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
         """Where in the CTA's local memory the acting threads' own ``address`` lies. See

@@ -5,6 +5,8 @@ The ISA orders little here, and every rule that a kernel can break is a finding:
 * accumulators and A in registers belong to the operation from its issue until a ``wgmma.wait_group`` that
   covers it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group`), whatever has really
   happened by then;
+* groups are the warpgroup's: a ``wgmma.wait_group`` of one warp waits until all four have issued and
+  completed the operations that it covers, so that one thread can hand back the memory that all have read;
 * a ``wgmma.fence`` stands before the first operation, and between an ordinary access to such a register and
   an operation that has it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence`); operations of
   one shape on one accumulator follow each other without;
@@ -25,13 +27,14 @@ from typing import TYPE_CHECKING, Any
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ..events import Step
+from ..waits import Wait
 
 if TYPE_CHECKING:
     from ..code.function import Code
     from ..semantics import Op
     from .warp import Split, Warp
 
-__all__ = ["Flight", "Held", "Products", "Warpgroup", "agree", "products_of"]
+__all__ = ["Flight", "GroupsDone", "Held", "Products", "Warpgroup", "agree", "products_of"]
 
 _WARPS = 4
 
@@ -63,7 +66,7 @@ class Flight:
 class Products:
     """The wgmma of one warp. See the module's docstring."""
 
-    __slots__ = ("_fenced", "_flying", "_groups", "_open", "_touched")
+    __slots__ = ("_fenced", "_flying", "_groups", "_open", "_steps", "_touched", "_waited", "committed")
 
     def __init__(self) -> None:
         self._fenced = False
@@ -74,6 +77,12 @@ class Products:
         #: Operations that are in no group yet, and the groups that no wait has covered, oldest first.
         self._open: list[Flight] = []
         self._groups: list[list[Flight]] = []
+        #: How many groups this warp has committed.
+        self.committed = 0
+        #: How many are waited for, without the last ones that have no operations.
+        self._waited = 0
+        #: Last steps of operations that may not have happened, with the number of their group, from 0.
+        self._steps: deque[tuple[int, Step]] = deque()
 
     # --- what the warp's other instructions do --------------------------------------------------
 
@@ -138,18 +147,60 @@ class Products:
         self._flying[flight.key] = flight
 
     def commit(self) -> None:
+        self._steps.extend((self.committed, flight.step) for flight in self._open)
+        self.committed += 1
         self._groups.append(self._open)
         self._open = []
 
-    def wait(self, pending: int) -> list[Step]:
-        """All but the newest ``pending`` groups are waited for: their steps that have not happened."""
+    def wait(self, pending: int) -> int:
+        """All but the newest ``pending`` groups are waited for: how many groups of the warpgroup these are,
+        without the last ones that have no operations."""
         count = max(len(self._groups) - pending, 0)
+        first = self.committed - len(self._groups)
         covered, self._groups = self._groups[:count], self._groups[count:]
-        flights = [flight for group in covered for flight in group]
-        for flight in flights:
-            if self._flying.get(flight.key) is flight:
-                del self._flying[flight.key]
-        return [flight.step for flight in flights if not flight.step.done]
+        for number, group in enumerate(covered, first + 1):
+            if group:
+                self._waited = number
+            for flight in group:
+                if self._flying.get(flight.key) is flight:
+                    del self._flying[flight.key]
+        return self._waited
+
+    def missing(self, groups: int) -> list[Step]:
+        """What has not happened of the first ``groups`` groups, as far as they are issued; oldest first."""
+        while self._steps and self._steps[0][1].done:
+            self._steps.popleft()
+        return [step for number, step in self._steps if number < groups and not step.done]
+
+
+class GroupsDone(Wait):
+    """Waits until the four warps have issued and completed the first groups of their warpgroup.
+
+    A warp that has ended issues no more: what it leaves out is told at the CTA's end.
+    """
+
+    __slots__ = ("_groups", "_warps", "split")
+
+    def __init__(self, warps: list[Warp], groups: int) -> None:
+        self._warps, self._groups = warps, groups
+
+    def _late(self) -> list[Warp]:
+        return [one for one in self._warps if one.live and products_of(one).committed < self._groups]
+
+    def _missing(self) -> list[Step]:
+        return [step for one in self._warps for step in products_of(one).missing(self._groups)]
+
+    def over(self) -> bool:
+        return not self._late() and not self._missing()
+
+    def unblocking(self) -> list[Step] | None:
+        return None if self._late() else sorted(self._missing(), key=lambda step: -step.serial)
+
+    def describe(self) -> str:
+        if late := self._late():
+            names = ", ".join(str(one.index) for one in late)
+            return f"waits for wgmma.mma_async, which warps {names} of the warpgroup have not issued"
+        return f"waits for wgmma.mma_async: {len(self._missing())} operation(s) in flight"
 
 
 def products_of(warp: Warp) -> Products:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...core.errors import PyptxError, UnsupportedError
 from ...layout.tensor_map import TensorMap
-from ...layout.tensor_map_image import DecodedMap
+from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
 from ..memory import Actor
 from . import elements
 from .boxes import Combine, parts_of
@@ -35,10 +35,11 @@ class TensorCopy:
     Attributes:
         decoded: the map. kind: its elements.
         nbytes: of all that is moved, in shared memory, wherever it lies in the tensor.
+        counted: bytes that a load counts on its mbarrier.
         wrong: what is wrong between the map and the instruction; nothing if all is well.
     """
 
-    __slots__ = ("_parts", "_row", "decoded", "kind", "nbytes", "wrong")
+    __slots__ = ("_parts", "_row", "counted", "decoded", "kind", "nbytes", "wrong")
 
     def __init__(
         self, decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]
@@ -48,6 +49,7 @@ class TensorCopy:
         self._parts = [] if self.wrong else parts_of(decoded, coordinates, mode, offsets)
         self._row = decoded.row_bytes
         self.nbytes = decoded.box_bytes * len(self._parts)
+        self.counted = decoded.transaction_bytes * len(self._parts)
 
     def read_tensor(self, cta: CTA, actor: Actor) -> Bytes:
         """The elements as they lie in shared memory, those outside the tensor filled."""
@@ -74,7 +76,7 @@ class TensorCopy:
 #: Kernels load the same boxes in many CTAs.
 @lru_cache(maxsize=4096)
 def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> TensorCopy:
-    return TensorCopy(TensorMap.decode(raw), coordinates, mode, offsets)
+    return TensorCopy(TensorMap.decode(raw.ljust(IMAGE_BYTES, b"\0")), coordinates, mode, offsets)
 
 
 def tensor_copy(
@@ -91,10 +93,12 @@ def tensor_copy(
     machine = cta.machine
     address, coordinates = tensor
     segment, offset = machine.memory.access(
-        "read", "generic", address, 128, actor, cta.reach, "tensormap", align=64
+        "read", "generic", address, IMAGE_BYTES, actor, cta.reach, "tensormap", align=64, check_written=False
     )
+    if segment.unwritten(offset, USED_BYTES) is not None:
+        machine.memory.uninitialised(segment, offset, USED_BYTES, 0, actor)
     try:
-        found = _prepared(segment.data[offset : offset + 128].tobytes(), coordinates, mode, offsets)
+        found = _prepared(segment.data[offset : offset + USED_BYTES].tobytes(), coordinates, mode, offsets)
     except UnsupportedError as error:
         raise machine.fault("not-modelled", error.message, actor) from None
     except PyptxError as error:

@@ -91,18 +91,20 @@ def bind(
     arrays: Sequence[Named] = (),
     outs: Mapping[str, Path] | None = None,
     *,
+    known: Mapping[str, Buffer] | None = None,
     overwrite: bool = False,
 ) -> Bound:
     """Make the arguments of a launch.
 
-    An argument whose name is a parameter's goes there; the others fill the rest in order.
+    An argument whose name is a parameter's goes there; the others fill the rest in order.  ``known`` has the
+    arrays of the launches before, which arguments may name.
 
     Raises:
         SpecError: too many or too few, one that does not fit its parameter, a name that nothing has or two
             have, a file that cannot be read, or one that would be overwritten.
     """
     assigned = _assign(entry, wanted, args)
-    buffers: dict[str, Buffer] = {}
+    buffers: dict[str, Buffer] = dict(known or {})
     values: list[Any] = [None] * len(wanted)
     made: list[tuple[str, Given, int | None]] = [(n.name or "", n.given, None) for n in arrays]
     made += [(n.name or wanted[p].name, n.given, p) for p, n in enumerate(assigned)]

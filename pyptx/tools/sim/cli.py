@@ -10,11 +10,11 @@ import click
 
 from ...core.errors import ParseError, PyptxError, SpecError, UnsupportedError
 from ...core.findings import Verdict
-from ...sim import Report
+from ...sim import LoadedModule, Report, Stream
 from .arguments import parse_named
-from .bind import Bound, bind
+from .bind import Buffer, bind
 from .config import Launching, read_config
-from .show import progress_line, report_object, show_report
+from .show import array_objects, progress_line, report_object, show_arrays, show_report
 from .target import Target, find_target
 
 __all__ = ["command"]
@@ -147,16 +147,18 @@ def command(
         if value is not None:
             extent = key in ("grid", "block", "cluster")
             launching.settings[key] = _extent(key, value) if extent else value
-    target = find_target(launching.file, launching.words, launching.settings.get("entry"))
-    bound, report = _run(target, launching, overwrite, progress)
-    buffers = list(bound.buffers.values())
+    buffers, reports = _run(launching, overwrite, progress)
     for buffer in buffers:
         buffer.write()
     if as_json:
-        click.echo(json.dumps(report_object(report, buffers), indent=2))
+        objects = [report_object(report) for report in reports]
+        made = {**objects[0], "then": objects[1:]} if launching.then else objects[0]
+        click.echo(json.dumps({**made, "arrays": array_objects(buffers)}, indent=2))
     else:
-        show_report(report, buffers)
-    raise SystemExit(_STATUS[report.verdict])
+        for report in reports:
+            show_report(report)
+        show_arrays(buffers)
+    raise SystemExit(max(_STATUS[report.verdict] for report in reports))
 
 
 def _named_array(text: str) -> Any:
@@ -173,27 +175,52 @@ def _extent(name: str, text: str) -> tuple[int, ...]:
         raise click.UsageError(f"--{name} {text}: expected 4, 4,2 or 4,2,1") from None
 
 
-def _run(target: Target, launching: Launching, overwrite: bool, shown: bool | None) -> tuple[Bound, Report]:
+def _run(launching: Launching, overwrite: bool, shown: bool | None) -> tuple[list[Buffer], list[Report]]:
+    """Run the launches of one stream: their arrays, and a report for each."""
     settings = launching.settings
-    extents = _extents(target, settings)
-    bound = bind(
-        target.entry, target.parameters, launching.args, launching.arrays, launching.outs, overwrite=overwrite
-    )
-    limits = {name: settings[name] for name in ("max_steps", "timeout", "memory") if name in settings}
-    fresh = [place for place, parameter in enumerate(target.places) if parameter in bound.fresh]
-    with progress_line(shown) as progress:
-        report = target.loaded.launch(
+    launches = [launching, *launching.then]
+    stream = Stream()
+    buffers: dict[str, Buffer] = {}
+    modules: dict[tuple[str, tuple[str, ...]], LoadedModule] = {}
+    for number, launch in enumerate(launches):
+        source = launch if launch.file is not None else launching
+        assert source.file is not None
+        words = launch.words or source.words
+        if number and source.file == "-":
+            raise SpecError("standard input is read once: several launches need a file")
+        target = find_target(source.file, words, launch.settings.get("entry"))
+        extents = _extents(target, launch.settings)
+        # Names of files to write may be those of any launch's arrays.
+        outs = launching.outs if number == len(launches) - 1 else {}
+        bound = bind(
+            target.entry,
+            target.parameters,
+            launch.args,
+            launch.arrays,
+            outs,
+            known=buffers,
+            overwrite=overwrite,
+        )
+        buffers = bound.buffers
+        fresh = [place for place, parameter in enumerate(target.places) if parameter in bound.fresh]
+        stream.launch(
+            modules.setdefault((source.file, words), target.loaded),
             target.entry,
             **extents,
             args=target.pack(bound.values),
+            uninitialised=fresh,
+            dependent=launch.settings.get("dependent", False),
+        )
+    limits = {name: settings[name] for name in ("max_steps", "timeout", "memory") if name in settings}
+    with progress_line(shown) as progress:
+        reports = stream.run(
             schedule=settings.get("schedule", "eager"),
             seed=settings.get("seed", 0),
             sanitize="strict" if settings.get("strict") else True,
             **limits,
             progress=progress,
-            uninitialised=fresh,
         )
-    return bound, report
+    return list(buffers.values()), reports
 
 
 def _extents(target: Target, settings: dict[str, Any]) -> dict[str, Any]:

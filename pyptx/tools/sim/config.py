@@ -1,4 +1,4 @@
-"""A launch in a TOML file: the tables ``[launch]``, ``[args.NAME]`` and ``[arrays.NAME]``.
+"""Launches in a TOML file: the tables ``[launch]``, ``[args.NAME]``, ``[arrays.NAME]`` and ``[[then]]``.
 
 Owns :class:`Launching`, everything that a run is told, and how it is read from TOML; the command line's
 options then replace what they say.  Paths in the file are relative to it.
@@ -47,6 +47,8 @@ class Launching:
         arrays: arrays that are no parameter themselves, for tensor maps.
         outs: where arrays are written after the run, by name.
         settings: what ``[launch]`` says, by the names of its keys.
+        then: launches behind this one in the same stream; they have no schedule and limits of their own,
+            and without a file this one's.
     """
 
     file: str | None = None
@@ -55,6 +57,7 @@ class Launching:
     arrays: list[Named] = field(default_factory=list)
     outs: dict[str, Path] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    then: list[Launching] = field(default_factory=list)
 
     def replace_args(self, given: list[Named]) -> None:
         """Arguments of the command line: those with a name replace the file's of that name."""
@@ -72,12 +75,14 @@ class Launching:
             self.args[place] = new
 
 
-#: Keys of [launch] and what each must be.
+_Kinds = dict[str, type | tuple[type, ...]]
+
+#: Keys of a launch in [[then]], and of [launch], which says how the run goes too; what each must be.
 _EXTENTS = ("grid", "block", "cluster")
-_SETTINGS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(_EXTENTS, (int, list)),
-    "entry": str,
-    "smem": int,
+_SHAPE: _Kinds = {**dict.fromkeys(_EXTENTS, (int, list)), "entry": str, "smem": int}
+_THEN: _Kinds = {**_SHAPE, "dependent": bool}
+_SETTINGS: _Kinds = {
+    **_SHAPE,
     "schedule": str,
     "seed": int,
     "strict": bool,
@@ -98,22 +103,48 @@ def read_config(path: Path) -> Launching:
         raise SpecError(f"cannot read {path}: it is not text") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
-    _known(table, ("file", "words", "launch", "args", "arrays"), str(path))
+    _known(table, ("file", "words", "launch", "args", "arrays", "then"), str(path))
     found = Launching()
-    if "file" in table:
-        name = _typed(table, "file", str, str(path))
-        found.file = name if name == "-" else str(path.parent / name)
-    found.words = tuple(str(word) for word in _typed(table, "words", list, str(path), []))
-    settings = _typed(table, "launch", dict, str(path), {})
-    _known(settings, tuple(_SETTINGS), f"{path} [launch]")
-    for key, value in settings.items():
-        found.settings[key] = _typed(settings, key, _SETTINGS[key], f"{path} [launch]")
-        if key in _EXTENTS:
-            found.settings[key] = (value,) if isinstance(value, int) else tuple(value)
+    _source(found, table, str(path), path.parent)
+    found.settings = _settings(_typed(table, "launch", dict, str(path), {}), _SETTINGS, f"{path} [launch]")
     for kind, into in (("args", found.args), ("arrays", found.arrays)):
-        for name, value in _typed(table, kind, dict, str(path), {}).items():
-            into.append(Named(name, _given(value, f"{path} [{kind}.{name}]", path.parent)))
+        into += _named(table, kind, str(path), "", path.parent)
+    for further in _typed(table, "then", list, str(path), []):
+        where = f"{path} [[then]]"
+        _known(further, ("file", "words", "args", *_THEN), where)
+        settings = {key: value for key, value in further.items() if key in _THEN}
+        launch = Launching(settings=_settings(settings, _THEN, where))
+        _source(launch, further, where, path.parent)
+        launch.args = _named(further, "args", where, "then.", path.parent)
+        found.then.append(launch)
     return found
+
+
+def _source(found: Launching, table: Mapping[str, Any], where: str, folder: Path) -> None:
+    """What a launch runs, if the table says so: its file, and the words for it."""
+    if "file" in table:
+        name = _typed(table, "file", str, where)
+        found.file = name if name == "-" else str(folder / name)
+        found.words = ()
+    if "words" in table:
+        found.words = tuple(str(word) for word in _typed(table, "words", list, where))
+
+
+def _settings(table: Mapping[str, Any], kinds: _Kinds, where: str) -> dict[str, Any]:
+    _known(table, tuple(kinds), where)
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        found[key] = _typed(table, key, kinds[key], where)
+        if key in _EXTENTS:
+            found[key] = (value,) if isinstance(value, int) else tuple(value)
+    return found
+
+
+def _named(table: Mapping[str, Any], kind: str, where: str, prefix: str, folder: Path) -> list[Named]:
+    return [
+        Named(name, _given(value, f"{where} [{prefix}{kind}.{name}]", folder))
+        for name, value in _typed(table, kind, dict, where, {}).items()
+    ]
 
 
 def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:

@@ -17,7 +17,7 @@ from ...sim.limits import Progress
 from ..resources import source_rows
 from .bind import Buffer
 
-__all__ = ["progress_line", "report_object", "show_report"]
+__all__ = ["array_objects", "progress_line", "report_object", "show_arrays", "show_report"]
 
 _COLOURS = {
     Verdict.CLEAN: "green",
@@ -29,8 +29,8 @@ _COLOURS = {
 _FIRST = 16
 
 
-def show_report(report: Report, buffers: list[Buffer]) -> None:
-    """What the kernel printed, then verdict, findings and arrays, on standard output."""
+def show_report(report: Report) -> None:
+    """What the kernel printed, then verdict and findings, on standard output."""
     if report.printed:
         click.echo(report.printed, nl=not report.printed.endswith("\n"))
     verdict = click.style(str(report.verdict), fg=_COLOURS[report.verdict], bold=True)
@@ -44,6 +44,10 @@ def show_report(report: Report, buffers: list[Buffer]) -> None:
         click.echo()
         click.secho(first, fg=_COLOURS[finding.severity])
         click.echo("\n".join(rest))
+
+
+def show_arrays(buffers: list[Buffer]) -> None:
+    """What the arrays hold after the run."""
     if buffers:
         click.echo()
     width = max((len(buffer.name) for buffer in buffers), default=0)
@@ -76,8 +80,8 @@ def _preview(array: np.ndarray[Any, Any]) -> str:
         return np.array2string(shown, threshold=16, edgeitems=3, max_line_width=100)
 
 
-def report_object(report: Report, buffers: list[Buffer]) -> dict[str, Any]:
-    """The report for ``--json``; docs/sim.md has its keys."""
+def report_object(report: Report) -> dict[str, Any]:
+    """The report for ``--json``, without the arrays; docs/sim.md has its keys."""
     return {
         "entry": report.entry,
         "schedule": report.schedule,
@@ -88,18 +92,22 @@ def report_object(report: Report, buffers: list[Buffer]) -> dict[str, Any]:
         "steps_per_second": _rate(report),
         "printed": report.printed,
         "findings": [_finding(finding) for finding in report.findings],
-        "arrays": [
-            {
-                "name": buffer.name,
-                "type": str(buffer.type),
-                "shape": list(buffer.array.shape),
-                "changed": buffer.changed,
-                "first": [_plain(value) for value in buffer.array.reshape(-1)[:_FIRST]],
-                "file": None if buffer.out is None else str(buffer.out),
-            }
-            for buffer in buffers
-        ],
     }
+
+
+def array_objects(buffers: list[Buffer]) -> list[dict[str, Any]]:
+    """The arrays for ``--json``."""
+    return [
+        {
+            "name": buffer.name,
+            "type": str(buffer.type),
+            "shape": list(buffer.array.shape),
+            "changed": buffer.changed,
+            "first": [_plain(value) for value in buffer.array.reshape(-1)[:_FIRST]],
+            "file": None if buffer.out is None else str(buffer.out),
+        }
+        for buffer in buffers
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....core.errors import OperandError
-from ....core.types import ScalarType, u32
+from ....core.types import ScalarType
 from ....ir import Immediate
 from ....layout.tensor_memory import COLUMNS, LANES
 from ...emit import Predicate, checked, emit
@@ -133,7 +133,7 @@ def relinquish_alloc_permit(cta_group: int = 1, *, pred: Predicate = None) -> No
 
 
 def address(base: Reg, lane: Reg | int = 0, column: Reg | int = 0) -> Reg:
-    """The address of the cell ``lane`` lanes and ``column`` columns past ``base``.
+    """The address of the cell ``lane`` lanes and ``column`` columns past ``base``, of the type of ``base``.
 
     Records one ``add.u32`` for the numbers (none if both are 0), one ``mad.lo.u32`` for a register ``lane``
     and one ``add.u32`` for a register ``column``.
@@ -154,15 +154,16 @@ def address(base: Reg, lane: Reg | int = 0, column: Reg | int = 0) -> Reg:
     checked("column", column, 0, COLUMNS - 1, see=_ADDRESSES)
     with trace.atomic():
         found = owned(base, trace)
+        kind = found.type
         if isinstance(lane, Reg):
             operands = (owned(lane, trace).operand, Immediate(1 << 16), found.operand)
-            found = result(trace, u32, "mad", ("lo", "u32"), operands, "taddr")
+            found = result(trace, kind, "mad", ("lo", "u32"), operands, "taddr")
         if isinstance(column, Reg):
             both = (found.operand, owned(column, trace).operand)
-            found = result(trace, u32, "add", ("u32",), both, "taddr")
+            found = result(trace, kind, "add", ("u32",), both, "taddr")
         constant = ((as_whole(lane) or 0) << 16) + (as_whole(column) or 0)
         if constant:
-            found = result(trace, u32, "add", ("u32",), (found.operand, Immediate(constant)), "taddr")
+            found = result(trace, kind, "add", ("u32",), (found.operand, Immediate(constant)), "taddr")
     return found
 
 

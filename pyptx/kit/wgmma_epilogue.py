@@ -1,0 +1,193 @@
+"""Epilogues of Hopper: an accumulator of ``wgmma`` on its way from registers to global memory.
+
+A warp holds 16 rows of its warpgroup's 64, and each group of four threads a row and the one 8 below::
+
+    rows of the warp           columns 0 1   2 3   4 5   6 7   8 9  ...
+          0                    lane    0     1     2     3     0
+          1                            4     5     6     7     4
+         ...                          ...
+          7                           28    29    30    31    28
+          8 .. 15              as 0 .. 7, in the next two registers
+
+The accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest even.
+"""
+
+from __future__ import annotations
+
+from ..core.errors import SpecError
+from ..core.types import ScalarType, b32, f32, u64
+from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
+from ..dsl.units.fragments import Fragment
+from .epilogue import check_output, pack
+
+__all__ = ["ROWS", "direct", "settle", "through_shared"]
+
+#: Rows of the accumulator that a warp holds: of a box, and of its part of the staging buffer.
+ROWS = 16
+
+#: Bytes of a row of a box: the span of the swizzle.
+_SPAN = 128
+_THREADS = 128
+
+
+def _check(acc: Fragment, dtype: ScalarType) -> None:
+    if acc.operand != "d" or acc.dtype != "f32" or acc.layout.thread_count != _THREADS or not acc.whole:
+        raise SpecError(
+            f"the accumulator is {acc!r}: expected a whole one of f32", hint="ptx.wgmma.accumulator(n=...)"
+        )
+    check_output(dtype)
+
+
+def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
+    """Elements ``i`` and ``i + 1``, two neighbours of a row, rounded and packed. Records one ``cvt``."""
+    packed = reg.scalar(b32)
+    pack(packed, acc[i], acc[i + 1], dtype)
+    return packed
+
+
+def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32) -> None:
+    """Store the accumulator straight from registers: two neighbours a thread and instruction.
+
+    Four threads of a warp write 32 bytes of a row in f32, 16 in a 16-bit type, which is half of what a memory
+    transaction moves.
+
+    Records the fragment's origin (8 instructions), two ``mad.wide.u32`` and an ``add.u64``, and for each two
+    elements a ``st.global`` and, of a 16-bit type, a ``cvt``.
+
+    Args:
+        acc: the accumulator, 64 rows of the warpgroup.
+        place: global address of its first row and column, u64.
+        row_bytes: from one row of D to the next.
+        dtype: f32, bf16 or f16.
+
+    Raises:
+        SpecError: another type, or no whole accumulator of f32.
+    """
+    _check(acc, dtype)
+    origin = acc.origin()
+    upper = reg.scalar(u64)
+    ptx.inst.mad.wide.u32(upper, origin.row, row_bytes, place)
+    ptx.inst.mad.wide.u32(upper, origin.column, dtype.nbytes, upper)
+    lower = upper + 8 * row_bytes
+    for i in range(0, acc.elements, 2):
+        target = ptx.addr(lower if acc.row(i) else upper, acc.column(i) * dtype.nbytes)
+        if dtype is f32:
+            ptx.inst.st.global_.v2.f32(target, acc[i : i + 2])
+        else:
+            ptx.inst.st.global_.b32(target, _pair(acc, i, dtype))
+
+
+def settle(leader: Reg, pending: int = 0) -> None:
+    """Wait until at most ``pending`` of the leader's stores still read shared memory; every lane knows.
+
+    Records ``cp.async.bulk.wait_group.read`` under ``leader`` and ``bar.warp.sync``.
+    """
+    ptx.cp.async_.bulk.wait_group(pending, read=True, pred=leader)
+    ptx.warp.sync()
+
+
+def through_shared(
+    acc: Fragment,
+    staging: Buffer,
+    target: TensorMapReg,
+    coord: tuple[Reg | int, Reg | int],
+    *,
+    warp: Reg | int,
+    leader: Reg,
+) -> None:
+    """Store the accumulator through swizzled shared memory and the TMA engine, each warp on its own.
+
+    A warp writes 128 bytes of its 16 rows into a stage of ``staging``, 16-bit types by ``stmatrix``, f32 by
+    pairs; its leader then stores the box.  Before a stage is written again, the leader waits until the engine
+    has read it; so a persistent kernel goes on to its next product while the last boxes are on their way.
+
+    Records 17 instructions for the places of warp and lane, and one ``mad.lo.u32`` for each stage; for each
+    128 bytes of columns the two of :func:`settle`, the stores (eight ``st.shared.v2``, or of a 16-bit type 16
+    ``cvt`` and four ``stmatrix``), ``fence.proxy.async``, ``bar.warp.sync``, and a guarded block with an
+    ``add``, the copy and its ``commit_group``.
+
+    Watch out: the last boxes are still being read on return. ``settle(leader)`` comes before the CTA ends.
+
+    Args:
+        acc: the accumulator, 64 rows of the warpgroup.
+        staging: shared memory with stages of 128-byte swizzle: rows of 128 bytes, :data:`ROWS` of each warp.
+        target: the output's tensor map, ``D.tma_desc()``, with a box of :data:`ROWS` rows of 128 bytes.
+        coord: element where the accumulator's 64 rows begin, innermost first: ``(column, row)``.
+        warp: this warp's number among those that share ``staging``, of which the first of a warpgroup is a
+            multiple of four; a register, equal in the warp.
+        leader: predicate of one lane of the warp (``ptx.warp.elect()``), the same at each call.
+
+    Raises:
+        SpecError: a staging buffer of another shape, stages that do not divide the number of boxes, another
+            type, or no whole accumulator of f32.
+        OperandError: a map whose box or swizzle is not the buffer's.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
+    """
+    dtype = staging.dtype
+    _check(acc, dtype)
+    chunk, columns = _SPAN // dtype.nbytes, acc.layout.columns
+    if (
+        staging.swizzle != "128B"
+        or staging.stages is None
+        or len(staging.shape) != 2
+        or staging.shape[1] != chunk
+        or staging.shape[0] % ROWS
+    ):
+        raise SpecError(
+            f"the staging buffer is {staging!r}: expected stages of {ROWS} rows of {chunk} {dtype} for each "
+            "warp, with 128-byte swizzle",
+            hint=f"smem.alloc(({ROWS} * warps, {chunk}), dtype, swizzle='128B', stages=2)",
+        )
+    if columns % chunk:
+        raise SpecError(f"{columns} columns are no multiple of {chunk}, which 128 bytes of {dtype} are")
+    depth = staging.stages
+    if columns // chunk % depth:
+        raise SpecError(
+            f"{columns // chunk} boxes in {depth} stages: the next call would begin in the stage of this "
+            "one's last box, which is still read",
+            hint=f"{columns} columns of {dtype} are {columns // chunk} boxes, which the stages must divide",
+        )
+    rows = warp * ROWS
+    boxes = [staging[i].rows(rows, ROWS) for i in range(depth)]
+    places = _places(boxes[0])
+    first_column, first_row = coord
+    first_row = (warp & 3) * ROWS + first_row
+    for number, column in enumerate(range(0, columns, chunk)):
+        stage = number % depth
+        settle(leader, depth - 1)
+        part = acc[column // 2 : (column + chunk) // 2]
+        for i, place in enumerate(places):
+            # Stages, and the two halves of a box, lie whole periods of the swizzle apart.
+            offset = stage * staging.stage_bytes
+            if dtype is f32:
+                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), part[4 * i : 4 * i + 2])
+                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset + 8 * _SPAN), part[4 * i + 2 : 4 * i + 4])
+            else:
+                words = [_pair(part, 8 * i + j, dtype) for j in range(0, 8, 2)]
+                ptx.stmatrix(ptx.addr(place, offset), words)
+        ptx.fence.proxy_async("shared::cta")
+        ptx.warp.sync()
+        with ptx.if_(leader):
+            ptx.cp.async_.bulk.tensor_2d(
+                dst=target, src=boxes[stage], coord=(first_column + column, first_row)
+            )
+            ptx.cp.async_.bulk.commit_group()
+
+
+def _places(box: Buffer) -> list[Reg]:
+    """Where this lane writes each 32 bytes of the box's rows, swizzled. Records 13 instructions.
+
+    f32: eight columns, of which the lane writes two in row ``lane / 4``, and 8 rows below.  16-bit types: 16
+    columns, four matrices of ``stmatrix``: rows 0..7 and 8..15 of eight columns, then of the next eight; the
+    lane gives the address of row ``lane % 16``, piece ``lane / 16``.
+    """
+    lane = ptx.special.laneid()
+    if box.dtype is f32:
+        row, byte = lane >> 2, (lane & 3) * 8
+    else:
+        row, byte = lane & 15, (lane >> 4) * 16
+    plain = row * _SPAN + byte + box.addr
+    # A piece of 16 bytes lies at its number XOR its row's.
+    place = plain ^ ((plain >> 3) & 0x70)
+    return [place, *(place ^ step for step in range(32, _SPAN, 32))]

@@ -1,0 +1,147 @@
+"""The CTAs of one launch: what they run, which of them have not started, and what the launch did.
+
+A launch may be one of several in a stream.  Without programmatic dependent launch it starts when all earlier
+ones have completed.  A ``dependent`` one may start when every CTA of the one before has executed
+``griddepcontrol.launch_dependents`` or ended; its ``griddepcontrol.wait`` waits for that one's completion,
+and for no other's.
+
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-griddepcontrol`_ and
+`#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`_.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...core.findings import Finding
+from ...ir import Launch
+from ..code.program import SHARED_START, Program
+from ..memory import Segment
+from .multiprocessor import REGISTERS, Demand, Multiprocessors
+
+if TYPE_CHECKING:
+    from ..machine import Machine
+    from .cta import CTA
+
+__all__ = ["Grid"]
+
+#: Bytes that a cooperative launch has for the barrier of its grid.
+_WORKSPACE = 4096
+#: Registers are given out to warps in steps of so many a thread.
+_REGISTER_STEP = 8
+
+
+class Grid:
+    """See the module's docstring. ``number`` counts the launches of a stream from the one ``before``."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        program: Program,
+        launch: Launch,
+        params: Segment,
+        *,
+        before: Grid | None = None,
+        dependent: bool = False,
+    ) -> None:
+        self.machine, self.program, self.launch, self.params = machine, program, launch, params
+        self.before, self.dependent = before, dependent
+        self.number: int = 0 if before is None else before.number + 1
+        self.const = Segment("constant memory", "const", 0, program.image.const, tracked=False)
+        self.shared_bytes = program.shared_bytes(launch.dynamic_smem)
+        x, y, z = launch.block
+        self.threads = x * y * z
+        x, y, z = launch.grid
+        self.ctas = x * y * z
+        x, y, z = launch.cluster
+        self.cluster_size = x * y * z
+        self.explicit_cluster = (
+            launch.cluster != (1, 1, 1) or program.function.directive("explicitcluster") is not None
+        )
+        warps = -(-self.threads // 32)
+        self.demand = Demand(32 * warps, self.shared_bytes + SHARED_START, self._registers(warps))
+        #: Bytes of the host's memory that one of its CTAs takes.
+        self.held = program.host_bytes(warps, self.shared_bytes)
+        #: Numbers of the clusters that have not started.
+        self.waiting = range(self.ctas // self.cluster_size)
+        #: CTAs that live, and those of them that have not let dependent launches go.
+        self.live = self.holding = 0
+        self.started = False
+        #: Whether its CTAs ask for the work of others: it matters then when these start.
+        self.gives_away = program.cancels_launches
+        self.findings: list[Finding] = []
+        self.steps = self.events = 0
+        #: What the kernel printed, in order.
+        self.printed: list[str] = []
+        self._workspace: int | None = None
+
+    def _registers(self, warps: int) -> int:
+        """Registers of one CTA where the kernel says how many a thread has; else 0, as if they were free."""
+        function = self.program.function
+        most = function.directive("maxnreg")
+        if most is None:
+            return 0
+        taken = 32 * warps * -(-most[0] // _REGISTER_STEP) * _REGISTER_STEP
+        together = function.directive("minnctapersm")
+        return taken if together is None else min(taken, REGISTERS // max(1, together[0]))
+
+    # --- life ---------------------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of its CTAs have ended, and with them what they left in flight."""
+        return not self.waiting and not self.live
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether a dependent launch may start: nothing of this one holds it back any more."""
+        return self.started and not self.waiting and not self.holding
+
+    def entered(self) -> None:
+        """A CTA begins."""
+        self.live += 1
+        self.holding += 1
+
+    def left(self, cta: CTA) -> None:
+        """A CTA has ended, which lets dependent launches go as well."""
+        self.live -= 1
+        self.let_go(cta)
+
+    def let_go(self, cta: CTA) -> None:
+        """One of the CTA's threads has executed ``griddepcontrol.launch_dependents``."""
+        if cta.holds:
+            cta.holds = False
+            self.holding -= 1
+
+    def steal(self) -> tuple[int, int, int] | None:
+        """Cancel the next cluster that has not started: coordinates of its first CTA, or None."""
+        if not self.waiting:
+            return None
+        place = self.place_of(self.waiting[0])
+        self.waiting = self.waiting[1:]
+        x, y, z = (place * size for place, size in zip(place, self.launch.cluster, strict=True))
+        return x, y, z
+
+    def place_of(self, cluster: int) -> tuple[int, int, int]:
+        """Coordinates of a cluster among the clusters."""
+        across, down = (self.launch.grid[axis] // self.launch.cluster[axis] for axis in (0, 1))
+        return cluster % across, cluster // across % down, cluster // (across * down)
+
+    @property
+    def workspace(self) -> int:
+        """Address of the bytes with which all CTAs synchronise; 0 if they do not run at once."""
+        if self._workspace is None:
+            self._workspace = 0
+            if self._fits_whole():
+                data = np.zeros(_WORKSPACE, np.uint8)
+                self._workspace = self.machine.memory.map_global("the grid's workspace", data).base
+        return self._workspace
+
+    def _fits_whole(self) -> bool:
+        if self.ctas * self.held > self.machine.limits.memory and self.ctas > self.cluster_size:
+            return False
+        empty = Multiprocessors(self.machine.target)
+        clusters = range(self.ctas // self.cluster_size)
+        return all(empty.place(self.demand, self.cluster_size) for _ in clusters)

@@ -1,0 +1,154 @@
+"""Multiprocessors: what each holds, and which of them a cluster of CTAs is placed on.
+
+The hardware's rules as far as programs can tell: a CTA lies on one multiprocessor for its life, next to
+others as long as threads, shared memory, places and (where the kernel states them) registers suffice; the
+CTAs of a cluster lie within one group of multiprocessors, those of ranks 2i and 2i + 1 on the two of a pair.
+Which of the fitting ones is free: here the one with the fewest CTAs, so that CTAs spread before they share.
+
+Source: PTX ISA, `#cluster-of-cooperative-thread-arrays`_ and ``#tcgen05-cta-pair``; CUDA C++ Programming
+Guide, compute capabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ...isa import Target
+from ..code.program import SHARED_START
+from ..tensor_memory import TensorStorage
+
+if TYPE_CHECKING:
+    from .cta import CTA
+
+__all__ = ["REGISTERS", "Demand", "Multiprocessor", "Multiprocessors"]
+
+#: 32-bit registers of a multiprocessor.
+REGISTERS = 1 << 16
+#: Multiprocessors of a group, at least: a cluster of the largest size has one for each of its CTAs.
+_GROUP = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a CTA takes, or a multiprocessor has: threads (whole warps), shared memory, registers."""
+
+    threads: int
+    shared: int
+    registers: int = 0
+
+
+class Multiprocessor:
+    """One multiprocessor, ``number`` as in %smid: what is free of it, the CTAs on it, its tensor memory."""
+
+    def __init__(self, number: int, most: int, room: Demand) -> None:
+        self.number, self.most = number, most
+        self.ctas: list[CTA] = []
+        #: CTAs that have their place, here perhaps before they are made.
+        self.held = 0
+        self.threads, self.shared, self.registers = room.threads, room.shared, room.registers
+
+    @cached_property
+    def tensor(self) -> TensorStorage:
+        """Its tensor memory, which the CTAs on it share."""
+        return TensorStorage()
+
+    def fits(self, demand: Demand) -> bool:
+        """Whether one more such CTA has room. Alone, any CTA has."""
+        return not self.held or (
+            self.held < self.most
+            and self.threads >= demand.threads
+            and self.shared >= demand.shared
+            and self.registers >= demand.registers
+        )
+
+    def take(self, demand: Demand, count: int = 1) -> None:
+        """Hold ``count`` more such CTAs, or fewer."""
+        self.held += count
+        self.threads -= count * demand.threads
+        self.shared -= count * demand.shared
+        self.registers -= count * demand.registers
+
+
+#: Where CTAs may be placed together: one multiprocessor, or a group of pairs.
+_Pairs = Sequence[tuple[Multiprocessor, Multiprocessor]]
+
+
+class Multiprocessors:
+    """All multiprocessors of the largest part of a target."""
+
+    def __init__(self, target: Target) -> None:
+        # The system takes 1 KiB of shared memory for each CTA, also of the largest.
+        room = Demand(target.threads_per_sm, target.shared_limit + SHARED_START, REGISTERS)
+        most = target.ctas_per_sm
+        self.all = [Multiprocessor(number, most, room) for number in range(target.multiprocessors)]
+        #: Places that may have room for a CTA, or a cluster of CTAs, of one kind: multiprocessors or groups.
+        self._open: dict[tuple[Demand, int], dict[int, None]] = {}
+
+    @cached_property
+    def _groups(self) -> list[_Pairs]:
+        pairs = list(zip(self.all[::2], self.all[1::2], strict=True))
+        count = max(1, len(self.all) // _GROUP)
+        return [pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count] for i in range(count)]
+
+    @cached_property
+    def _group_of(self) -> dict[int, int]:
+        return {one.number: i for i, group in enumerate(self._groups) for one in _flat(group)}
+
+    def place(self, demand: Demand, size: int) -> list[Multiprocessor] | None:
+        """Room for a cluster of ``size`` such CTAs, taken: where each rank lies. None if there is not."""
+        units = range(len(self.all) if size == 1 else len(self._groups))
+        open_ = self._open.setdefault((demand, size), dict.fromkeys(units))
+        load = self._held if size == 1 else self._held_in_group
+        while open_:
+            # Of those with the fewest CTAs the first.
+            unit = min(open_, key=load)
+            found = self._within(unit, demand, size)
+            if found is not None:
+                return found
+            # Nothing has room there until something leaves.
+            del open_[unit]
+        return None
+
+    def free(self, multiprocessor: Multiprocessor, demand: Demand) -> None:
+        """A CTA is gone: others may take its place."""
+        multiprocessor.take(demand, -1)
+        for (_, size), open_ in self._open.items():
+            number = multiprocessor.number
+            open_[number if size == 1 else self._group_of[number]] = None
+
+    def _held(self, number: int) -> int:
+        return self.all[number].held
+
+    def _held_in_group(self, group: int) -> int:
+        return sum(one.held for one in _flat(self._groups[group]))
+
+    def _within(self, unit: int, demand: Demand, size: int) -> list[Multiprocessor] | None:
+        if size == 1:
+            one = self.all[unit]
+            if not one.fits(demand):
+                return None
+            one.take(demand)
+            return [one]
+        chosen: list[Multiprocessor] = []
+        options: list[tuple[Multiprocessor, ...]]
+        while len(chosen) < size:
+            group = self._groups[unit]
+            if size - len(chosen) == 1:
+                options = [(one,) for one in _flat(group) if one.fits(demand)]
+            else:
+                options = [pair for pair in group if pair[0].fits(demand) and pair[1].fits(demand)]
+            if not options:
+                for one in chosen:
+                    one.take(demand, -1)
+                return None
+            for one in min(options, key=lambda several: sum(one.held for one in several)):
+                one.take(demand)
+                chosen.append(one)
+        return chosen
+
+
+def _flat(pairs: _Pairs) -> Iterable[Multiprocessor]:
+    return (one for pair in pairs for one in pair)

@@ -1,0 +1,141 @@
+"""CTAs come and go: which launches and clusters start, where they find room, and what is left at the end.
+
+A cluster runs as a whole, or not at all.  How many run at once is bounded by the multiprocessors and by the
+host's memory; which of those that could start does is the schedule's choice where a program can tell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.findings import RULES, Finding
+from ..events import Step
+from .cluster import Cluster
+from .multiprocessor import Multiprocessors
+from .warp import Split
+
+if TYPE_CHECKING:
+    from ..machine import Machine
+    from .cta import CTA
+    from .grid import Grid
+
+__all__ = ["Residency"]
+
+
+class Residency:
+    """The part of a machine that starts CTAs and ends them."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.multiprocessors = Multiprocessors(machine.target)
+        #: The launches that are not complete, in order.
+        self.open: list[Grid] = []
+        #: The CTAs that live, by launch and number.
+        self.live: dict[tuple[int, int], CTA] = {}
+        #: Whether something may start that the schedule has not let start yet.
+        self.undecided = False
+        #: Bytes of the host's memory that the CTAs took when they began.
+        self._occupied = 0
+
+    def admit(self, *, idle: bool = False) -> bool:
+        """Let CTAs start where there is room for them: whether any did. The first of them runs first.
+
+        Those that the schedule may hold back start when it says so; if no thread can run, at least one
+        cluster does.
+        """
+        new: list[CTA] = []
+        self.undecided = False
+        while self.open and self.open[0].complete:
+            del self.open[0]
+        for grid in self.open:
+            if not grid.started and not self._starts(grid):
+                break
+            while grid.waiting:
+                if grid.gives_away and not self.machine.policy.starts() and (new or not idle):
+                    self.undecided = True
+                    break
+                cluster = self._place(grid)
+                if cluster is None:
+                    break
+                new += cluster.ctas
+            if grid.waiting:
+                break
+        for cta in new[::-1]:
+            first = cta.grid.program.entry.first
+            for warp in cta.warps[::-1]:
+                self.machine.wake(Split(warp, warp.live, first, [], warp.frame))
+        return bool(new)
+
+    def _starts(self, grid: Grid) -> bool:
+        """Whether a launch starts now, as far as the launches before it are concerned."""
+        if grid is not self.open[0]:
+            if not (grid.dependent and grid.before is not None and grid.before.lets_go):
+                return False
+            if not self.machine.policy.starts():
+                self.undecided = True
+                return False
+        grid.started = True
+        return True
+
+    def _place(self, grid: Grid) -> Cluster | None:
+        """The next cluster of a grid, on its multiprocessors: it runs as a whole, or not at all."""
+        size = grid.cluster_size
+        # One cluster always runs.
+        if self.live and self._occupied + size * grid.held > self.machine.limits.memory:
+            return None
+        places = self.multiprocessors.place(grid.demand, size)
+        if places is None:
+            return None
+        cluster = Cluster(grid, grid.waiting[0], places)
+        grid.waiting = grid.waiting[1:]
+        self._occupied += size * grid.held
+        for cta in cluster.ctas:
+            self.live[cta.key] = cta
+            cta.multiprocessor.ctas.append(cta)
+            grid.entered()
+        return cluster
+
+    def retire(self, cta: CTA) -> None:
+        """The last thread of a CTA ended: what it left in flight happens, then its place is free."""
+        cta.tensor.leave()
+        reads = [(step, "reading") for step in cta.in_flight if _reads_shared(step)]
+        for step, does in [*((step, "writing") for step in cta.cluster.deliveries(cta.rank)), *reads]:
+            if step.done:
+                continue
+            operation = step.operation
+            self.machine.report(
+                Finding(
+                    RULES["exit-in-flight"],
+                    f"CTA {cta.coordinates} ended while {operation.name} was {does} its shared memory",
+                    operation.location,
+                    operation.who(),
+                )
+            )
+            self.machine.engines.force(step)
+        # What it has sent to others comes to them without it.
+        sent = cta.cluster.sent(cta)
+        for step in cta.in_flight[::-1]:
+            if not step.done and step not in sent:
+                self.machine.engines.force(step)
+        cta.tensor.at_exit()
+        if cta.copies is not None:
+            cta.copies.at_exit()
+        for number, group in cta.warpgroups.items():
+            for finding in group.at_exit(number):
+                self.machine.report(finding)
+        grid = cta.grid
+        del self.live[cta.key]
+        del cta.reach[cta.rank]
+        cta.reach.ended.add(cta.rank)
+        self.machine.release(cta.registers)
+        cta.local_memory.release()
+        self._occupied -= grid.held
+        cta.multiprocessor.ctas.remove(cta)
+        self.multiprocessors.free(cta.multiprocessor, grid.demand)
+        grid.left(cta)
+        self.admit()
+
+
+def _reads_shared(step: Step) -> bool:
+    """Whether a step of a copy to another CTA reads the shared memory of the one that issued it."""
+    return step.name == "read" and ".shared::cluster.shared::cta" in step.operation.name
