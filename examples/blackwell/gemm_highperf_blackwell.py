@@ -26,6 +26,22 @@ The rules that make it correct:
   thread to another.
 * Tensor memory is freed behind a barrier that every warp reaches after its loads have completed.
 
+``build_gemm_2sm`` is the same kernel for a pair of CTAs, a cluster of two on neighbouring SMs.  One
+``tcgen05.mma.cta_group::2`` multiplies 256x256 for both: each CTA brings its own 128 rows of A and its own
+half of B, and keeps its own 128 rows of D.  B is loaded once for both, and a stage is a third smaller::
+
+                    CTA 0, the leader             CTA 1
+    loads           A rows   0..127               A rows 128..255
+                    B rows   0..127               B rows 128..255        both signal CTA 0's full[s]
+    multiplies      issues for both               -
+    commit          empty[s] of CTA 0       and   empty[s] of CTA 1      (multicast)
+    keeps           D rows   0..127               D rows 128..255        all 256 columns each
+
+* Both producers load, each after its own ``empty[s]``; the copies signal the leader's ``full[s]``, which
+  expects the bytes of both.
+* The peer's barriers and tensor memory are there only after a cluster barrier; and neither CTA frees or
+  leaves before the other is done, since the leader's tensor core works in both.
+
 Run it: ``python examples/blackwell/gemm_highperf_blackwell.py``.  Without a GPU it assembles the kernel and
 verifies it in the simulator; on a Blackwell GPU it also launches and measures it.
 """
@@ -39,7 +55,7 @@ import time
 import ml_dtypes
 import numpy as np
 
-from pyptx import Layout, SpecError, Tile, b32, b64, bf16, f32, kernel, kit, ptx, reg, smem, u64
+from pyptx import Layout, SpecError, Tile, b32, b64, bf16, f32, kernel, kit, ptx, reg, smem, u16, u64
 
 BM, BN, BK = 128, 256, 64  # tile of D, and the slice of K that one stage holds
 MMA_K = 16  # K of one tcgen05.mma on 16-bit operands: 32 bytes
@@ -47,8 +63,63 @@ WARPS = 4
 A_STAGE = BM * BK * 2  # bytes of A in one stage
 B_STAGE = BN * BK * 2
 
+STAGES_2SM = 5
+PAIR_M = 2 * BM  # rows of D that a pair of CTAs computes
+B_HALF_STAGE = B_STAGE // 2
+BOTH_CTAS = 0b11  # a multicast mask of the pair's ranks
+
 #: 128-byte swizzle, 1024 bytes between 8-row groups, descriptor version 1.
 MMA_DESC_B128 = 0x4000404000010000
+
+
+def check_sizes(M, N, K, rows, stages, most_stages, stage_bytes, epilogue):
+    """Refuse what a kernel with tiles of ``rows`` rows cannot compute."""
+    for name, size, tile in (("M", M, rows), ("N", N, BN), ("K", K, BK)):
+        if size <= 0 or size % tile:
+            raise SpecError(
+                f"{name} = {size} is not a positive multiple of its tile, {tile}",
+                hint=f"pad {name} to {max(1, -(-size // tile)) * tile}",
+            )
+    if not 1 <= stages <= most_stages:
+        raise SpecError(f"stages = {stages}: expected 1 to {most_stages}, each takes {stage_bytes} bytes")
+    if epilogue not in ("direct", "tma"):
+        raise SpecError(f"epilogue = {epilogue!r}: expected 'direct' or 'tma'")
+
+
+def output_tile(M, N, dtype, epilogue):
+    """D: a plain array, or one with a tensor map whose boxes are 32 rows of 128 bytes."""
+    if epilogue == "direct":
+        return Tile(M, N, dtype)
+    return Tile(M, N, dtype, Layout.TMA_128B, tma_box=(32, 128 // dtype.nbytes))
+
+
+def multiply_stage(tmem_base, tile_a, tile_b, idesc, k, cta_group=1):
+    """D += A @ B.T of one stage: four MMAs along K. The first MMA of a tile overwrites what D held."""
+    desc_a = ptx.tcgen05.masked_descriptor(tile_a, const_bits=MMA_DESC_B128)
+    desc_b = ptx.tcgen05.masked_descriptor(tile_b, const_bits=MMA_DESC_B128)
+    for kk in range(BK // MMA_K):
+        if kk:
+            desc_a += 2 * MMA_K // 16  # 32 bytes further along K, in units of 16
+            desc_b += 2 * MMA_K // 16
+        accumulate = True if kk else k != 0
+        ptx.tcgen05.mma(
+            tmem_base, desc_a, desc_b, idesc, kind="f16", pred_operand=accumulate, cta_group=cta_group
+        )
+
+
+def store_tile(tmem_base, warp, D, m_base, n_base, N, dtype, epilogue):
+    """The epilogue of one warp: its 32 rows of this CTA's 128, from tensor memory to D."""
+    tmem_rows = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
+    if epilogue == "direct":
+        row = reg.scalar(u64)
+        ptx.inst.mad.wide.u32(row, m_base + ptx.special.tid.x(), N * dtype.nbytes, D.ptr)
+        ptx.inst.mad.wide.u32(row, n_base, dtype.nbytes, row)
+        kit.epilogue.direct(tmem_rows, row, BN, dtype=dtype)
+    else:
+        first = warp * 32
+        place = (n_base, m_base + first)
+        staging = smem.alloc((BM, 128 // dtype.nbytes), dtype, swizzle="128B", stages=2)
+        kit.epilogue.through_shared(tmem_rows, staging, D.tma_desc(), place, BN, first=first)
 
 
 def build_gemm(
@@ -64,26 +135,15 @@ def build_gemm(
         out_dtype: type of D, f32 or bf16.
         arch: target with tcgen05.
     """
-    for name, size, tile in (("M", M, BM), ("N", N, BN), ("K", K, BK)):
-        if size <= 0 or size % tile:
-            raise SpecError(
-                f"{name} = {size} is not a positive multiple of its tile, {tile}",
-                hint=f"pad {name} to {max(1, -(-size // tile)) * tile}",
-            )
-    if not 1 <= stages <= 4:
-        raise SpecError(f"stages = {stages}: expected 1 to 4, each takes {A_STAGE + B_STAGE} bytes")
-    if epilogue not in ("direct", "tma"):
-        raise SpecError(f"epilogue = {epilogue!r}: expected 'direct' or 'tma'")
+    check_sizes(M, N, K, BM, stages, 4, A_STAGE + B_STAGE, epilogue)
     tiles_m, tiles_n = M // BM, N // BN
-    chunk = 128 // out_dtype.nbytes  # columns of D that one 128-byte row of its box holds
-    through_tma = Tile(M, N, out_dtype, Layout.TMA_128B, tma_box=(32, chunk))
 
     @kernel(
         in_specs=(
             Tile(M, K, bf16, Layout.TMA_128B, tma_box=(BM, BK)),
             Tile(N, K, bf16, Layout.TMA_128B, tma_box=(BN, BK)),
         ),
-        out_specs=(through_tma if epilogue == "tma" else Tile(M, N, out_dtype),),
+        out_specs=(output_tile(M, N, out_dtype, epilogue),),
         grid=(tiles_m * tiles_n, 1, 1),
         block=(32 * WARPS, 1, 1),
         arch=arch,
@@ -143,15 +203,7 @@ def build_gemm(
             with ptx.for_(0, K, BK) as k:
                 slot = consumer.acquire()
                 ptx.tcgen05.fence_after_thread_sync()
-                desc_a = ptx.tcgen05.masked_descriptor(tile_a[slot.index], const_bits=MMA_DESC_B128)
-                desc_b = ptx.tcgen05.masked_descriptor(tile_b[slot.index], const_bits=MMA_DESC_B128)
-                for kk in range(BK // MMA_K):
-                    if kk:
-                        desc_a += 2 * MMA_K // 16  # 32 bytes further along K, in units of 16
-                        desc_b += 2 * MMA_K // 16
-                    # The first MMA of the tile overwrites what tensor memory held.
-                    accumulate = True if kk else k != 0
-                    ptx.tcgen05.mma(tmem_base, desc_a, desc_b, idesc, kind="f16", pred_operand=accumulate)
+                multiply_stage(tmem_base, tile_a[slot.index], tile_b[slot.index], idesc, k)
                 ptx.tcgen05.commit(slot.empty, space="cluster")
                 consumer.advance()
             ptx.tcgen05.commit(done, space="cluster")
@@ -159,17 +211,7 @@ def build_gemm(
         # --- epilogue: every warp its 32 rows of the tile --------------------------------------
         ptx.mbarrier.wait(done, 0)
         ptx.tcgen05.fence_after_thread_sync()
-        tmem_rows = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
-        if epilogue == "direct":
-            row = reg.scalar(u64)
-            ptx.inst.mad.wide.u32(row, m_base + tid, N * out_dtype.nbytes, D.ptr)
-            ptx.inst.mad.wide.u32(row, n_base, out_dtype.nbytes, row)
-            kit.epilogue.direct(tmem_rows, row, BN, dtype=out_dtype)
-        else:
-            first = warp * 32
-            place = (n_base, m_base + first)
-            staging = smem.alloc((BM, chunk), out_dtype, swizzle="128B", stages=2)
-            kit.epilogue.through_shared(tmem_rows, staging, D.tma_desc(), place, BN, first=first)
+        store_tile(tmem_base, warp, D, m_base, n_base, N, out_dtype, epilogue)
 
         # --- teardown ------------------------------------------------------------------------
         ptx.tcgen05.fence_before_thread_sync()
@@ -180,6 +222,124 @@ def build_gemm(
         ptx.ret()
 
     return gemm
+
+
+def build_gemm_2sm(
+    M,
+    N,
+    K,
+    *,
+    stages=STAGES_2SM,
+    order=kit.tile_order.boustrophedon,
+    epilogue="direct",
+    out_dtype=f32,
+    arch="sm_100a",
+):
+    """The kernel for pairs of CTAs: call it with A[M, K] and B[N, K] in bf16.
+
+    Args:
+        M, N, K: multiples of 256, 256 and 64.
+        stages: depth of the ring, 1 to 5 (32 KiB of shared memory each, in both CTAs).
+        order: which tile a pair computes, a function of ``pyptx.kit.tile_order``.
+        epilogue: ``"direct"``, from registers, or ``"tma"``, through swizzled shared memory.
+        out_dtype: type of D, f32 or bf16.
+        arch: target with tcgen05.
+    """
+    check_sizes(M, N, K, PAIR_M, stages, STAGES_2SM, A_STAGE + B_HALF_STAGE, epilogue)
+    tiles_m, tiles_n = M // PAIR_M, N // BN
+
+    @kernel(
+        in_specs=(
+            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(BM, BK)),
+            Tile(N, K, bf16, Layout.TMA_128B, tma_box=(BN // 2, BK)),
+        ),
+        out_specs=(output_tile(M, N, out_dtype, epilogue),),
+        grid=(2 * tiles_m * tiles_n, 1, 1),
+        block=(32 * WARPS, 1, 1),
+        cluster=(2, 1, 1),
+        arch=arch,
+        extern_smem=True,
+    )
+    def gemm_2sm(A, B_T, D):
+        # --- setup ---------------------------------------------------------------------------
+        warp = ptx.special.tid.x() >> 5
+        is_tma_warp = warp == 0
+        is_mma_warp = warp == 1
+        is_alloc_warp = warp == 2
+        rank = ptx.cluster.rank()
+        is_leader = rank == 0
+
+        tile_a = smem.alloc((BM, BK), bf16, swizzle="128B", stages=stages)
+        tile_b = smem.alloc((BN // 2, BK), bf16, swizzle="128B", stages=stages)
+        ring = kit.Ring(stages)  # full, of the leader: one arrive.expect_tx; empty: one commit
+        done = smem.alloc(1, b64)
+        tmem_slot = smem.alloc(1, b32)
+
+        tile_m, tile_n = order(ptx.special.clusterid.x(), tiles_m, tiles_n)
+        m_base = tile_m * PAIR_M + rank * BM  # this CTA's rows of A and D
+        n_base = tile_n * BN
+        b_base = n_base + rank * (BN // 2)  # this CTA's rows of B
+
+        with ptx.if_(is_tma_warp), ptx.if_(ptx.warp.elect()):
+            ring.init()
+            ptx.mbarrier.init(done, 1)
+            ptx.fence.mbarrier_init()
+        with ptx.if_(is_alloc_warp):
+            # Both CTAs allocate, together: D's columns are the same in both.
+            ptx.tcgen05.alloc(tmem_slot, BN, cta_group=2)
+            ptx.tcgen05.relinquish_alloc_permit(cta_group=2)
+        # The barrier hands barriers and tensor memory to everybody, in both CTAs.
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.cluster.sync()
+        ptx.tcgen05.fence_after_thread_sync()
+        tmem_base = smem.load(b32, tmem_slot)
+
+        # --- producer: one lane of warp 0 of each CTA ------------------------------------------
+        with ptx.if_(is_tma_warp), ptx.if_(ptx.warp.elect()):
+            producer = ring.producer()
+            with ptx.for_(0, K, BK) as k:
+                slot = producer.acquire()
+                with ptx.if_(is_leader):
+                    ptx.mbarrier.arrive_expect_tx(slot.full, 2 * (A_STAGE + B_HALF_STAGE))
+                full = slot.leader_full()
+                ptx.cp.async_.bulk.tensor_2d(
+                    dst=tile_a[slot.index], src=A.tma_desc(), coord=(k, m_base), mbar=full, cta_group=2
+                )
+                ptx.cp.async_.bulk.tensor_2d(
+                    dst=tile_b[slot.index], src=B_T.tma_desc(), coord=(k, b_base), mbar=full, cta_group=2
+                )
+                producer.advance()
+            # The last commits must have arrived before the CTA, and its barriers with it, may go.
+            producer.drain()
+
+        # --- consumer: one lane of warp 1 of the leader ----------------------------------------
+        with ptx.if_(is_leader), ptx.if_(is_mma_warp), ptx.if_(ptx.warp.elect()):
+            idesc = reg.scalar(b32, init=ptx.tcgen05.make_instr_desc_f16bf16_f32(PAIR_M, BN))
+            both = reg.scalar(u16, init=BOTH_CTAS)
+            consumer = ring.consumer()
+            with ptx.for_(0, K, BK) as k:
+                slot = consumer.acquire()
+                ptx.tcgen05.fence_after_thread_sync()
+                multiply_stage(tmem_base, tile_a[slot.index], tile_b[slot.index], idesc, k, cta_group=2)
+                ptx.tcgen05.commit(slot.empty, multicast=both, cta_group=2)
+                consumer.advance()
+            ptx.tcgen05.commit(done, multicast=both, cta_group=2)
+
+        # --- epilogue: every warp its 32 rows of this CTA's half of the tile ---------------------
+        ptx.mbarrier.wait(done, 0)
+        ptx.tcgen05.fence_after_thread_sync()
+        store_tile(tmem_base, warp, D, m_base, n_base, N, out_dtype, epilogue)
+
+        # --- teardown ------------------------------------------------------------------------
+        # Neither CTA frees or leaves while the other still uses the pair.
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.cluster.sync()
+        with ptx.if_(is_alloc_warp):
+            ptx.tcgen05.fence_after_thread_sync()
+            ptx.tcgen05.dealloc(tmem_base, BN, cta_group=2)
+        ptx.ret()
+
+    return gemm_2sm
 
 
 # --- the program: verify anywhere, measure on a GPU ----------------------------------------------
@@ -202,14 +362,13 @@ def worst_error(a, b, d):
     return np.inf if np.isnan(error).any() else float(np.max(error / bound))
 
 
-def verify(shapes, schedules):
+def verify(build, shapes, schedules):
     """Assemble and simulate each shape under each schedule; prints a table, returns whether all is right."""
-    print(
-        f"{'M x N x K':>18}  {'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}"
-    )
+    heads = f"{'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}"
+    print(f"{build.__name__}\n{'M x N x K':>18}  {heads}")
     good = True
     for M, N, K in shapes:
-        gemm = build_gemm(M, N, K)
+        gemm = build(M, N, K)
         lines = gemm.ptx().count("\n")
         assembly = gemm.assemble()
         resources = assembly.resources[0]
@@ -249,42 +408,55 @@ def blackwell():
 
 
 def measure(torch, shapes):
-    """Launch on the GPU, verify against torch, and time both with CUDA events."""
-    print(f"\n{'M x N x K':>18}  {'pyptx TFLOP/s':>13}  {'torch TFLOP/s':>13}")
+    """Launch on the GPU, verify against torch, and time all with CUDA events."""
+
+    def milliseconds(function):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        times = []
+        for _ in range(20):
+            start.record()
+            function()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+        return sorted(times)[len(times) // 2]
+
+    heads = "".join(f"  {build.__name__:>14}" for build in BUILDERS)
+    print(f"\n{'TFLOP/s':>18}{heads}  {'torch':>14}")
     for M, N, K in shapes:
-        gemm = build_gemm(M, N, K)
         a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
         b = torch.randn(N, K, device="cuda", dtype=torch.bfloat16)
-        d = torch.full((M, N), float("nan"), device="cuda")
-        gemm(a, b, out=d)
-        torch.testing.assert_close(d, a.float() @ b.float().T, rtol=1e-2, atol=1e-2 * K**0.5)
+        times = []
+        for build in BUILDERS:
+            gemm = build(M, N, K)
+            d = torch.full((M, N), float("nan"), device="cuda")
+            gemm(a, b, out=d)
+            torch.testing.assert_close(d, a.float() @ b.float().T, rtol=1e-2, atol=1e-2 * K**0.5)
+            times.append(milliseconds(lambda gemm=gemm, a=a, b=b, d=d: gemm(a, b, out=d)))
+        times.append(milliseconds(lambda a=a, b=b: torch.matmul(a, b.T)))
+        speeds = "".join(f"  {2 * M * N * K / time / 1e9:>14.1f}" for time in times)
+        print(f"{f'{M} x {N} x {K}':>18}{speeds}")
 
-        def milliseconds(function):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            times = []
-            for _ in range(20):
-                start.record()
-                function()
-                end.record()
-                end.synchronize()
-                times.append(start.elapsed_time(end))
-            return sorted(times)[len(times) // 2]
 
-        flop = 2 * M * N * K
-        ours = milliseconds(lambda gemm=gemm, a=a, b=b, d=d: gemm(a, b, out=d))
-        theirs = milliseconds(lambda a=a, b=b: torch.matmul(a, b.T))
-        print(f"{f'{M} x {N} x {K}':>18}  {flop / ours / 1e9:>13.1f}  {flop / theirs / 1e9:>13.1f}")
+#: Each kernel, and the sizes that show its edges: one tile and one stage, a ring that turns, many tiles.
+BUILDERS = {
+    build_gemm: [(128, 256, 64), (128, 256, 512), (256, 512, 320), (512, 512, 512)],
+    build_gemm_2sm: [(256, 256, 64), (256, 256, 512), (512, 768, 384)],
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--emit", metavar="MxNxK", help="print the PTX of one size and stop")
+    parser.add_argument("--pair", action="store_true", help="with --emit: of build_gemm_2sm")
     options = parser.parse_args()
     if options.emit:
-        print(build_gemm(*map(int, options.emit.split("x"))).ptx(), end="")
+        build = build_gemm_2sm if options.pair else build_gemm
+        print(build(*map(int, options.emit.split("x"))).ptx(), end="")
         return
-    shapes = [(128, 256, 64), (128, 256, 512), (256, 512, 320), (512, 512, 512)]
-    good = verify(shapes, ("eager", "late", "random#1", "random#2", "random#3"))
+    good = True
+    for build, shapes in BUILDERS.items():
+        good &= verify(build, shapes, ("eager", "late", "random#1", "random#2", "random#3"))
     torch, why = blackwell()
     if torch is not None:
         measure(torch, [(4096, 4096, 4096), (8192, 8192, 8192)])

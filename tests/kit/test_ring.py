@@ -20,6 +20,7 @@ from pyptx import (
     reg,
     sim,
     smem,
+    u32,
     u64,
 )
 from pyptx.entry import Kernel
@@ -147,6 +148,24 @@ def test_what_it_records() -> None:
     ]
 
 
+def test_the_leader_s_barrier() -> None:
+    """Of a pair's CTAs the even one: its rank, in bits 24 and up of the address, is even."""
+
+    def body() -> None:
+        ring = kit.Ring(2)
+        ring.slot(reg.scalar(u32, init=1)).leader_full()
+        ring.slot(1).leader_full()
+        ring.slot(0).leader_full()
+
+    mask = 0xFEFFFFFF
+    assert [line for line in body_of(body) if line.startswith(("and.", "add."))] == [
+        f"and.b32 %t, %full, {mask};",
+        "add.u32 %address, %smem_base, 8;",
+        f"and.b32 %t_1, %address, {mask};",
+        f"and.b32 %t_2, %smem_base, {mask};",
+    ]
+
+
 def test_a_ring_of_one_stage_only_turns_its_phase() -> None:
     def body() -> None:
         kit.Ring(1).consumer().advance()
@@ -179,3 +198,18 @@ def test_refusals() -> None:
             kit.Ring(1 << 16)
 
     in_kernel(check)
+
+
+def test_a_stage_goes_back_to_another_cta_s_ring() -> None:
+    def body() -> None:
+        ring = kit.Ring(1, consumers=2)
+        lane = ptx.special.laneid()
+        ring.consumer().release(cta=lane, pred=lane < 2)
+
+    assert body_of(body)[-5:] == [
+        "setp.lt.u32 %p, %lane, 2;",
+        "mad.lo.u32 %full, %stage, 8, %smem_base;",
+        "@%p mapa.shared::cluster.u32 %there, %full, %lane;",
+        "@%p mbarrier.arrive.shared::cluster.b64 _, [%there+16];",
+        "xor.b32 %phase, %phase, 1;",
+    ]

@@ -1,0 +1,411 @@
+"""Two CTAs as one: cta_group::2.
+
+The CTAs of ranks 2i and 2i + 1 of a cluster are a pair.  One thread of either, by convention of the even one,
+issues for both: the tensor cores of both work on one product, each with the operands in its own shared memory
+at the same offsets, and each with its part of D in its own tensor memory at the same address::
+
+                 N = 128                        CTA 0                     CTA 1
+             +-------+-------+        A         rows 0 to 127             rows 128 to 255
+    M = 256  | CTA 0         | 128    B         columns 0 to 63           columns 64 to 127
+             +               +        D         rows 0 to 127, all of N   rows 128 to 255, all of N
+             | CTA 1         | 128    barrier   loaded: bytes of both     -
+             +-------+-------+                  done: by multicast        done: by multicast
+
+Each CTA loads its own operands, and all bytes are counted on the barrier of the leader, who alone must know
+that they are there.  When the product is complete, a multicast commit tells both.  Every tcgen05 instruction
+of the kernel names cta_group::2, alloc and dealloc too, which a warp of each CTA executes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyptx import InstructionDescriptor, OperandTile, b32, f32, ptx, reg, u8, u16, u32
+
+from .matrices import bound, encoded, in_cells, integers, normal
+from .product import tile_of
+from .scales import SCALES, laid_out, scale_codes
+from .stage import (
+    FILL,
+    Case,
+    Operand,
+    Stage,
+    barrier,
+    begin,
+    cell,
+    cells,
+    completed,
+    end,
+    fill,
+    hand_over,
+    launched,
+    load_cells,
+    multiply,
+    operand,
+    probe,
+    store_cells,
+)
+
+_PAIR = {"grid": (2,), "cluster": (2,)}
+
+
+def _leader(mbar: Any) -> Any:
+    """The same barrier in the even CTA of the pair: bit 24 of a shared address is the rank's lowest."""
+    return mbar.addr & 0xFEFFFFFF
+
+
+def load_halves(
+    t: Stage, loaded: Any, *operands: Operand, column: Any = 0, whole: Sequence[Operand] = ()
+) -> None:
+    """For one thread of each CTA: its own rows of each matrix, and those that both need whole.
+
+    All bytes are counted on the leader's barrier.  Nobody waits here.  Bytes of the other CTA may arrive
+    before the leader has announced them: the count goes below zero, and the phase stays open until its
+    arrival.
+    """
+    with ptx.if_(t.rank == 0):
+        nbytes = sum(matrix.tile.nbytes for matrix in (*operands, *whole))
+        ptx.mbarrier.arrive_expect_tx(loaded, 2 * nbytes)
+    everyones = _leader(loaded)
+    for matrix in operands:
+        row = t.rank * matrix.boxes.shape[0]
+        matrix.load(everyones, row=row, column=column, cta_group=2)
+    for matrix in whole:
+        matrix.load(everyones, cta_group=2)
+
+
+def commit_both(done: Any, mask: int = 0b11) -> None:
+    """A commit that signals the barrier at this offset in every CTA of the mask."""
+    ctas = reg.scalar(u16, init=mask)
+    ptx.tcgen05.commit(done, multicast=ctas, cta_group=2)
+
+
+def paired(
+    label: str,
+    idesc: InstructionDescriptor,
+    left: np.ndarray,
+    right: np.ndarray,
+    *,
+    swizzle: str = "64B",
+    bound_: Any = 0.0,
+    expected: np.ndarray | None = None,
+    issue: Callable[[Stage, Operand, Operand], None] | None = None,
+) -> Case:
+    """The case of one product by a pair; cells of both CTAs, one below the other."""
+    tile_a, moved = tile_of(left.shape[0] // 2, left.shape[1], idesc.a_type, swizzle=swizzle)
+    tile_b, _ = tile_of(right.shape[0] // 2, right.shape[1], idesc.b_type, swizzle=swizzle)
+    multiply_ = issue or (lambda t, a, b: multiply(t.base, a, b, idesc))
+    columns = idesc.n
+    specs = [operand(tile, moved, across=2) for tile in (tile_a, tile_b)]
+
+    @launched(*specs, out=cells(columns, f32, ctas=2), **_PAIR)
+    def kernel(A, B, D):
+        loaded, done = barrier(), barrier()
+        t = begin(columns, loaded, done, pair=True)
+        a, b = Operand(tile_a, A), Operand(tile_b, B)
+        fill(t)
+        hand_over(pair=True)
+        with ptx.if_(t.leads), ptx.if_(ptx.warp.elect()):
+            load_halves(t, loaded, a, b)
+            with ptx.if_(t.rank == 0):
+                ptx.mbarrier.wait(loaded, 0)
+                multiply_(t, a, b)
+                commit_both(done)
+        completed(done)
+        store_cells(t, D)
+        end(t)
+
+    inputs = (encoded(left, idesc.a_type), encoded(right, idesc.b_type))
+    product = left @ right.T if expected is None else expected
+    return Case(label, kernel, inputs, product, bound_)
+
+
+def _descriptor(m: int, n: int, kind: str = "f16", element: str = "bf16", **options: Any):
+    return InstructionDescriptor(kind, m, n, element, element, "f32", cta_group=2, **options)
+
+
+@probe
+def pair_alloc() -> Iterator[Case]:
+    """alloc and dealloc with cta_group::2: a warp of each CTA, and both get the same columns.
+
+    Either may block until the other is there. Accesses of both CTAs are synchronised (by a barrier of the
+    cluster) before dealloc; behind it a CTA may end at once. ld and st name no cta_group: a thread
+    reaches the tensor memory of its own CTA only. Each CTA writes and reads cells of its own.
+    """
+
+    @launched(cells(64, ctas=2), out=cells(64, ctas=2), **_PAIR)
+    def kernel(C, D):
+        t = begin(512, pair=True)
+        load_cells(t, C, 448)
+        store_cells(t, D, 448)
+        end(t)
+
+    source = np.arange(256 * 64, dtype=np.uint32).reshape(256, 64)
+    yield Case("", kernel, (source,), source)
+
+
+@probe
+def pair_mma_256() -> Iterator[Case]:
+    """mma of a pair with M = 256: each CTA has half of A, half of B, and 128 rows of D.
+
+    Nothing of A is shared; every row of D needs all of B, of which each CTA brings half of the columns and
+    the hardware gives both the whole. That is the point of pairs: B is loaded once for 256 rows. N is a
+    multiple of 16, up to 256. The descriptors are those of the issuing CTA: their addresses have no rank, and
+    mean the same offset in each.
+    """
+    for kind, element, n, k in (
+        ("f16", "bf16", 128, 64),
+        ("f16", "f16", 256, 32),
+        ("f8f6f4", "e4m3", 64, 64),
+    ):
+        left, right = integers(1, 256, k, element), integers(2, n, k, element)
+        yield paired(f"{element}, N = {n}", _descriptor(256, n, kind, element), left, right)
+    left, right = normal(3, 256, 64, "bf16"), normal(4, 128, 64, "bf16")
+    idesc = _descriptor(256, 128)
+    yield paired("normal numbers", idesc, left, right, swizzle="128B", bound_=bound(left, right))
+
+
+def folded(product: np.ndarray) -> np.ndarray:
+    """Cells of both CTAs with M = 128: the right half of each one's 64 rows below the left half."""
+    found = np.full((256, product.shape[1]), FILL)
+    half = product.shape[1] // 2
+    for cta, rows in enumerate(np.split(product, 2)):
+        found[128 * cta : 128 * cta + 64, :half] = rows[:, :half]
+        found[128 * cta + 64 : 128 * cta + 128, :half] = rows[:, half:]
+    return found
+
+
+@probe
+def pair_mma_128() -> Iterator[Case]:
+    """mma of a pair with M = 128: 64 rows in each CTA, spread over all 128 lanes.
+
+    The left half of D's columns lies in lanes 0 to 63, the right half in lanes 64 to 127, so an N of 128
+    takes 64 columns, and all four warps of each CTA share the epilogue. The other columns keep what they
+    hold.
+    """
+    for n in (64, 128, 256):
+        left, right = integers(1, 128, 32, "bf16"), integers(n, n, 32, "bf16")
+        yield paired(f"N = {n}", _descriptor(128, n), left, right, expected=folded(left @ right.T))
+
+
+@probe
+def pair_a_in_tensor_memory() -> Iterator[Case]:
+    """A of a pair from tensor memory: each CTA holds its own rows, at the same address.
+
+    With M = 256 row m of the CTA is lane m. Each CTA's threads write their part; the barrier between them and
+    the issuing thread is one of the cluster, with the fences on both sides of it.
+    """
+    n, k, at_a = 64, 32, 64
+    left, right = integers(1, 256, k, "bf16"), integers(2, n, k, "bf16")
+    tile, moved = tile_of(n // 2, k, "bf16", swizzle="64B")
+    idesc = _descriptor(256, n, a_in_tensor_memory=True)
+
+    @launched(cells(k // 2, ctas=2), operand(tile, moved, across=2), out=cells(n, f32, ctas=2), **_PAIR)
+    def kernel(A, B, D):
+        loaded, done = barrier(), barrier()
+        t = begin(128, loaded, done, pair=True)
+        b = Operand(tile, B)
+        load_cells(t, A, at_a)
+        hand_over(pair=True)
+        with ptx.if_(t.leads), ptx.if_(ptx.warp.elect()):
+            load_halves(t, loaded, b)
+            with ptx.if_(t.rank == 0):
+                ptx.mbarrier.wait(loaded, 0)
+                desc_b = b.descriptor()
+                for step in range(0, k, idesc.k):
+                    a = ptx.addr(cell(t, column=at_a + step // 2))
+                    at_b = ptx.tcgen05.advance(desc_b, tile.k_offset(step))
+                    ptx.tcgen05.mma(t.base, a, at_b, idesc, "f16", step > 0, 2)
+                commit_both(done)
+        completed(done)
+        store_cells(t, D)
+        end(t)
+
+    inputs = (in_cells(left, "bf16"), encoded(right, "bf16"))
+    yield Case("", kernel, inputs, left @ right.T)
+
+
+@probe
+def pair_disable_output_lane() -> Iterator[Case]:
+    """disable-output-lane of a pair: eight registers, four for each CTA.
+
+    Bit 0 of the first is lane 0 of the even CTA, bit 0 of the fifth lane 0 of the odd one.
+    """
+    words = (0x1, 0, 0xF0F0F0F0, 0, 0xFFFFFFFF, 0, 0, 0x80000001)
+    left, right = integers(1, 256, 16, "bf16"), integers(2, 64, 16, "bf16")
+    idesc = _descriptor(256, 64)
+
+    def issue(t: Stage, a: Operand, b: Operand) -> None:
+        lanes = [reg.scalar(b32, init=word) for word in words]
+        multiply(t.base, a, b, idesc, disable_output_lane=lanes)
+
+    expected = left @ right.T
+    expected[np.array([words[lane // 32] >> lane % 32 & 1 for lane in range(256)], bool)] = FILL
+    yield paired("", idesc, left, right, swizzle="32B", expected=expected, issue=issue)
+
+
+@probe
+def pair_commit() -> Iterator[Case]:
+    """commit.multicast::cluster: a mask of the CTAs whose barrier at the same offset is signalled.
+
+    The leader issues two products. The first is committed to the odd CTA alone, mask 0b10, the second to the
+    even one alone, mask 0b01, by name; a commit covers everything before it, so the even CTA sees both. Each
+    CTA waits for its own barrier and stores the columns that it was told of.
+    """
+    tile_a, moved = tile_of(128, 32, "bf16", swizzle="64B")
+    tile_b, _ = tile_of(32, 32, "bf16", swizzle="64B")
+    idesc = _descriptor(256, 64)
+    specs = [operand(tile, moved, across=2) for tile in (tile_a, tile_b)]
+
+    @launched(*specs, out=cells(64, f32, ctas=2), **_PAIR)
+    def kernel(A, B, D):
+        loaded, done = barrier(), barrier()
+        t = begin(128, loaded, done, pair=True)
+        a, b = Operand(tile_a, A), Operand(tile_b, B)
+        with ptx.if_(t.leads), ptx.if_(ptx.warp.elect()):
+            load_halves(t, loaded, a, b)
+            with ptx.if_(t.rank == 0):
+                ptx.mbarrier.wait(loaded, 0)
+                multiply(cell(t, column=64), a, b, idesc)
+                commit_both(done, 0b10)
+                multiply(t.base, a, b, idesc)
+                multiply(t.base, a, b, idesc, add=True)
+                commit_both(done, 0b01)
+        completed(done)
+        # The even CTA stores columns 0 to 63, the odd one 64 to 127.
+        store_cells(t._replace(mine=t.mine + (t.rank << 6)), D)
+        end(t)
+
+    left, right = integers(1, 256, 32), integers(2, 64, 32)
+    product = left @ right.T
+    expected = np.concatenate([2 * product[:128], product[128:]])
+    yield Case("", kernel, (encoded(left, "bf16"), encoded(right, "bf16")), expected)
+
+
+@probe
+def pair_frees_a_stage() -> Iterator[Case]:
+    """A loop over K by a pair: the multicast commit hands the stage back in both CTAs.
+
+    Both CTAs load each slice into their stage; the leader waits for the bytes of both, issues, and its commit
+    arrives at `read` in both, so that each may refill its own stage. The heart of a 2-CTA GEMM.
+    """
+    slices, step = 4, 32
+    tile_a, moved = tile_of(128, step, "bf16", swizzle="64B")
+    tile_b, _ = tile_of(64, step, "bf16", swizzle="64B")
+    idesc = _descriptor(256, 128)
+    specs = [operand(tile, moved, along=slices * step, across=2) for tile in (tile_a, tile_b)]
+
+    @launched(*specs, out=cells(128, f32, ctas=2), **_PAIR)
+    def kernel(A, B, D):
+        loaded, read, done = barrier(), barrier(), barrier()
+        t = begin(128, loaded, read, done, pair=True)
+        a, b = Operand(tile_a, A), Operand(tile_b, B)
+        with ptx.if_(t.leads), ptx.if_(ptx.warp.elect()):
+            phase = reg.scalar(u32, init=0)
+            with ptx.for_(0, slices * step, step) as k:
+                load_halves(t, loaded, a, b, column=k)
+                with ptx.if_(t.rank == 0):
+                    ptx.mbarrier.wait(loaded, phase)
+                    multiply(t.base, a, b, idesc, add=k != 0)
+                    commit_both(read)
+                ptx.mbarrier.wait(read, phase)
+                phase ^= 1
+            with ptx.if_(t.rank == 0):
+                commit_both(done)
+        completed(done)
+        store_cells(t, D)
+        end(t)
+
+    left, right = integers(3, 256, slices * step, "bf16"), integers(4, 128, slices * step, "bf16")
+    yield Case("", kernel, (encoded(left, "bf16"), encoded(right, "bf16")), left @ right.T)
+
+
+@probe
+def pair_cp() -> Iterator[Case]:
+    """cp with cta_group::2: one thread, and each CTA copies from its own shared memory.
+
+    The leader issues one 128x128b for both. The source is at the same offset in each CTA, the destination at
+    the same address; what is copied differs.
+    """
+    tile = OperandTile(128, 16, 8, "K", "none")
+
+    @launched(operand(tile, u8, across=2), out=cells(4, ctas=2), **_PAIR)
+    def kernel(S, D):
+        loaded, done = barrier(), barrier()
+        t = begin(32, loaded, done, pair=True)
+        source = Operand(tile, S)
+        with ptx.if_(t.leads), ptx.if_(ptx.warp.elect()):
+            load_halves(t, loaded, source)
+            with ptx.if_(t.rank == 0):
+                ptx.mbarrier.wait(loaded, 0)
+                ptx.tcgen05.cp(t.base, source.descriptor(), "128x128b", cta_group=2)
+                commit_both(done)
+        completed(done)
+        store_cells(t, D)
+        end(t)
+
+    source = np.random.default_rng(5).integers(0, 256, (256, 16)).astype(np.uint8)
+    yield Case("", kernel, (source,), source.view("<u4"))
+
+
+def _scaled(idesc: InstructionDescriptor, tiles: Sequence[OperandTile], copy_b: tuple[str, str]):
+    """The kernel of a block-scaled product; ``copy_b`` is the shape in which the scales of B are copied."""
+    tile_a, tile_b, tile_sb = tiles
+    halves = [operand(tile, u8, across=2) for tile in (tile_a, tile_b, SCALES)]
+    at_a, at_b = 256, 260
+
+    @launched(*halves, operand(tile_sb, u8), out=cells(idesc.n, f32, ctas=2), **_PAIR)
+    def kernel(A, B, SA, SB, D):
+        loaded, done = barrier(), barrier()
+        t = begin(512, loaded, done, pair=True)
+        a, b = Operand(tile_a, A), Operand(tile_b, B)
+        scales_a, scales_b = Operand(SCALES, SA), Operand(tile_sb, SB)
+        fill(t)
+        hand_over(pair=True)
+        with ptx.if_(t.leads), ptx.if_(ptx.warp.elect()):
+            load_halves(t, loaded, a, b, scales_a, whole=(scales_b,))
+            with ptx.if_(t.rank == 0):
+                ptx.mbarrier.wait(loaded, 0)
+                sfa, sfb = cell(t, column=at_a), cell(t, column=at_b)
+                ptx.tcgen05.cp(sfa, scales_a.descriptor(), "32x128b", "warpx4", 2)
+                ptx.tcgen05.cp(sfb, scales_b.descriptor(), *copy_b, 2)
+                multiply(t.base, a, b, idesc, scale_a=sfa, scale_b=sfb, scale_vec="4X")
+                commit_both(done)
+        completed(done)
+        store_cells(t, D)
+        end(t)
+
+    return kernel
+
+
+@probe
+def pair_scales() -> Iterator[Case]:
+    """Block scales of a pair: each CTA holds those of its own rows of A, and those of all columns of B.
+
+    kind::mxf4nvf4. One tcgen05.cp with cta_group::2 copies in both CTAs, each from its own shared memory. The
+    scales of A are loaded by halves, those of B whole by each CTA, since it multiplies its rows with all of
+    B. With M = 128 the halves of D's columns lie in different lanes, and so do the scales of B: those of the
+    first half in the lower two quarters, of the second in the upper two, which is what 64x128b.warpx2::01_23
+    copies.
+    """
+    for m, n, copy_b in ((256, 128, ("32x128b", "warpx4")), (128, 256, ("64x128b", "warpx2::01_23"))):
+        left, right = integers(1, m, 64, "e2m1"), integers(2, n, 64, "e2m1")
+        tiles = [OperandTile(rows // 2, 64, 4, "K", "32B") for rows in (m, n)]
+        tiles.append(OperandTile(n // 4, 16, 8, "K", "none"))  # of 128 columns of B, 32 rows of 16 bytes
+        idesc = InstructionDescriptor(
+            "mxf4nvf4", m, n, "e2m1", "e2m1", "f32", scale_type="ue4m3", cta_group=2
+        )
+        codes_a, factors_a = scale_codes(5, m, 4, "ue4m3")
+        codes_b, factors_b = scale_codes(6, n, 4, "ue4m3")
+        inputs = (
+            encoded(left, "e2m1", pairs=True),
+            encoded(right, "e2m1", pairs=True),
+            np.concatenate([laid_out(half, 0) for half in np.split(codes_a, 2)]),
+            np.concatenate([laid_out(part, 0) for part in np.split(codes_b, n // 128)]),
+        )
+        product = (left * factors_a.repeat(16, 1)) @ (right * factors_b.repeat(16, 1)).T
+        expected = product if m == 256 else folded(product)
+        yield Case(f"{m} x {n}", _scaled(idesc, tiles, copy_b), inputs, expected)

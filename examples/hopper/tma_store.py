@@ -1,0 +1,149 @@
+"""Results from registers to global memory by the TMA engine: the outer product ``D[i, j] = x[i] * y[j]``.
+
+A CTA computes 64 rows and 256 columns of D, in boxes of 64x32 numbers of f32 that take turns in two stages of
+shared memory: one is computed while the engine still reads the other::
+
+            columns ->   0..31    32..63   64..95   96..127               a box in shared memory
+            +---------+--------+--------+--------+--------+               row: 128 bytes, 8 pieces of 16
+    64 rows |   box   | stage 0| stage 1| stage 0| stage 1| ...       0   | 0 1 2 3 4 5 6 7 |
+            +---------+--------+--------+--------+--------+           1   | 1 0 3 2 5 4 7 6 |
+                                                                      2   | 2 3 0 1 6 7 4 5 |
+    128 threads, each half a row of a box: 4 pieces                  ...    piece p at p ^ (row & 7)
+
+    for each box:
+      one thread    wait_group.read 1     at most one store still reads: not the one before the last,
+                                          which had this stage
+      all           barrier               everybody knows
+      all           st.shared.v4          registers -> the stage, swizzled
+      all           fence.proxy.async     the engine will see what st has written
+      all           barrier               everybody has written
+      one thread    tensor store of the box, commit_group
+
+* The swizzle makes the stores fast: without it all rows of a box begin in the same bank.  The tensor map says
+  so too, and the engine undoes it.
+* Bulk groups belong to a thread: the one that commits them is the one that waits.
+* ``wait_group.read`` says that shared memory has been read.  Its reuse needs no more, nor does the CTA's end.
+* Edges need no code for the store: the engine drops what lies outside of D.  Loads are guarded as ever.
+
+Run it: ``python examples/hopper/tma_store.py``, in the simulator and, where there is one, on a Hopper GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyptx import Layout, Scalar, Tile, bench, f32, kernel, ptx, reg, smem, u32, u64
+
+ROWS, COLUMNS = 64, 32  # of a box; 32 columns of f32 are 128 bytes, the span of the swizzle
+BOXES = 8  # that a CTA stores, one after the other
+STAGES = 2
+THREADS = 2 * ROWS
+EACH = COLUMNS // 2  # columns of a thread
+
+
+@kernel(
+    in_specs=(Tile("M", f32), Tile("N", f32), Scalar(u32), Scalar(u32)),
+    out_specs=(Tile("M", "N", f32, Layout.TMA_128B, tma_box=(ROWS, COLUMNS)),),
+    grid=lambda M, N: (-(-N // (BOXES * COLUMNS)), -(-M // ROWS)),
+    block=(THREADS,),
+    arch="sm_90a",
+)
+def outer(X, Y, rows, columns, D):
+    tid = ptx.special.tid.x()
+    box = smem.alloc((ROWS, COLUMNS), f32, swizzle="128B", stages=STAGES)
+    first_row = ptx.special.ctaid.y() * ROWS
+    first_column = ptx.special.ctaid.x() * (BOXES * COLUMNS)
+    own_row, own_column = tid >> 1, (tid & 1) * EACH
+    engine = tid == 0
+
+    def element(array, index):
+        """The address of ``array[index]``."""
+        place = reg.scalar(u64)
+        ptx.inst.mad.wide.u32(place, index, 4, array.ptr)
+        return ptx.addr(place)
+
+    def four_of_y(first):
+        """``Y[first : first + 4]``, or zeros past its end."""
+        values = reg.array(f32, 4)
+        for value in values:
+            value.set(0.0)
+        # All four or none: N is a multiple of four, as a tensor map's rows lie whole 16 bytes apart.
+        ptx.inst.ld.global_.v4.f32(values, element(Y, first), pred=first < columns)
+        return values
+
+    row = first_row + own_row
+    x = reg.scalar(f32, init=0.0)
+    ptx.inst.ld.global_.f32(x, element(X, row), pred=row < rows)
+    # The thread's first piece in stage 0: its row, and its piece XOR its row.
+    place = box[0].addr + own_row * (4 * COLUMNS) + own_column * 4
+    place ^= (own_row & 7) << 4
+
+    with ptx.for_(0, BOXES) as number:
+        stage = number & 1
+        column = first_column + number * COLUMNS
+        pieces = [[x * y for y in four_of_y(column + own_column + i)] for i in range(0, EACH, 4)]
+
+        ptx.cp.async_.bulk.wait_group(STAGES - 1, read=True, pred=engine)
+        ptx.bar.sync(0)
+        target = place + stage * box.stage_bytes
+        for i, piece in enumerate(pieces):
+            ptx.inst.st.shared.v4.f32(ptx.addr(target ^ (16 * i)), piece)
+        ptx.fence.proxy_async("shared::cta")
+        ptx.bar.sync(0)
+        with ptx.if_(engine):
+            ptx.cp.async_.bulk.tensor_2d(dst=D.tma_desc(), src=box[stage], coord=(column, first_row))
+            ptx.cp.async_.bulk.commit_group()
+    # Shared memory must outlive the engine's reading of it.
+    ptx.cp.async_.bulk.wait_group(0, read=True, pred=engine)
+    ptx.ret()
+
+
+def hopper():
+    """torch, if it sees a GPU that runs sm_90a; else None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
+
+
+def measure(torch, M, N):
+    """Time the kernel beside ``torch.outer``; its work is writing D."""
+
+    def inputs(copy):
+        return torch.randn(M, device="cuda"), torch.randn(N, device="cuda"), M, N
+
+    result = bench(
+        {"torch": lambda x, y, M, N: torch.outer(x, y), "pyptx": outer},
+        inputs,
+        reference=lambda x, y, M, N: torch.outer(x, y),
+        bytes=4 * M * N,
+    )
+    result.show()
+    return result
+
+
+def main():
+    rng = np.random.default_rng(0)
+    # Whole boxes, edges on both sides, less than a box.
+    for rows, columns in ((64, 256), (200, 300), (65, 1028), (3, 4)):
+        x, y = (rng.standard_normal(n).astype(np.float32) for n in (rows, columns))
+        for schedule in ("eager", "late"):
+            d = np.full((rows, columns), np.nan, np.float32)
+            report = outer.simulate(x, y, rows, columns, out=d, schedule=schedule)
+            right = report.verdict == "clean" and np.array_equal(d, np.outer(x, y))
+            print(f"simulator, {(rows, columns)}, {schedule}: {'right' if right else 'WRONG'}")
+            assert right, str(report)
+    torch = hopper()
+    if torch is None:
+        print("GPU: none that runs sm_90a")
+        return
+    x, y = torch.randn(4001, device="cuda"), torch.randn(3004, device="cuda")
+    right = torch.equal(outer(x, y, 4001, 3004), torch.outer(x, y))
+    print(f"{torch.cuda.get_device_name()}, (4001, 3004): {'right' if right else 'WRONG'}")
+    assert right
+    measure(torch, 16384, 16384)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""RMSNorm and the TMA store: right for every length and edge, 16 bytes at a time, and each barrier is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyptx import PyptxError, ScalarType, TensorMap, bf16, f32, sim
+from pyptx.ir import Instruction, Module
+from pyptx.toolchain import Tool
+
+from .loading import load_example
+
+rmsnorm = load_example("hopper/rmsnorm.py")
+tma_store = load_example("hopper/tma_store.py")
+NUMPY = {f32: np.float32, bf16: rmsnorm.ml_dtypes.bfloat16}
+SCHEDULES = [("eager", 0), ("late", 0), *(("random", seed) for seed in range(10))]
+#: Less than a warp has, uneven steps, whole steps, the longest in registers, and one that is read twice.
+WIDTHS = {f32: (4, 132, 4096, 1024 * 8 * 4, 1024 * 8 * 4 + 4), bf16: (8, 1032, 8192, 1024 * 8 * 8 + 8)}
+
+
+def _rows(dtype: ScalarType, width: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of very different size, of which the smallest depends on epsilon."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((3, width)) * [[1e-3], [1.0], [1e4]]
+    return x.astype(NUMPY[dtype]), rng.standard_normal(width).astype(NUMPY[dtype])
+
+
+def _normalised(x: np.ndarray, weight: np.ndarray, dtype: ScalarType, **schedule: Any) -> np.ndarray:
+    y = np.full_like(x, np.nan)
+    report = rmsnorm.build_rmsnorm(x.shape[1], dtype=dtype).simulate(x, weight, out=y, **schedule)
+    assert report.verdict == "clean", str(report)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width"),
+    [
+        (f32, 132),
+        (f32, 1024 * 8 * 4),
+        (f32, 1024 * 8 * 4 + 4),
+        (bf16, 8),
+        (bf16, 1032),
+        (bf16, 1024 * 8 * 8 + 8),
+    ],
+)
+def test_rows_of_any_length(dtype: ScalarType, width: int) -> None:
+    x, weight = _rows(dtype, width, width)
+    assert rmsnorm.worst_error(x, weight, _normalised(x, weight, dtype, schedule="late")) <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_rows_under_every_schedule(dtype: ScalarType, schedule: str, seed: int) -> None:
+    for width in WIDTHS[dtype]:
+        x, weight = _rows(dtype, width, seed)
+        y = _normalised(x, weight, dtype, schedule=schedule, seed=seed)
+        assert rmsnorm.worst_error(x, weight, y) <= 1
+
+
+def test_a_wrong_normalisation_is_seen() -> None:
+    """The bound is tight: without epsilon, or with one element less in the mean, the result is outside."""
+    x, weight = _rows(f32, 4096, 0)
+    for epsilon, scale in ((0.0, 1.0), (1e-5, (4095 / 4096) ** 0.5)):
+        near = (rmsnorm.expected(x, weight, epsilon) * scale).astype(np.float32)
+        assert rmsnorm.worst_error(x, weight, near) > 1
+    assert rmsnorm.worst_error(x, weight, rmsnorm.expected(x, weight).astype(np.float32)) <= 1
+
+
+def test_memory_is_moved_16_bytes_at_a_time(ptxas: Tool, nvdisasm: Tool) -> None:
+    for dtype, steps in ((f32, 4), (bf16, 4)):
+        kernel = rmsnorm.build_rmsnorm(8192, dtype=dtype)
+        assembly = kernel.assemble(M=8192)
+        assert not assembly.spills and not assembly.warnings and not assembly.notes
+        sass = kernel.sass(M=8192)
+        # The row, its weights, the result; nothing narrower.
+        assert sass.count("LDG.E.128") == sass.count("LDG") == 2 * steps
+        assert sass.count("STG.E.128") == sass.count("STG") == steps
+
+
+def test_the_text_of_long_rows_is_constant() -> None:
+    (lines,) = {
+        rmsnorm.build_rmsnorm(width).ptx(M=1).count("\n") for width in (1024 * 8 * 4 + 4, 1 << 20, 1 << 28)
+    }
+    assert lines < 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (1022, {}, ("N = 1022", "multiple of 4", "pad the rows to 1024")),
+        (1028, {"dtype": bf16}, ("N = 1028", "multiple of 8", "pad the rows to 1032")),
+        (0, {}, ("N = 0",)),
+        (1024, {"threads": 48}, ("threads = 48", "multiple of 32")),
+        (1024, {"dtype": np.float16}, ("dtype", "expected f32 or bf16")),
+    ],
+)
+def test_rows_that_do_not_fit(arguments: int, options: dict[str, Any], words: tuple[str, ...]) -> None:
+    with pytest.raises(PyptxError) as caught:
+        rmsnorm.build_rmsnorm(arguments, **options)
+    assert all(word in str(caught.value) for word in words)
+
+
+# --- the TMA store --------------------------------------------------------------------------------
+
+
+def _vectors(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    return rng.standard_normal(rows).astype(np.float32), rng.standard_normal(columns).astype(np.float32)
+
+
+def _stored(rows: int, columns: int, **schedule: Any) -> bool:
+    x, y = _vectors(rows, columns)
+    d = np.full((rows, columns), np.nan, np.float32)
+    report = tma_store.outer.simulate(x, y, rows, columns, out=d, **schedule)
+    assert report.verdict == "clean", str(report)
+    return np.array_equal(d, np.outer(x, y))
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (64, 256), (63, 260), (130, 508)])
+def test_boxes_and_edges(shape: tuple[int, int]) -> None:
+    assert _stored(*shape, schedule="late") and _stored(*shape, schedule="random", seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("schedule", "seed"), [*SCHEDULES, ("starve:tma", 0)])
+@pytest.mark.parametrize("shape", [(1, 4), (64, 256), (63, 260), (200, 1100)])
+def test_stores_under_every_schedule(shape: tuple[int, int], schedule: str, seed: int) -> None:
+    assert _stored(*shape, schedule=schedule, seed=seed)
+
+
+def test_rows_that_a_tensor_map_cannot_have() -> None:
+    x, y = _vectors(8, 30)
+    with pytest.raises(PyptxError, match="multiple of 16"):
+        tma_store.outer.simulate(x, y, 8, 30)
+
+
+def test_the_store_assembles_without_spills_or_warnings(ptxas: Tool) -> None:
+    assembly = tma_store.outer.assemble(M=100, N=100)
+    assert not assembly.spills and not assembly.warnings and not assembly.notes
+
+
+# --- planted bugs ---------------------------------------------------------------------------------
+
+
+def _without(module: Module, drop: Callable[[Instruction], bool]) -> Module:
+    function = module.functions[0]
+    body = tuple(s for s in function.body if not (isinstance(s, Instruction) and drop(s)))
+    assert len(body) < len(function.body)
+    return replace(module, functions=(replace(function, body=body),))
+
+
+def test_a_stage_overwritten_before_it_was_read() -> None:
+    """Without wait_group.read the engine stores what a later box has written."""
+    module = _without(tma_store.outer.module(M=64, N=256), lambda s: "wait_group" in s.modifiers)
+    x, y = _vectors(64, 256)
+    d = np.full((64, 256), np.nan, np.float32)
+    arguments = [x, y, 64, 256, TensorMap.tiled(d, box=(64, 32), swizzle="128B")]
+    sim.load(module).launch(grid=1, block=128, args=arguments, schedule="late")
+    assert not np.array_equal(d, np.outer(x, y))
+
+
+def test_sums_read_before_they_were_written() -> None:
+    """Without the barrier a warp adds up what others have not stored."""
+    module = _without(rmsnorm.build_rmsnorm(4096).module(M=1), lambda s: s.opcode == "bar")
+    x, weight = _rows(f32, 4096, 0)
+    y = np.full((1, 4096), np.nan, np.float32)
+    report = sim.load(module).launch(grid=1, block=256, args=[x[:1], weight, y], schedule="random", seed=1)
+    assert "uninitialised-read" in {finding.rule.name for finding in report.findings}
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_rows_on_the_gpu(dtype: ScalarType, torch: Any) -> None:
+    for width in WIDTHS[dtype]:
+        x, weight = _rows(dtype, width, width)
+        kind = torch.float32 if dtype is f32 else torch.bfloat16
+        there = [torch.from_numpy(v.astype(np.float32)).to(kind).cuda() for v in (x, weight)]
+        y = rmsnorm.build_rmsnorm(width, dtype=dtype)(*there)
+        assert rmsnorm.worst_error(x, weight, y.float().cpu().numpy().astype(NUMPY[dtype])) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(1, 4), (64, 256), (63, 260), (4001, 3004)])
+def test_stores_on_the_gpu(shape: tuple[int, int], torch: Any) -> None:
+    x, y = (torch.from_numpy(v).cuda() for v in _vectors(*shape))
+    d = torch.full(shape, float("nan"), device="cuda")
+    tma_store.outer(x, y, *shape, out=d)
+    assert torch.equal(d, torch.outer(x, y))

@@ -1,0 +1,202 @@
+"""Epilogues of wgmma: the accumulator arrives whole and rounded, whatever is late; each wait is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pyptx import (
+    Kernel,
+    Layout,
+    ScalarType,
+    SpecError,
+    TensorMap,
+    Tile,
+    bf16,
+    f16,
+    f32,
+    kernel,
+    kit,
+    ptx,
+    reg,
+    s32,
+    sim,
+    smem,
+    u64,
+)
+from pyptx.ir import Instruction, Module
+from tests.dsl.helpers import body_of, in_kernel
+
+epilogue = kit.wgmma_epilogue
+SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("starve:tma", 0)]
+NUMPY = {f32: np.float32, bf16: ml_dtypes.bfloat16, f16: np.float16}
+GROUPS = 2  # warpgroups, one above the other
+ROWS = 64 * GROUPS
+
+
+def filled(columns: int, dtype: ScalarType, tile: Tile, body: Callable[[Any, Any, Any], None]) -> Kernel:
+    """X[ROWS, columns] into the accumulators of two warpgroups, each thread what the PTX ISA says is its
+    own; then ``body(acc, D, warp)`` writes D, twice."""
+
+    @kernel(
+        in_specs=(Tile(ROWS, columns, f32),),
+        out_specs=(tile,),
+        block=(2 * ROWS,),
+        arch="sm_90a",
+        extern_smem=True,
+    )
+    def store(X, D):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        warp, lane = tid >> 5, tid & 31
+        acc = ptx.wgmma.accumulator(n=columns)
+        # Row 16 w + t / 4 (+ 8), columns 8 j + 2 (t % 4) and the next.
+        corner = reg.scalar(u64)
+        ptx.inst.mad.wide.u32(corner, warp * 16 + (lane >> 2), 4 * columns, X.ptr)
+        ptx.inst.mad.wide.u32(corner, lane & 3, 8, corner)
+        for j in range(columns // 8):
+            for half in range(2):
+                pair = [acc[4 * j + 2 * half], acc[4 * j + 2 * half + 1]]
+                ptx.inst.ld.global_.v2.f32(pair, ptx.addr(corner, 32 * j + half * 32 * columns))
+        body(acc, D, warp)
+
+    return store
+
+
+def direct(columns: int, dtype: ScalarType) -> Kernel:
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        corner = reg.scalar(u64)
+        ptx.inst.mad.wide.u32(corner, (warp >> 2) * 64, columns * dtype.nbytes, D.ptr)
+        epilogue.direct(acc, corner, columns * dtype.nbytes, dtype=dtype)
+
+    return filled(columns, dtype, Tile(ROWS, columns, dtype), body)
+
+
+def through_shared(columns: int, dtype: ScalarType, stages: int, times: int = 2) -> Kernel:
+    chunk = 128 // dtype.nbytes
+    tile = Tile(ROWS, columns, dtype, Layout.TMA_128B, tma_box=(epilogue.ROWS, chunk))
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        staging = smem.alloc((epilogue.ROWS * 4 * GROUPS, chunk), dtype, swizzle="128B", stages=stages)
+        leader = ptx.warp.elect()
+        with ptx.for_(0, times):  # as a persistent kernel does
+            corner = (0, (warp >> 2) * 64)
+            epilogue.through_shared(acc, staging, D.tma_desc(), corner, warp=warp, leader=leader)
+        epilogue.settle(leader)
+
+    return filled(columns, dtype, tile, body)
+
+
+def wrong(store: Kernel, schedule: str, seed: int, module: Module | None = None) -> str:
+    """What is wrong with numbers of many magnitudes, halves and a NaN; empty if nothing."""
+    columns, tile = store.options.specs[0].dims[1], store.options.specs[1]
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal((ROWS, columns)) * 2.0 ** rng.integers(-20, 14, (ROWS, columns))).astype(
+        np.float32
+    )
+    x.ravel()[:4] = [1.00390625, 1.01171875, 2.0**-149, np.nan]
+    with np.errstate(over="ignore"):
+        expected = x.astype(NUMPY[tile.dtype])
+    out = np.full((ROWS, columns), 7, NUMPY[tile.dtype])
+    if module is None:
+        report = store.simulate(x, out=out, schedule=schedule, seed=seed, sanitize="strict")
+    else:
+        arguments = [x, TensorMap.tiled(out, box=tile.tma_box, swizzle="128B")]
+        report = sim.load(module).launch(
+            grid=1, block=2 * ROWS, dynamic_smem=200_000, args=arguments, schedule=schedule, seed=seed
+        )
+    if report.verdict != "clean":
+        return str(report)
+    bits = {4: np.uint32, 2: np.uint16}[tile.dtype.nbytes]
+    number = ~np.isnan(expected.astype(np.float32))
+    same = (
+        np.array_equal(out.view(bits)[number], expected.view(bits)[number])
+        and np.isnan(out.astype(np.float32)[~number]).all()
+    )
+    return "" if same else "values"
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(64, f32), (24, bf16), (8, f16)])
+def test_direct(columns: int, dtype: ScalarType) -> None:
+    store = direct(columns, dtype)
+    assert not wrong(store, "eager", 0)
+    assert not wrong(store, "random", 1)
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+@pytest.mark.parametrize(("columns", "dtype", "stages"), [(128, f32, 2), (128, bf16, 2), (64, f16, 1)])
+def test_through_shared(columns: int, dtype: ScalarType, stages: int, schedule: str, seed: int) -> None:
+    assert not wrong(through_shared(columns, dtype, stages), schedule, seed)
+
+
+def _drop(module: Module, opcode: str, *words: str) -> Module:
+    """The module without its instructions of this opcode with these modifiers (at least one)."""
+    function = module.functions[0]
+    body = tuple(
+        s
+        for s in function.body
+        if not (isinstance(s, Instruction) and s.opcode == opcode and set(words) <= set(s.modifiers))
+    )
+    assert len(body) < len(function.body)
+    return replace(module, functions=(replace(function, body=body),))
+
+
+def test_the_wait_until_read_is_needed() -> None:
+    """Without it, some schedule overwrites a box that the engine has not read."""
+    store = through_shared(128, bf16, 1)
+    module = _drop(store.module(), "cp", "wait_group", "read")
+    assert any(wrong(store, schedule, seed, module) for schedule, seed in SCHEDULES)
+
+
+def test_what_it_records() -> None:
+    def body() -> None:
+        acc = ptx.wgmma.accumulator(n=8)
+        epilogue.direct(acc, reg.scalar(u64, init=0), 64, dtype=bf16)
+
+    recorded = [line for line in body_of(body) if not line.startswith("mov.u64")]
+    assert len(recorded) == 8 + 3 + 2 * 2
+    assert recorded[-4:] == [
+        "cvt.rn.bf16x2.f32 %packed, %acc1, %acc0;",
+        "st.global.b32 [%upper], %packed;",
+        "cvt.rn.bf16x2.f32 %packed_1, %acc3, %acc2;",
+        "st.global.b32 [%lower], %packed_1;",
+    ]
+
+
+def test_refusals() -> None:
+    def check() -> None:
+        warp, leader = ptx.special.tid.x() >> 5, ptx.warp.elect()
+        acc = ptx.wgmma.accumulator(n=64)
+        place = reg.scalar(u64, init=0)
+        for bad, words in (
+            (acc[:8], "expected a whole one of f32"),
+            (ptx.wgmma.accumulator(n=64, dtype=s32), "expected a whole one of f32"),
+            (ptx.mma.fragment("d", "m16n8k16", f32), "expected a whole one of f32"),
+        ):
+            with pytest.raises(SpecError, match=words):
+                epilogue.direct(bad, place, 256)
+        with pytest.raises(SpecError, match="writes f32, bf16, f16, not"):
+            epilogue.direct(acc, place, 256, dtype=s32)
+        tile = smem.alloc((128, 64), bf16, swizzle="128B")
+        for staging in (
+            tile,
+            smem.alloc((128, 64), bf16, stages=2),
+            smem.alloc((120, 64), bf16, swizzle="128B", stages=2),
+            smem.alloc((128, 32), bf16, swizzle="128B", stages=2),
+        ):
+            with pytest.raises(SpecError, match="expected stages of 16 rows of 64 bf16 for each warp"):
+                epilogue.through_shared(acc, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
+        narrow = ptx.wgmma.accumulator(n=48)
+        staging = smem.alloc((128, 64), bf16, swizzle="128B", stages=1)
+        with pytest.raises(SpecError, match="48 columns are no multiple of 64"):
+            epilogue.through_shared(narrow, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
+        odd = ptx.wgmma.accumulator(n=192)
+        staging = smem.alloc((128, 64), bf16, swizzle="128B", stages=2)
+        with pytest.raises(SpecError, match="3 boxes in 2 stages: the next call would begin in the stage"):
+            epilogue.through_shared(odd, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
+
+    in_kernel(check)
