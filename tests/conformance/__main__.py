@@ -10,6 +10,7 @@ from pathlib import Path
 from .collect import kernel_cases, kernel_chapters, value_cases, value_chapters
 from .compare import Difference, compare_kernel, compare_values, table
 from .coverage import check, missing, missing_report, needed
+from .pairwise import table as pairwise
 from .recording import DATA, read
 
 
@@ -67,6 +68,10 @@ def main() -> int:
     comparing.add_argument("--seed", type=int, default=0, help="of --schedule random")
     checking = commands.add_parser("check", help="kernel cases: ptxas's verdict, forms that do not occur")
     checking.add_argument("chapters", nargs="*", help="files of cases/; all if there are none")
+    pairs = commands.add_parser("pairwise", help="simulator, GPU and reference, each against each")
+    pairs.add_argument(
+        "chapters", nargs="*", help="files of cases/; all that have references if there are none"
+    )
     commands.add_parser("missing", help="forms and types of the target that no case covers")
     commands.add_parser("summary", help="how many cases, forms and types, recorded bytes")
     given = parser.parse_args()
@@ -79,6 +84,8 @@ def main() -> int:
         return _compare(given.names, given.single, given.schedule, given.seed)
     if given.command == "check":
         return check(given.chapters)
+    if given.command == "pairwise":
+        return pairwise(given.chapters)
     return _summary() if given.command == "summary" else missing_report()
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,8 +21,11 @@ from pyptx.isa import Binding, bind_instruction, required_version
 from pyptx.layout import TensorMap
 from pyptx.sim.semantics import Bound
 
+from .reference import Expected
+
 __all__ = [
     "ARCH",
+    "Argument",
     "Bound",
     "In",
     "KernelCase",
@@ -135,6 +138,8 @@ class Run:
     dynamic_smem: int = 0
     #: The name of the entry; None where the text has one entry.
     entry: str | None = field(default=None, kw_only=True)
+    #: How many arguments are parameters, if not all: arrays that only tensor maps name may stand behind them.
+    parameters: int | None = field(default=None, kw_only=True)
 
     @property
     def outputs(self) -> list[Out]:
@@ -172,9 +177,17 @@ class KernelCase(Run):
         dynamic_smem: bytes of dynamic shared memory.
         covers: ids of the table's forms that the outputs depend on. Each must occur in the text; with which
             types is read from the text.
+        reference: makes what each output must be, without the simulator; None if there is no such thing.
+        long: takes so long in the simulator that it is compared where time does not matter.
     """
 
     covers: tuple[str, ...] = field(default=(), kw_only=True)
+    reference: Callable[[], Sequence[Expected]] | None = field(default=None, kw_only=True)
+    long: bool = field(default=False, kw_only=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A GPU's worker process has no use for the reference, which is code.
+        return {**self.__dict__, "reference": None}
 
     def bindings(self) -> Iterator[Binding]:
         """Every instruction of the text, bound against the table."""
@@ -211,6 +224,7 @@ def kernel(
     declarations: str = "",
     registers: str = "",
     directives: str = "",
+    like: str = "",
 ) -> str:
     """The text of a module with one entry, of the lowest version that its instructions need.
 
@@ -221,6 +235,7 @@ def kernel(
         declarations: what stands before the entry: module variables, functions.
         registers: further ``.reg``, ``.shared`` and ``.local`` declarations.
         directives: of the entry, ``.reqntid 64``.
+        like: kernels of which this is the same need the same version: only the first one is read to find it.
 
     Before the body: ``%thread`` is tid.x, ``%lane`` its place in the warp, ``%warp`` the number of its warp,
     ``%index`` the number of the thread in the grid (x alone), ``%size`` ntid.x.
@@ -239,15 +254,23 @@ def kernel(
         for name, kind in pairs
     )
     head = f"{declarations}\n.visible .entry kernel({declared}) {directives}".rstrip()
-    return versioned(f"{head}\n{{\n{REGISTERS}{registers}\n{loads}{_PROLOGUE}{body}\nret;\n}}")
+    return versioned(f"{head}\n{{\n{REGISTERS}{registers}\n{loads}{_PROLOGUE}{body}\nret;\n}}", like=like)
 
 
-def versioned(text: str, arch: str = ARCH) -> str:
-    """``text``, which has no header, with the lowest ``.version`` that its instructions need."""
+#: The versions that kernels need, by what they are like.
+_versions: dict[str, tuple[int, int]] = {}
+
+
+def versioned(text: str, arch: str = ARCH, *, like: str = "") -> str:
+    """``text``, which has no header, with the lowest ``.version`` that its instructions need; as :func:`kernel`."""
     text = "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
     def headed(version: str) -> str:
         return f".version {version}\n.target {arch}\n.address_size 64\n{text}\n"
 
-    major, minor = required_version(parse_module(headed("9.0")))
-    return headed(f"{major}.{minor}")
+    version = _versions.get(like) if like else None
+    if version is None:
+        version = required_version(parse_module(headed("9.0")))
+        if like:
+            _versions[like] = version
+    return headed("{}.{}".format(*version))

@@ -20,7 +20,7 @@ from .undefined import RULES
 from .values import ValueCase, batch
 from .words import Words
 
-__all__ = ["Difference", "compare_kernel", "compare_values", "table"]
+__all__ = ["Difference", "compare_kernel", "compare_outputs", "compare_values", "recorded", "table"]
 
 #: Instructions in one kernel of the simulator.
 _BATCH = 64
@@ -187,23 +187,36 @@ def _number(words: Words, fraction: int, bits: int) -> NDArray[np.float64]:
 # --- kernel cases -------------------------------------------------------------------------------
 
 
+def recorded(chapter: str, case: KernelCase) -> list[NDArray[Any]] | Difference:
+    """What the GPU answered, or why there is nothing to compare with."""
+    recording = read("kernels", chapter)
+    row = recording.rows.get(case.name) if recording is not None else None
+    if row is None or row.fingerprint != case.fingerprint:
+        return Difference(case.name, "", "not recorded" if row is None else "recorded of another kernel", "")
+    return outputs_of(case, row.data)
+
+
 def compare_kernel(
     chapter: str, case: KernelCase, schedule: str = "eager", seed: int = 0
 ) -> Iterator[Difference]:
     """One kernel case against its recorded outputs; they do not depend on the schedule."""
-    recording = read("kernels", chapter)
-    row = recording.rows.get(case.name) if recording is not None else None
-    if row is None or row.fingerprint != case.fingerprint:
-        yield Difference(case.name, "", "not recorded" if row is None else "recorded of another kernel", "")
+    theirs = recorded(chapter, case)
+    if isinstance(theirs, Difference):
+        yield theirs
         return
     try:
         ours = simulate(case, schedule, seed)
     except NotRun as error:
         yield Difference(case.name, "", str(error), "")
         return
-    for number, (out, mine, real) in enumerate(
-        zip(case.outputs, ours, outputs_of(case, row.data), strict=True)
-    ):
+    yield from compare_outputs(case, ours, theirs)
+
+
+def compare_outputs(
+    case: KernelCase, ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]
+) -> Iterator[Difference]:
+    """The simulator's outputs against the GPU's."""
+    for number, (out, mine, real) in enumerate(zip(case.outputs, ours, theirs, strict=True)):
         if out.order == "any":
             mine = np.sort(mine, axis=-1)
         wrong = ~_agree(out, mine, real)

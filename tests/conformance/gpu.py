@@ -88,7 +88,7 @@ def _launch(run: Run) -> Outputs:
             encoded = encode(argument.tensor_map(array), address)
             arguments[position] = ctypes.string_at(encoded.getPtr(), 128)
     extents = map(Launch.extent, (run.grid, run.block, run.cluster))
-    launch(loaded, Launch(*extents, run.dynamic_smem), PackedArguments(arguments))
+    launch(loaded, Launch(*extents, run.dynamic_smem), PackedArguments(arguments[: run.parameters]))
     driver.call("cuCtxSynchronize")
     for pointer, array, written in held:
         if written:

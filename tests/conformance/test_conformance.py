@@ -18,7 +18,7 @@ from .coverage import excused, faults, missing, reasons
 from .recording import read
 
 KERNELS = [
-    pytest.param(chapter, case, id=f"{chapter}: {case.name}")
+    pytest.param(chapter, case, id=f"{chapter}: {case.name}", marks=[pytest.mark.slow] if case.long else [])
     for chapter in kernel_chapters()
     for case in kernel_cases(chapter)
 ]
@@ -102,7 +102,8 @@ def test_every_form_and_type_has_a_case_or_a_reason() -> None:
 
 @pytest.mark.parametrize("chapter", kernel_chapters())
 def test_kernel_cases_are_legal_and_cover_what_they_say(chapter: str) -> None:
-    found = [f"{case.name}: {fault}" for case in kernel_cases(chapter) for fault in faults(case)]
+    cases = [case for case in kernel_cases(chapter) if not case.long]
+    found = [f"{case.name}: {fault}" for case in cases for fault in faults(case)]
     assert not found, "\n".join(found)
 
 

@@ -402,7 +402,7 @@ def test_addresses(ptxas: Tool) -> None:
         ptx.tcgen05.address(row, column=1)
         far = ptx.tcgen05.address(base, warp, n)
         near = ptx.tcgen05.address(base, warp, 8)
-        assert row.type is far.type is near.type is u32
+        assert row.type is far.type is near.type is b32
 
     assert body_of(body)[3:] == [
         f"add.u32 %row, %base, {96 << 16 | 17};",

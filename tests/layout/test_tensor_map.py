@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,8 +15,14 @@ from hypothesis import strategies as st
 from pyptx.core.errors import SpecError, UnsupportedError
 from pyptx.core.types import TYPES
 from pyptx.layout import FIELDS, DecodedMap, TensorMap
+from pyptx.layout.tensor_map_image import pack
+from pyptx.layout.tensor_map_rules import ELEMENTS
 
 BASE = 0x7000_0000
+
+#: Arguments, innermost axis first, and the first 64 bytes that a driver (580.159, H200) made of them on
+#: 2026-11-21; tests/runtime/test_driver_maps.py asks the driver at hand again.
+DRIVER_MAPS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "driver_maps.json").read_text())
 
 
 def tiled(shape: tuple[int, ...] = (512, 512), dtype: str = "bf16", **options: object) -> TensorMap:
@@ -254,9 +264,7 @@ def test_round_trip(m: TensorMap, address: int) -> None:
 
 
 def patched(raw: bytes, name: str, value: int, ordinal: int = 0) -> bytes:
-    field = FIELDS[name]
-    at = field.at(ordinal)
-    return raw[:at] + value.to_bytes(field.size, "little") + raw[at + field.size :]
+    return FIELDS[name].set(int.from_bytes(raw, "little"), value, ordinal).to_bytes(128, "little")
 
 
 def test_fields_are_patched_one_by_one_with_the_codes_of_tensormap_replace() -> None:
@@ -288,12 +296,12 @@ def test_fields_are_patched_one_by_one_with_the_codes_of_tensormap_replace() -> 
     [
         ("rank", 5, 0, "rank 6"),
         ("elemtype", 16, 0, "element type code 16"),
-        ("swizzle_mode", 5, 0, "swizzle code 5; expected 0 none, 1 32B, 2 64B, 3 128B"),
+        ("swizzle_mode", 5, 0, "5 does not fit"),
+        ("swizzle_mode", 4, 0, "4 does not fit"),
         ("interleave_layout", 3, 0, "interleave code 3"),
-        ("fill_mode", 2, 0, "fill mode code 2"),
-        ("box_dim", 257, 0, r"box\[1\] = 257"),
-        ("box_dim", 0, 1, r"box\[0\] = 0"),
-        ("global_stride", 24, 0, r"strides\[0\] = 24"),
+        ("fill_mode", 2, 0, "2 does not fit"),
+        ("box_dim", 257, 0, "257 does not fit"),
+        ("global_stride", 1 << 40, 0, "does not fit"),
         ("global_address", 8, 0, "0x8 is not a multiple of 16"),
     ],
 )
@@ -302,9 +310,25 @@ def test_nonsense_patched_in_is_found(name: str, value: int, ordinal: int, messa
         TensorMap.decode(patched(tiled().encode(BASE), name, value, ordinal))
 
 
-def test_legal_patches_that_are_not_modelled() -> None:
-    with pytest.raises(UnsupportedError, match="not modelled yet"):
-        TensorMap.decode(patched(tiled().encode(BASE), "swizzle_mode", 4))
+def test_low_bits_of_a_stride_are_not_kept() -> None:
+    """A map has no room for them."""
+    assert TensorMap.decode(patched(tiled().encode(BASE), "global_stride", 4096 + 8)).strides[1] == 4096
+
+
+@pytest.mark.parametrize("record", DRIVER_MAPS, ids=lambda record: f"{record['kind']}-{record['number']}")
+def test_maps_are_the_driver_s(record: dict[str, Any]) -> None:
+    """What a driver of an H200 wrote for these arguments; bytes 64 and on it keeps for itself."""
+    given = {k: v for k, v in record.items() if k not in ("kind", "number", "bytes")}
+    given["element"] = ELEMENTS[given["element"]]
+    words = bytes.fromhex(record["bytes"])
+    assert pack(**given)[:64] == words
+    decoded = TensorMap.decode(words + bytes(range(64)))
+    assert (decoded.address, list(decoded.dims)) == (record["address"], record["dims"])
+    assert list(decoded.strides[1:]) == record["strides"] and list(decoded.box) == record["box"]
+    assert list(decoded.element_strides) == record["element_strides"] and decoded.kind == given["element"]
+    assert (decoded.swizzle, decoded.interleave) == (record["swizzle"], record["interleave"])
+    assert decoded.oob_fill == record["oob_fill"]
+    assert (list(decoded.lower), list(decoded.upper)) == (record.get("lower", []), record.get("upper", []))
 
 
 # --- elements that no dtype names, im2col ------------------------------------------------------------
@@ -325,6 +349,7 @@ def test_other_elements(element: str, code: int, driver: int, row: int, held: in
     m = TensorMap.tiled(BASE, shape=(16, 128), box=(4, 128), element=element)
     assert m.strides[0] == row and m.extent == 16 * row
     assert m.box_bytes == 4 * held
+    assert m.transaction_bytes == 4 * row
     assert m.driver_arguments().data_type == driver
     raw = m.encode(BASE)
     assert FIELDS["elemtype"].read(raw) == (code,)
@@ -385,7 +410,7 @@ def test_im2col_maps_keep_their_corners(
 
 def test_ordinals_are_bounded() -> None:
     with pytest.raises(SpecError, match=r"ordinal 4 .*outside 0..3"):
-        FIELDS["global_stride"].at(4)
+        FIELDS["global_stride"].get(0, 4)
 
 
 @given(st.binary(min_size=128, max_size=128))
@@ -399,11 +424,29 @@ def test_incomplete_maps_are_recognised() -> None:
     with pytest.raises(SpecError, match="128 bytes, got 64"):
         TensorMap.decode(raw[:64])
     with pytest.raises(SpecError, match="no tensor map"):
-        TensorMap.decode(raw[:64] + bytes(64))
-    with pytest.raises(SpecError, match="no tensor map"):
-        TensorMap.decode(bytes(64) + raw[64:])
+        TensorMap.decode(bytes(64) + raw[:64])
+
+
+def test_the_first_half_says_everything() -> None:
+    raw = tiled().encode(BASE)
+    assert TensorMap.decode(raw[:64] + bytes(range(64))) == TensorMap.decode(raw)
 
 
 def test_fields_do_not_overlap() -> None:
-    taken = [b for f in FIELDS.values() for b in range(f.offset, f.offset + f.size * f.count)]
-    assert len(set(taken)) == len(taken) and min(taken) >= 8 and max(taken) < 112
+    """All bits of one entry set change no other entry."""
+    for name, field in FIELDS.items():
+        for ordinal in range(field.count):
+            changed = {}
+            for value in (field.less, 15 if name == "elemtype" else (1 << 64) - 1):
+                while True:
+                    try:
+                        image = field.set(0, value, ordinal)
+                        break
+                    except SpecError:
+                        value >>= 1
+                changed[value] = image
+            low, high = changed.values()
+            for other, place in FIELDS.items():
+                for entry in range(place.count):
+                    if (other, entry) != (name, ordinal):
+                        assert place.get(low, entry) == place.get(high, entry)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.core.errors import SpecError, UnsupportedError
+from pyptx.core.errors import SpecError
 from pyptx.layout import (
     COLUMNS,
     LANES,
@@ -156,9 +156,12 @@ def test_accumulator_refusals(m: int, n: int, options: dict[str, Any], message: 
 
 
 def test_sparse_accumulators() -> None:
-    """Layout C alone, a pair's sparse M = 128, is drawn and not described."""
-    with pytest.raises(UnsupportedError, match="layout C"):
-        accumulator(128, 64, cta_group=2, sparse=True)
+    """Layout C alone, a pair's sparse M = 128, differs: it is that of 64 rows of one CTA."""
+    lane, column = accumulator(128, 64, cta_group=2, sparse=True)
+    assert lane.shape == (64, 64)
+    for row in range(64):
+        assert lane[row].tolist() == [row % 16 + 32 * (row // 16)] * 64
+        assert column[row].tolist() == list(range(64))
     for m, options in ((256, {"cta_group": 2}), (64, {"cta_group": 1}), (32, {"cta_group": 1, "ws": True})):
         sparse = accumulator(m, 64, sparse=True, **options)  # type: ignore[arg-type]
         dense = accumulator(m, 64, **options)  # type: ignore[arg-type]
@@ -238,6 +241,23 @@ def test_scale_factors_of_b_in_two_halves_are_cutlasss(n: int) -> None:
                 assert 4 * column[copy, row, j] + byte[copy, row, j] == place // 128
 
 
+@pytest.mark.parametrize(
+    ("matrix", "extent", "blocks"), [("A", 128, 4), ("B", 64, 4), ("B", 144, 8), ("B", 256, 8)]
+)
+@pytest.mark.parametrize(("count", "scale_id"), [(3, 0), (3, 2), (3, 3), (6, 0), (6, 2)])
+def test_scale_factors_of_k_96_are_cutlasss(
+    matrix: str, extent: int, blocks: int, count: int, scale_id: int
+) -> None:
+    """tCtSFA_mma: ((32, blocks), scale): ((1, 512), (128 within a cell, 512 * blocks)), one scale after the other."""
+    lane, column, byte = scale_factors(matrix, extent, count, scale_id=scale_id)
+    for row in range(extent):
+        for j in range(count):
+            number = scale_id + j
+            place = offset(row, ((32, 1), (blocks, 512))) + 128 * (number % 4) + 512 * blocks * (number // 4)
+            assert lane[0, row, j] == place % 128
+            assert 4 * column[0, row, j] + byte[0, row, j] == place // 128
+
+
 def test_the_scale_id_is_the_first_byte() -> None:
     for count, scale_id in ((1, 3), (2, 2), (4, 0)):
         byte = scale_factors("A", 128, count, scale_id=scale_id)[2]
@@ -251,7 +271,9 @@ def test_the_scale_id_is_the_first_byte() -> None:
         ({"extent": 64}, "extent = 64: one CTA holds 128 rows of A"),
         ({"matrix": "B", "extent": 12}, "N = 12"),
         ({"matrix": "B", "extent": 264}, "N = 264"),
-        ({"count": 3}, "count = 3"),
+        ({"count": 5}, "count = 5"),
+        ({"count": 6, "scale_id": 1}, "scale_id = 1 with 6 scales of one row: expected 0, 2"),
+        ({"count": 6, "extent": 64, "m": 128, "cta_group": 2}, "K = 96 needs M = 256"),
         ({"count": 2, "scale_id": 1}, "scale_id = 1 with 2 scales of one row: expected 0, 2"),
         ({"count": 4, "scale_id": 2}, "scale_id = 2 .*expected 0"),
         ({"m": 64}, "M = 64 with cta_group::1 and block scaling is not 128"),
@@ -265,9 +287,26 @@ def test_scale_factor_refusals(arguments: dict[str, Any], message: str) -> None:
         scale_factors(**values)
 
 
-def test_scale_factors_not_modelled() -> None:
-    with pytest.raises(UnsupportedError, match="of A of a pair with M = 128"):
-        scale_factors("A", 128, 1, m=128, cta_group=2)
+def test_scale_factors_of_a_pairs_64_rows() -> None:
+    """Two columns for the rows of a CTA: CUTLASS's 2cta_mma_blockscale_m128.py packs two steps of K into four."""
+    lane, column, byte = scale_factors("A", 64, 4, m=128, cta_group=2)
+    assert lane.shape == (4, 64, 4)
+    for copy in range(4):
+        for row in range(64):
+            for j in range(4):
+                assert (lane[copy, row, j], column[copy, row, j], byte[copy, row, j]) == (
+                    32 * copy + row % 32,
+                    row // 32,
+                    j,
+                )
+    with pytest.raises(SpecError, match="one CTA holds 64 rows of A"):
+        scale_factors("A", 128, 4, m=128, cta_group=2)
+
+
+def test_a_sparse_a_of_a_pairs_64_rows_lies_where_d_does() -> None:
+    lane = a_operand(128, 16, container_bits=16, cta_group=2, sparse=True)[0]
+    assert lane[:, 0].tolist() == [row % 16 + 32 * (row // 16) for row in range(64)]
+    assert a_operand(128, 16, container_bits=16, cta_group=2)[0][:, 0].tolist() == list(range(64))
 
 
 def test_addresses() -> None:

@@ -216,7 +216,7 @@ for what, rules in {
     "mbarrier.init.shared.b64 [b+4], 1": ("misaligned",),
     "mbarrier.init.shared.b64 [b], 1; mbarrier.arrive.shared.b64 %d2, [b], 1048575": ("mbarrier-misuse",),
     "mbarrier.init.shared.b64 [b], 1; mbarrier.arrive.expect_tx.shared.b64 %d2, [b], 0xffffffff": ("mbarrier-misuse",),
-    "mbarrier.init.shared.b64 [b], 1; st.shared.u64 [b], 7": ("mbarrier-misuse",),
+    "mbarrier.init.shared.b64 [b], 1; st.shared.u64 [b], 7": ("mbarrier-overwritten",),
     "mbarrier.init.shared.b64 [b], 1; mbarrier.init.shared.b64 [b], 1": ("mbarrier-reinit",),
     "mbarrier.init.shared.b64 [b], 1; mbarrier.test_wait.shared.b64 %p1, [b], %d1; ld.shared.u64 %d2, [b]; mbarrier.complete_tx.shared.b64 [b], 5": ("mbarrier-misuse", ""),
 }.items():  # fmt: skip
@@ -235,8 +235,7 @@ case(
 case(
     "cp.async that nobody waits for",
     f"{_MB} cp.async.cg.shared.global [s], [%d0], 16; ret;",
-    "exit-in-flight",
-    "",
+    "copy-never-waited",
 )
 for size in ("0", "8", "17", "0x7ffffff0", "0xfffffff0"):
     case(

@@ -291,3 +291,47 @@ def test_the_engine_has_a_name() -> None:
     with pytest.raises(SpecError, match="unknown schedule") as caught:
         kernel(KEEP).run(given(32), given(32), schedule="starve:copy")
     assert "cp" in str(caught.value)
+
+
+# --- copies that nobody waits for -------------------------------------------------------------------
+
+COPY = "cp.async.ca.shared.global [s], [g], 16\n"
+ARRIVE = """
+setp.eq.u32 p, t, 0
+@p mbarrier.init.shared.b64 [bar], 64
+bar.sync 0
+"""
+#: What follows the copies of all 64 threads, and how many of them have not waited for their last one.
+UNWAITED = {
+    "nothing": (COPY, 64),
+    "a commit": (COPY + "cp.async.commit_group", 64),
+    "one group may be left": (COPY + "cp.async.commit_group\ncp.async.wait_group 1", 64),
+    "the older group": ((COPY + "cp.async.commit_group\n") * 2 + "cp.async.wait_group 1", 64),
+    "a copy behind the wait": (COPY + "cp.async.wait_all\n" + COPY, 64),
+    "a copy behind the arrival": (
+        ARRIVE + COPY + "cp.async.mbarrier.arrive.noinc.shared.b64 [bar]\n" + COPY,
+        64,
+    ),
+    "half of them": (COPY + "setp.lt.u32 p, t, 32\n@p bra END\ncp.async.wait_all\nEND:", 32),
+    "all of them": (COPY + "cp.async.wait_all", 0),
+    "their group": (COPY + "cp.async.commit_group\ncp.async.wait_group 0", 0),
+    "an arrival": (ARRIVE + COPY + "cp.async.mbarrier.arrive.noinc.shared.b64 [bar]", 0),
+    "an empty group behind": (
+        COPY + "cp.async.commit_group\ncp.async.commit_group\ncp.async.wait_group 1",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("options", SCHEDULES[:3], ids=lambda o: "-".join(map(str, o.values())))
+@pytest.mark.parametrize("case", UNWAITED)
+def test_copies_that_nobody_waits_for(case: str, options: dict[str, Any]) -> None:
+    """Under every schedule, whether or not the copies have happened when the CTA ends."""
+    body, count = UNWAITED[case]
+    report = kernel(body).run(given(64), np.zeros((64, 16), np.uint8), block=64, **options)
+    if not count:
+        assert report.verdict == "clean", report
+        return
+    assert (report.verdict, rule_of(report)) == ("review", "copy-never-waited")
+    assert f"{count} of its threads had not waited for their last cp.async.ca" in report.findings[0].message
+    assert report.findings[0].location is not None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pyptx.layout import TensorMap
+from pyptx.sim.report import Report
 from tests.sim.build import Kernel
 from tests.sim.test_bulk_copies import GIVEN, every_schedule
 from tests.sim.test_memory import finding
@@ -154,3 +155,94 @@ def test_multicast_of_boxes(group: str, schedule: str, seed: int) -> None:
     tensor_map = TensorMap.tiled(matrix, box=(2, 64))
     kernel.clean(tensor_map, out, grid=2, cluster=2, schedule=schedule, seed=seed)
     assert out.tobytes() == 2 * matrix[3:5].tobytes()
+
+
+# --- CTAs that are not there --------------------------------------------------------------------
+
+_LOAD = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+#: What CTA 0 does to CTA 1: y is its room, x its barrier.
+TO_A_PEER = {
+    "copy": "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [y], [s], 128, [x]",
+    "load": f"{_LOAD} [y], [more], 128, [x]",
+    "multicast": f"{_LOAD}.multicast::cluster [s], [more], 128, [b], mask",
+    "reduction": "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [y], [s], 128, [x]",
+    "st.async": "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [y], t, [x]",
+    "red.async": "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [y], t, [x]",
+    "arrival": "mbarrier.arrive.shared::cluster.b64 _, [x]",
+    "arrival with bytes": "mbarrier.arrive.expect_tx.shared::cluster.b64 _, [x], 128",
+    "expect_tx": "mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [x], 128",
+    "complete_tx": "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [x], 128",
+}
+_PEER = """
+.shared b8 room[512] 128
+.shared b8 bar[8] 8
+.reg u32 t s b rank x y
+.reg u64 v
+.reg u16 mask
+.reg pred lead first p
+mov.u32 t, %tid.x
+mov.u32 rank, %cluster_ctarank
+mov.u32 s, room
+mov.u32 b, bar
+mov.u16 mask, {mask}
+setp.eq.u32 lead, t, 0
+setp.eq.and.u32 first, rank, 0, lead
+mov.u64 v, 0
+mad.lo.u32 x, t, 16, s
+st.shared.u64 [x], v
+st.shared.u64 [x+8], v
+@lead mbarrier.init.shared::cta.b64 [b], 1
+mapa.shared::cluster.u32 y, s, 1
+mapa.shared::cluster.u32 x, b, 1
+fence.proxy.async.shared::cta
+barrier.cluster.arrive.release
+barrier.cluster.wait.acquire
+{body}
+END:
+"""
+_LEAVE = "setp.eq.u32 p, rank, 1\n@p bra END\nnanosleep.u32 1000\n"
+
+
+def _peer(body: str, schedule: str = "eager", mask: int = 2) -> Report:
+    text = _PEER.format(mask=mask, body=body)
+    return Kernel(text, "more:u64").run(GIVEN[:64], grid=2, cluster=2, schedule=schedule)
+
+
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+@pytest.mark.parametrize("what", TO_A_PEER)
+def test_a_cta_that_has_exited_is_out_of_reach(what: str, schedule: str) -> None:
+    report = _peer(f"{_LEAVE}@first {TO_A_PEER[what]} // bad", schedule)
+    assert "the CTA of rank 1 has exited" in finding(report, "out-of-bounds").message
+
+
+@pytest.mark.parametrize("what", ["st.async", "copy", "arrival"])
+def test_a_rank_that_the_cluster_does_not_have(what: str) -> None:
+    body = f"add.u32 y, y, 0x1000000\nadd.u32 x, x, 0x1000000\n@first {TO_A_PEER[what]}"
+    assert "the cluster has no CTA of rank 2" in finding(_peer(body), "out-of-bounds").message
+
+
+def test_a_mask_with_a_cta_that_the_cluster_does_not_have() -> None:
+    body = f"@first {TO_A_PEER['multicast']}"
+    assert "the cluster has no CTA of rank 3" in finding(_peer(body, mask=0b1001), "out-of-bounds").message
+
+
+@pytest.mark.parametrize(
+    ("operation", "allowed"),
+    [
+        ("mbarrier.init.b64 [v], 1", False),
+        ("mbarrier.inval.b64 [v]", False),
+        ("mbarrier.test_wait.parity.b64 p, [v], 1", False),
+        ("mbarrier.try_wait.parity.b64 p, [v], 1", False),
+        ("cp.async.mbarrier.arrive.noinc.b64 [v]", False),
+        ("mbarrier.arrive.release.cluster.b64 _, [v]", True),
+        ("mbarrier.arrive.expect_tx.release.cluster.b64 _, [v], 0", True),
+    ],
+)
+def test_what_a_thread_may_do_to_an_object_of_another_cta(operation: str, allowed: bool) -> None:
+    """Arrive and count bytes; begin, end and ask are for the own CTA's threads."""
+    meet = "barrier.cluster.arrive.release\nbarrier.cluster.wait.acquire"
+    report = _peer(f"cvt.u64.u32 v, x\ncvta.shared::cluster.u64 v, v\n@first {operation}\n{meet}")
+    if allowed:
+        assert report.verdict == "clean", report
+    else:
+        assert "in the CTA of rank 1" in finding(report, "mbarrier-misuse").message

@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pyptx import sim
-from pyptx.core.types import TYPES
 from pyptx.sim.report import Report
-from pyptx.sim.semantics import Bound
-from tests.conformance.case import In, Number, Out, Run
 
 from .compiled import recorded
 from .compiled.cases import CASES, run_of
+from .compiled.check import differences, simulated
 from .compiled.inputs import ints
 from .compiled.launches import fingerprint
-
-#: Far more warp-instructions than any of these kernels needs.
-_MAX_STEPS = 2_000_000
-
-
-def _argument(argument: In | Out | Number) -> Any:
-    if isinstance(argument, In):
-        return argument.array.copy()
-    if isinstance(argument, Out):
-        return argument.before()
-    kind = TYPES[argument.type]
-    return kind.dtype.type(argument.value) if kind.is_float and kind.dtype is not None else argument.value
-
-
-def simulated(run: Run, schedule: str = "eager") -> tuple[Report, list[NDArray[Any]]]:
-    """The report and what the outputs hold."""
-    arguments = [_argument(a) for a in run.arguments]
-    report = sim.load(run.text).launch(
-        run.entry,
-        grid=run.grid,
-        block=run.block,
-        dynamic_smem=run.dynamic_smem,
-        args=arguments,
-        schedule=schedule,
-        seed=1,
-        max_steps=_MAX_STEPS,
-    )
-    pairs = zip(arguments, run.arguments, strict=True)
-    return report, [array for array, argument in pairs if isinstance(argument, Out)]
-
-
-def differences(found: NDArray[Any], expected: NDArray[Any], bound: Bound | None) -> list[str]:
-    """The elements that differ: as bits, or by more than the bound."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    if bound is None:
-        words = f"u{found.dtype.itemsize}"
-        wrong = found.view(words) != expected.view(words)
-    else:
-        wide, reference = found.astype(np.float64), expected.astype(np.float64)
-        allowed = np.maximum(bound.ulps * np.spacing(np.abs(expected)).astype(np.float64), bound.absolute)
-        wrong = ~(np.abs(wide - reference) <= allowed)
-    return [
-        f"{tuple(map(int, at))}: {found[tuple(at)]!r}, not {expected[tuple(at)]!r}"
-        for at in np.argwhere(wrong)
-    ]
 
 
 def check(name: str, schedule: str = "eager") -> Report:

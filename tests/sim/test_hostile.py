@@ -15,10 +15,10 @@ from pyptx.sim import Report
 
 from .compiled.cases import CASES as COMPILED
 from .compiled.cases import run_of
+from .compiled.check import passed
 from .hostile import Case
 from .hostile_units import CASES
 from .mutate import mutated
-from .test_compiled import _argument
 
 #: One lane, a warp, and warps in any order: the three forms of generated code, and splits apart from teams.
 _LAUNCHES: list[dict[str, Any]] = [
@@ -140,7 +140,7 @@ def test_mutated(seed: int) -> None:
             grid=original.grid,
             block=original.block,
             dynamic_smem=original.dynamic_smem,
-            args=[_argument(argument) for argument in original.arguments],
+            args=[passed(argument) for argument in original.arguments],
             schedule=draw.choice(["eager", "late", "random"]),
             seed=seed,
             max_steps=1000,

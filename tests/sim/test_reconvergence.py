@@ -202,6 +202,75 @@ def test_the_lanes_that_stay_come_together_though_others_end(way: str, block: in
     assert report.steps < 80 * block // 32
 
 
+#: Ways to return from a function inside of two branches that not all lanes take.
+RETURNS = {
+    "guarded ret": ("@q ret;", ""),
+    "branch to the end": ("@q bra END;", "END: ret;"),
+    "ret after work": ("@!q bra ON; add.u32 r, r, 7; ret; ON:", ""),
+}
+
+
+@pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
+@pytest.mark.parametrize("way", RETURNS)
+def test_the_lanes_that_stay_in_a_function_come_together_though_others_return(
+    way: str, schedule: str, seed: int
+) -> None:
+    """The 50 instructions behind the branches, in the function and after its call, are executed once a warp."""
+    ending, last = RETURNS[way]
+    after = "add.u32 r, r, 1; " * 50
+    text = f"""
+    .version 8.0
+    .target sm_90a
+    .address_size 64
+    .func (.reg .b32 r) early (.reg .b32 t)
+    {{
+        .reg .b32 y; .reg .pred p, q;
+        mov.u32 r, 0;
+        and.b32 y, t, 1;
+        setp.ne.u32 p, y, 0;
+        @p bra ODD;
+        add.u32 r, r, 1000;
+        and.b32 y, t, 2;
+        setp.ne.u32 p, y, 0;
+        @p bra INNER;
+        and.b32 y, t, 7;
+        setp.eq.u32 q, y, 4;
+        add.u32 r, r, 10000;
+        {ending}
+    INNER:
+        add.u32 r, r, 500;
+    ODD:
+        {after}
+        ret;
+        {last}
+    }}
+    .visible .entry kernel(.param .u64 out)
+    {{
+        .reg .b32 t, r; .reg .b64 o;
+        ld.param.u64 o, [out];
+        mov.u32 t, %tid.x;
+        mad.wide.u32 o, t, 4, o;
+        call (r), early, (t);
+        {after}
+        st.global.u32 [o], r;
+        ret;
+    }}
+    """
+    out = np.zeros(64, np.uint32)
+    report = sim.load(text).launch(grid=1, block=64, args=[out], schedule=schedule, seed=seed).check()
+    early = 7 if way == "ret after work" else 0
+
+    def expected(t: int) -> int:
+        if t % 2:
+            return 100
+        if t % 4:
+            return 1600
+        return 11050 + early if t % 8 == 4 else 11600
+
+    assert out.tolist() == [expected(t) for t in range(64)]
+    assert report.steps < 2 * 145
+
+
 @pytest.mark.parametrize("seed", [1, 3, 8, 14, 15, 24])
 def test_no_more_steps_than_with_a_reconvergence_stack(seed: int) -> None:
     """Random kernels, which part and end in every way."""

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.sim.tcgen05_stage import COLUMNS, Cells, cells_of, perform, report_of
-from tests.sim.test_tcgen05_mma import A_AT, B_AT, SCHEDULES, Operand, operand
+from tests.sim.test_tcgen05_mma import A_AT, B_AT, BASE, SCHEDULES, Operand, operand
 
 Array = NDArray[Any]
 
@@ -234,14 +234,15 @@ TS = "add.u32 n, tm, 200\ntcgen05.mma.cta_group::1.kind::{kind} [d], [n], b, v, 
 
 @pytest.mark.parametrize("m", [64, 128])
 @pytest.mark.parametrize("element", ["f16", "bf16", "tf32", *FLOATS, "s8"])
-def test_a_in_tensor_memory(element: str, m: int) -> None:
+@pytest.mark.parametrize("n", [8, 64])
+def test_a_in_tensor_memory(element: str, m: int, n: int) -> None:
     generator = np.random.default_rng(9)
     wide = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
     kind = (
         "tf32" if element == "tf32" else "f16" if element in wide else "i8" if element == "s8" else "f8f6f4"
     )
     k = {"f16": 16, "tf32": 8}.get(kind, 32)
-    left, right = (numbers(generator, (rows, k), element) for rows in (m, 64))
+    left, right = (numbers(generator, (rows, k), element) for rows in (m, n))
     if element in wide:
         in_cells = np.ascontiguousarray(left.astype(wide[element])).view("<u4")
         B = operand(right, element, B_AT, "128B", "K", 0)
@@ -256,10 +257,10 @@ def test_a_in_tensor_memory(element: str, m: int) -> None:
         code = TS.format(kind=kind)
         if upper:
             code = "add.u32 d, d, 0x100000\n" + code.replace("tm, 200", f"tm, {200 + (16 << 16)}")
-        word = idesc(2 if kind == "i8" else 1, element, element, m, 64)
+        word = idesc(2 if kind == "i8" else 1, element, element, m, n)
         out = perform(code, [B], cells, {"b": B.word, "v": word})
         product = left @ right.T
-        cells[at, :64] = product.astype(np.int32).view(np.uint32) if kind == "i8" else f32(product)
+        cells[at, :n] = product.astype(np.int32).view(np.uint32) if kind == "i8" else f32(product)
         assert np.array_equal(out, cells)
 
 
@@ -268,6 +269,37 @@ def test_a_and_d_of_64_rows_lie_in_the_same_half() -> None:
     code = TS.format(kind="f16").replace("tm, 200", f"tm, {200 + (16 << 16)}")
     report = report_of(code, [B], cells_of(), {"b": B.word, "v": idesc(1, "f16", "f16", 64, 64)})
     assert [f.rule.name for f in report.findings] == ["tensor-memory"], report
+
+
+@pytest.mark.parametrize("element", ["f16", "tf32", "e4m3", "s8"])
+def test_ashift_moves_the_rows_of_a_afterwards(element: str) -> None:
+    """As CUTLASS's 1cta_mma_a_from_tmem.py has seen it: in each 32 lanes, and the last row stays."""
+    generator = np.random.default_rng(10)
+    kind = {"f16": "f16", "tf32": "tf32", "s8": "i8"}.get(element, "f8f6f4")
+    k = {"f16": 16, "tf32": 8}.get(kind, 32)
+    left, right = numbers(generator, (128, k), element), numbers(generator, (32, k), element)
+    if element in ("f16", "tf32"):
+        in_cells = np.ascontiguousarray(left.astype({"f16": np.float16, "tf32": np.float32}[element])).view(
+            "<u4"
+        )
+        B = operand(right, element, B_AT, "32B", "K", 0)
+    else:
+        in_cells, B = contained(left, element), shared(right, element, B_AT, "32B")
+    word = idesc(2 if kind == "i8" else 1, element, element, 128, 32)
+    again = "add.u32 d, tm, 64\ntcgen05.mma.cta_group::1.kind::{kind} [d], [n], b, v, never"
+    code = f"{TS.replace('{kind}', '{kind}.ashift')}\n{again}".format(kind=kind)
+    moved = np.arange(128) + (np.arange(128) % 32 != 31)
+    for schedule, seed in SCHEDULES:
+        cells = cells_of()
+        cells[:, 200:208] = in_cells
+        out = perform(code, [B], cells, {"b": B.word, "v": word}, schedule=schedule, seed=seed)
+        cells[:, 200:208] = in_cells[moved]
+        for column, rows in ((0, left), (64, left[moved])):
+            product = rows @ right.T
+            cells[:, column : column + 32] = (
+                product.astype(np.int32).view(np.uint32) if kind == "i8" else f32(product)
+            )
+        assert np.array_equal(out, cells), schedule
 
 
 # --- block scales ---------------------------------------------------------------------------------
@@ -341,6 +373,100 @@ def test_block_scales(kind: str, size: str, scale: str, count: int, ids: tuple[i
         assert np.array_equal(out, cells), first
 
 
+class Chunks(Operand):
+    """Rows of 48 bytes: the first part in one tile with 128-byte swizzle, what is past its rows' end in another."""
+
+    def __init__(self, values: NDArray[np.uint8], address: int, inside: int, then: int) -> None:
+        super().__init__(values, "byte", address, "128B", "K", 16, 1024)
+        self.inside, self.then = inside, then
+
+    def put(self, image: NDArray[np.uint8]) -> None:
+        for row, line in enumerate(self.values):
+            for i, value in enumerate(line.tolist()):
+                at = self.inside + i
+                base = self.address if at < 128 else self.then
+                at = base + row // 8 * 1024 + row % 8 * 128 + at % 128
+                image[(at ^ (at >> 7 & 7) << 4) - BASE] = value
+
+    @property
+    def word(self) -> int:
+        """With an absolute leading address."""
+        return (
+            (self.address + self.inside) >> 4 | self.then >> 4 << 16 | 64 << 32 | 1 << 46 | 1 << 52 | 2 << 61
+        )
+
+
+@pytest.mark.parametrize(("kind", "size", "scale", "count", "ids"), [
+    ("mxf4", "", "ue8m0", 3, (0, 1, 2, 3)),
+    ("mxf4nvf4", ".block32", "ue8m0", 3, (3, 2)),
+    ("mxf4nvf4", ".block16", "ue4m3", 6, (0, 2)),
+])  # fmt: skip
+@pytest.mark.parametrize("n", [32, 144])
+def test_k_of_96(kind: str, size: str, scale: str, count: int, ids: tuple[int, ...], n: int) -> None:
+    """48 bytes a row, at every place of CUTLASS's circular buffers; scales past a cell go on 4 or 8 columns on."""
+    generator = np.random.default_rng(count + n)
+    inside = {16: 48, 112: 96}  # of A: of B
+    for number, first in enumerate(ids):
+        at_a, at_b = list(inside.items())[number % 2]
+        left, right = numbers(generator, (128, 96), "e2m1"), numbers(generator, (n, 96), "e2m1")
+        raw, factor = [], []
+        for rows in (128, n):
+            if scale == "ue8m0":
+                raw.append(generator.integers(125, 130, (rows, count)).astype(np.uint8))
+                factor.append(2.0 ** (raw[-1].astype(int) - 127))
+            else:
+                factor.append(generator.choice([0.25, 0.5, 1, 1.25, 3], (rows, count)))
+                raw.append(factor[-1].astype(ml_dtypes.float8_e4m3fn).view(np.uint8))
+        cells = cells_of()
+        view = cells.view(np.uint8).reshape(128, COLUMNS, 4)
+        for column, lines, start, step in (
+            (160, raw[0], first, 4),
+            (200, raw[1], ids[-1], 8 if n > 128 else 4),
+        ):
+            for row, line in enumerate(lines):
+                for j, code in enumerate(line):
+                    place = column + row // 32 + step * ((start + j) // 4)
+                    view[row % 32 :: 32, place, (start + j) % 4] = code
+        # 36 KB hold A in two tiles and 32 columns of B, or one tile of each: what follows may lie in the same.
+        then, at = (BASE + 16384, BASE + 32768) if n == 32 else (BASE, BASE + 16384)
+        A = Chunks(stored(left, "e2m1", True), BASE, at_a, then)
+        B = Chunks(stored(right, "e2m1", True), at, at_b, at)
+        code = (
+            SCALED.format(kind=kind, size=size, a="a", flag="never")
+            .replace("tm, 240", "tm, 160")
+            .replace("tm, 248", "tm, 200")
+        )
+        v = (
+            ids[-1] << 4
+            | 1 << 7
+            | 1 << 10
+            | n >> 3 << 17
+            | (scale == "ue8m0") << 23
+            | 1 << 27
+            | first << 29
+            | 1 << 31
+        )
+        out = perform(code, [A, B], cells, {"a": A.word, "b": B.word, "v": v}, target="sm_103a")
+        x, y = (m * f.repeat(96 // count, 1) for m, f in ((left, factor[0]), (right, factor[1])))
+        cells[:, :n] = f32(x @ y.T)
+        assert np.array_equal(out, cells), first
+
+
+@pytest.mark.parametrize("first", [0, 1, 2, 3])
+def test_an_address_of_scales_may_repeat_their_first_byte(first: int) -> None:
+    """In its upper two bits, as CUTLASS passes it; the descriptor's number counts."""
+    left, right = np.ones((128, 32)), np.ones((32, 32))
+    cells = cells_of()
+    scale_cells(cells, SFA, np.full((128, 1), 127 + first, np.uint8), first)
+    scale_cells(cells, SFB, np.full((32, 1), 128, np.uint8), first)
+    A, B = shared(left, "e4m3", A_AT), shared(right, "e4m3", B_AT)
+    code = SCALED.format(kind="mxf8f6f4", size="", a="a", flag="never")
+    code = code.replace("tcgen05", f"or.b32 n, n, {first << 30}\nor.b32 m, m, {first << 30}\ntcgen05")
+    word = first << 4 | 32 >> 3 << 17 | 1 << 23 | 1 << 27 | first << 29
+    out = perform(code, [A, B], cells, {"a": A.word, "b": B.word, "v": word})
+    assert (out[:, :32] == f32(np.float64(32 * 2 * 2**first))).all()
+
+
 def test_each_quarter_of_the_lanes_has_its_own_scales() -> None:
     """Not copied to a quarter, the scales that it holds count."""
     generator = np.random.default_rng(11)
@@ -397,9 +523,10 @@ def test_random_reals_of_scaled_kinds_stay_within_the_bound() -> None:
         (SS.format(kind="i8"), idesc(2, "u8", "u8", 128, 40), "bad-descriptor"),
         (SS.format(kind="f8f6f4"), idesc(1, "e2m1", "e4m3", 128, 32, majors="MK"), "bad-descriptor"),
         (TS.format(kind="f16"), idesc(1, "f16", "f16", 128, 64, majors="MK"), "bad-descriptor"),
-        (TS.format(kind="f16"), idesc(1, "f16", "f16", 128, 24), "bad-descriptor"),
-        (TS.format(kind="f16").replace("kind::f16", "kind::f16.ashift"), idesc(1, "f16", "f16", 128, 64), "not-modelled"),
-        (SCALED.format(kind="mxf4", size="", a="a", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 31, "not-modelled"),
+        (TS.format(kind="f16"), idesc(1, "f16", "f16", 128, 264), "bad-descriptor"),
+        (TS.format(kind="f16").replace("kind::f16", "kind::f16.ashift"), idesc(1, "f16", "f16", 64, 64), "bad-descriptor"),
+        ("add.u32 tc, tm, 200\n" + SCALED.format(kind="mxf4", size="", a="[tc]", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 31, "not-modelled"),
+        (SCALED.format(kind="mxf4", size=".scale_vec::2X", a="a", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 31, "bad-descriptor"),
         (SCALED.format(kind="mxf4", size="", a="a", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 29, "bad-descriptor"),
     ],
 )  # fmt: skip

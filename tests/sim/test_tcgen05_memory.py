@@ -397,7 +397,7 @@ def test_allocation_that_never_gets_room() -> None:
         report = in_few_steps(kernel, block=64, schedule=schedule, seed=seed)
         found = report.findings[0]
         assert found.rule.name == "deadlock"
-        assert "waits for 256 columns of tensor memory; allocated: [0]" in found.message
+        assert "waits for 256 columns of tensor memory; allocated: 512 at 0 of CTA (0, 0, 0)" in found.message
         assert found.location is not None and found.location.line == kernel.line("blocks")
 
 
@@ -641,7 +641,7 @@ def test_a_commit_covers_its_own_thread_alone(schedule: str, right: bool) -> Non
         assert report.verdict == "clean", report
     else:
         # The product comes when its columns are freed already.
-        assert {f.rule.name for f in report.findings} == {"tensor-memory"}
+        assert {f.rule.name for f in report.findings} == {"tensor-memory", "exit-in-flight"}
         assert set(out.ravel().tolist()) == {0x7F7F7F7F}
 
 
@@ -712,3 +712,31 @@ def test_an_accumulator_outside_its_allocation() -> None:
     report, _ = run(p, 32)
     assert report.findings[0].rule.name == "tensor-memory"
     assert "write of lanes 0..127, columns 16..47; allocated: columns 0..31" in report.findings[0].message
+
+
+@pytest.mark.parametrize("lane", [0, 16])
+def test_a_warp_reaches_its_own_quarter_whatever_the_address_names(lane: int) -> None:
+    """All warps store and load through the address of the first quarter: each has its own cells; for review."""
+    shape = "16x64b" if lane else "32x32b"
+    body = f"""
+    {ALLOC.format(columns=32)}
+    add.u32 n, tm, {lane << 16}
+    mul.lo.u32 r0, warp, 100
+    add.u32 r0, r0, lane
+    tcgen05.st.sync.aligned.{shape}.x1.b32 [n], {{r0}}
+    tcgen05.wait::st.sync.aligned
+    bar.sync 0
+    add.u32 n, tl, {lane << 16}
+    tcgen05.ld.sync.aligned.{shape}.x1.b32 {{r1}}, [n]
+    tcgen05.wait::ld.sync.aligned
+    mul.wide.u32 o, t, 4
+    add.u64 o, o, out
+    st.global.u32 [o], r1
+    {FREE.format(columns=32)}
+    """
+    kernel = Kernel(SETUP + body, "out:u64")
+    out = np.full(128, 0xFFFFFFFF, np.uint32)
+    report = kernel.run(out, block=128)
+    assert out.tolist() == [100 * warp + number for warp in range(4) for number in range(32)]
+    assert {finding.rule.name for finding in report.findings} == {"tensor-memory-lane"}, str(report)
+    assert report.verdict == "review"

@@ -262,6 +262,51 @@ def test_what_a_commit_covers_has_read_shared_memory(work: str, kept: bool) -> N
 
 
 @pytest.mark.parametrize("kept", [True, False])
+def test_commits_of_one_thread_arrive_in_order(kept: bool) -> None:
+    """Behind the second commit's signal the first one's is there; not the other way round."""
+    operands, words, product = products()
+    cells = cells_of()
+    first, second = (16, 24) if kept else (24, 16)
+    code = f"""
+    .reg b32 seen
+    {INIT}
+    mbarrier.init.shared::cta.b64 [bar+24], 1
+    {OTHER.replace("bar+16", f"bar+{first}")}
+    {OTHER.replace("bar+16", f"bar+{second}")}
+    W:
+    mbarrier.try_wait.parity.shared::cta.b64 q, [bar+24], 0
+    @!q bra W
+    mbarrier.test_wait.parity.shared::cta.b64 q, [bar+16], 0
+    {mma("q").replace("tcgen05", "@q tcgen05").replace(", q", ", never")}
+    """
+    found = outcomes(code, operands, cells, words)
+    cells[:, :32] = f32(product)
+    assert ordered(found, cells) is kept
+
+
+RESTRICTED = OTHER.replace("arrive::one", "arrive::one.sync_restrict::shared::read::mma::a")
+
+
+@pytest.mark.parametrize("after", ["overwrite", "use"])
+def test_a_commit_that_tells_that_a_was_read(after: str) -> None:
+    """A's memory may be used again; D is not there yet."""
+    operands, words, product = products()
+    code = INIT + mma("never") + "\n" + RESTRICTED + WAIT
+    cells = cells_of()
+    expected = cells.copy()
+    expected[:, :32] = f32(product)
+    if after == "overwrite":
+        code += f"mov.b32 r0, 0\nst.shared.v4.b32 [s+{A_AT - BASE}], {{r0, r0, r0, r0}}\nfence.proxy.async.shared::cta\n"
+    else:
+        operands.append(operand(np.eye(16)[:, :8], "tf32", B_AT + 8192, "128B", "K", 0))
+        words |= {"c": operands[-1].word, "w": idesc(1, "tf32", "tf32", 128, 16)}
+        code += "add.u32 n, tm, 64\ntcgen05.mma.cta_group::1.kind::tf32 [n], [d], c, w, never"
+        expected[:, 64:80] = f32(product[:, :8] @ np.eye(16)[:, :8].T)
+    found = outcomes(code, operands, cells, words, target="sm_107a")
+    assert ordered(found, expected) is (after == "overwrite")
+
+
+@pytest.mark.parametrize("kept", [True, False])
 def test_a_commit_covers_shifts(kept: bool) -> None:
     """A cp that is not .4x256b follows a shift only where that was waited for."""
     operands, words, cells, after, _ = shifting()

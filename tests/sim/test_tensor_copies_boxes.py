@@ -173,7 +173,10 @@ def packed(values: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
 )
 @pytest.mark.parametrize("swizzle", ["none", "128B"])
 def test_packed_loads(element: str, bits: int, held: int, swizzle: str) -> None:
-    """Sixteen elements take ``held`` bytes of shared memory; what is between them is open."""
+    """Sixteen elements take ``held`` bytes of shared memory, what is between them is open, and is not counted.
+
+    CUTLASS expects ``bits`` for each (TmaTransactionBytes of sm100_mma_warpspecialized), and so does Triton.
+    """
     values = np.random.default_rng(bits).integers(0, 1 << bits, (10, 256)).astype(np.uint8)
     data = packed(values, bits)
     memory = aligned(data.size)
@@ -181,7 +184,7 @@ def test_packed_loads(element: str, bits: int, held: int, swizzle: str) -> None:
     tensor_map = TensorMap.tiled(memory, shape=(10, 256), box=(4, 128), element=element, swizzle=swizzle)
     load = load_kernel("2d", "", 2)
     for number, (x, y) in enumerate([(0, 0), (128, 3), (128, 8), (-128, 1), (0, -2), (256, 0)]):
-        nbytes = 4 * 8 * held
+        nbytes = 4 * 8 * 2 * bits
         got = loaded(load, tensor_map, nbytes, (x, y), number)
         pitch = 128 if swizzle == "128B" else 8 * held
         for row, group in itertools.product(range(4), range(8)):

@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pyptx.layout import TensorMap
+from tests.conformance.reference.tensor import walk
 from tests.sim.test_memory import finding
 from tests.sim.test_tensor_copies_boxes import load_kernel, loaded, store_kernel, stored
 from tests.sim.test_tma import AREA, POISON
-
-
-def walk(
-    shape: tuple[int, ...],
-    lower: tuple[int, ...],
-    upper: tuple[int, ...],
-    steps: tuple[int, ...],
-    start: tuple[int, ...],
-    pixels: int,
-) -> Iterator[tuple[int, ...]]:
-    """Positions of the filter's base, N first; ``shape`` and ``start`` are (N, ..., W).
-
-    Recursively: an axis goes from its start to the end of the box, then from the lower corner; the axes inside
-    begin at theirs only the first time.
-    """
-    ends = [extent - 1 + high for extent, high in zip(shape[1:], upper, strict=True)]
-
-    def inside(axis: int, begin: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        if axis == len(ends):
-            yield ()
-            return
-        for at in range(begin[axis], ends[axis] + 1, steps[axis]):
-            for rest in inside(axis + 1, begin if at == begin[axis] and begin is not lower else lower):
-                yield (at, *rest)
-
-    def images() -> Iterator[tuple[int, ...]]:
-        for place in inside(0, start[1:]):
-            yield (start[0], *place)
-        for image in itertools.count(start[0] + 1):
-            for place in inside(0, lower):
-                yield (image, *place)
-
-    return itertools.islice(images(), pixels)
 
 
 def pixel_case(rank: int, generator: random.Random) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from tests.sim.values import SHAPES, Batch, cases, extended
 #: Cases of one kernel.
 BATCH = 48
 #: Cases of a form that are run each time; the others are for ``-m slow``.
-SAMPLE = 2 * BATCH
+SAMPLE = BATCH
 
 
 def batches(form_id: str, most: int | None = None) -> Iterator[Batch]:

@@ -450,6 +450,69 @@ def test_a_launch_in_toml(config: str, folder: Path) -> None:
     assert (np.load(folder / "launch/z.npy") == 2 * np.arange(100) + 1).all()
 
 
+STEPS = HEADER + "".join(
+    f"""
+.visible .entry {name}(.param .u64 given, .param .u64 out) {{
+    .reg .b32 %r<3>; .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [given];
+    ld.param.u64 %rd2, [out];
+    mov.u32 %r1, %tid.x;
+    mad.wide.u32 %rd1, %r1, 4, %rd1;
+    mad.wide.u32 %rd2, %r1, 4, %rd2;
+    {control}
+    ld.global.u32 %r2, [%rd1];
+    {work};
+    st.global.u32 [%rd2], %r2;
+    ret;
+}}
+"""
+    for name, control, work in (
+        ("first", "griddepcontrol.launch_dependents;", "add.u32 %r2, %r2, 5"),
+        ("second", "griddepcontrol.wait;", "mul.lo.u32 %r2, %r2, 3"),
+        ("hasty", "", "mul.lo.u32 %r2, %r2, 3"),
+        ("wrong", "trap;", "mov.u32 %r2, 0"),
+    )
+)
+CHAIN = """
+file = "steps.ptx"
+[launch]
+entry = "first"
+grid = 1
+block = 64
+[args]
+given = "arange:u32[64]"
+middle = "zeros:u32[64]"
+[[then]]
+entry = "{entry}"
+dependent = {dependent}
+grid = 1
+block = 64
+args = {{ given = "middle", last = "zeros:u32[64]" }}
+"""
+
+
+def test_several_launches_of_a_stream(folder: Path) -> None:
+    """A dependent one that does not wait reads what was there before: zeros."""
+    Path("steps.ptx").write_text(STEPS)
+    for entry, dependent, factor in (("second", "true", 3), ("hasty", "false", 3), ("hasty", "true", 0)):
+        Path("chain.toml").write_text(CHAIN.format(entry=entry, dependent=dependent))
+        result = run(
+            "--config", "chain.toml", "--out", "last=last.npy", "--out", "middle=m.npy", "--overwrite"
+        )
+        assert result.exit_code == 0, result.output
+        lines = result.output.splitlines()
+        assert lines[0] == "first under eager: clean" and f"{entry} under eager: clean" in lines
+        assert (np.load("m.npy") == np.arange(64) + 5).all()
+        assert (np.load("last.npy") == factor * (np.arange(64) + 5)).all()
+    Path("chain.toml").write_text(CHAIN.format(entry="wrong", dependent="false"))
+    result = run("--config", "chain.toml", "--json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == 1 and found["verdict"] == "clean"
+    assert [then["entry"] for then in found["then"]] == ["wrong"]
+    assert found["then"][0]["findings"][0]["rule"] == "trap"
+    assert [array["name"] for array in found["arrays"]] == ["given", "middle", "last"]
+
+
 def test_options_replace_what_the_file_says(config: str) -> None:
     result = run(
         "--config", config, "--schedule", "eager", "--arg", "a=0", "--arg", "y=zeros:f32[100]", "--json"
@@ -500,6 +563,9 @@ def test_every_kind_of_table(folder: Path) -> None:
         ("[args]\nx = 'a.txt'", "[args.x]: 'a.txt' is no argument"),
         ("[args]\nx = true", "[args.x] is True: expected a number, a string or a table"),
         ("[args", "is not TOML"),
+        ("[[then]]\nschedule = 'late'", "[[then]]: unknown key 'schedule'"),
+        ("[[then]]\ndependent = 1", "[[then]]: dependent is 1: expected true or false"),
+        ("[[then]]\n[then.args]\nx = 'a.txt'", "[[then]] [then.args.x]: 'a.txt' is no argument"),
     ],
 )
 def test_wrong_toml(text: str, says: str, folder: Path) -> None:
@@ -597,9 +663,9 @@ def test_the_block_of_reqntid() -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_the_file_of_the_page(folder: Path) -> None:
+def test_the_files_of_the_page(folder: Path) -> None:
     """What docs/sim.md shows is read, and every key in it means something."""
-    (block,) = re.findall(
+    block, chain = re.findall(
         r"^```toml\n(.*?)^```", (ROOT / "docs/sim.md").read_text(), re.MULTILINE | re.DOTALL
     )
     Path("page.toml").write_text(block)
@@ -610,3 +676,7 @@ def test_the_file_of_the_page(folder: Path) -> None:
     assert found.args[3].given == Number(0.125, TYPES["f32"])
     assert found.args[4].given == SameArray("q")
     assert [named.name for named in found.arrays] == ["keys"]
+    Path("chain.toml").write_text(chain)
+    (then,) = read_config(Path("chain.toml")).then
+    assert then.settings == {"entry": "second", "dependent": True, "grid": (4,), "block": (64,)}
+    assert then.file is None and then.args[0] == Named("given", SameArray("middle"))

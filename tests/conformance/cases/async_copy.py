@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..case import In, KernelCase, Out, kernel
+from ..reference import Expected
 from ..words import uniform
 
 _LANES = 32
@@ -185,12 +186,19 @@ def _arrivals(noinc: bool, space: str) -> KernelCase:
         "setp.lt.u32 %p3, %r9, 3;",
         "@%p3 bra ROUND;",
     ]
+
+    def reference() -> list[Expected]:
+        # In each round thread t copies the next 16 bytes; thread t XOR 33 keeps them.
+        pairs = _GIVEN.reshape(-1, 2)
+        return [Expected(np.stack([pairs[(np.arange(threads) ^ 33) + turn] for turn in range(3)]))]
+
     return KernelCase(
         f"arrivals of copies{' among those expected' if noinc else ''} in {space or 'generic'} memory",
         kernel("\n".join(lines), "given:u64 out:u64", registers=f"{_ROOM}\n.shared .align 8 .b64 barrier;"),
         (In(_GIVEN), _out(3, threads)),
         block=(threads,),
         covers=("cp.async.mbarrier.arrive", "cp.async.cg"),
+        reference=reference,
     )
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pyptx.core.types import TYPES
 
 from ..case import In, KernelCase, Out, kernel
+from ..reference import Expected
+from ..reference.reductions import combined, result
 from ..words import FORMATS, floats, uniform
 
 ROOM = 2048
@@ -14,6 +20,29 @@ DECLARED = f".shared .align 1024 .b8 room[{ROOM}];\n.shared .align 8 .b64 bar;"
 #: Addresses of .shared::cluster need a launch of clusters, of one CTA here.
 _CLUSTERED = ".reqnctapercluster 1, 1, 1"
 _GIVEN = uniform("bulk copy", ROOM // 8)
+#: What is done to the room, which holds what is given.
+Effect = Callable[[NDArray[np.uint8]], None]
+
+
+def _room(effect: Effect) -> Callable[[], list[Expected]]:
+    def reference() -> list[Expected]:
+        room = _GIVEN.copy()
+        effect(room.view(np.uint8))
+        return [Expected(room)]
+
+    return reference
+
+
+def _moves(*moves: tuple[int, int, int]) -> Effect:
+    """Bytes to, from and how many: from what is given."""
+
+    def effect(room: NDArray[np.uint8]) -> None:
+        given = _GIVEN.view(np.uint8)
+        for target, source, nbytes in moves:
+            room[target : target + nbytes] = given[source : source + nbytes]
+
+    return effect
+
 
 #: The room is filled from what is given, 64 bytes for each thread; one arrival completes a phase of ``bar``.
 FILL = """
@@ -68,6 +97,7 @@ def _shared_case(
     copies: list[str],
     nbytes: int,
     covers: tuple[str, ...],
+    effect: Effect,
     before: str = "",
     directives: str = "",
 ) -> KernelCase:
@@ -83,6 +113,7 @@ def _shared_case(
         ),
         (In(_GIVEN), Out(np.uint64, ROOM // 8)),
         covers=covers,
+        reference=_room(effect),
     )
 
 
@@ -103,6 +134,7 @@ def _loads() -> list[KernelCase]:
                 ],
                 16 + 1008 + 208,
                 ("cp.async.bulk.load",),
+                _moves((16, 512, 16), (48, 16, 1008), (1072, 0, 208)),
                 "mov.u32 %r9, 208;\n",
             )
         )
@@ -113,6 +145,7 @@ def _loads() -> list[KernelCase]:
             [f"{hint} [%r0], [%given+1024], 512, [%r1], %d9;"],
             512,
             ("cp.async.bulk.load",),
+            _moves((0, 1024, 512)),
             POLICY,
         )
     )
@@ -123,6 +156,7 @@ def _loads() -> list[KernelCase]:
             [f"{multicast} [%r0+256], [%given+1024], 512, [%r1], %h1;"],
             512,
             ("cp.async.bulk.load",),
+            _moves((256, 1024, 512)),
             "mov.b16 %h1, 1;\n",
         )
     )
@@ -137,6 +171,7 @@ def _within_shared() -> list[KernelCase]:
             [f"{copy} [%r0+1024], [%r0+16], 272, [%r1];", f"{copy} [%r0+1504], [%r0+512], 16, [%r1];"],
             288,
             ("cp.async.bulk.cluster",),
+            _moves((1024, 16, 272), (1504, 512, 16)),
             directives=_CLUSTERED,
         )
     ]
@@ -156,6 +191,24 @@ def _shared_reductions() -> list[KernelCase]:
     cases = []
     for op, types in _CLUSTER.items():
         for kind in types:
+            size = TYPES[kind].nbytes
+            combine = combined(op, kind.replace("b", "u"))
+
+            def whole(room: NDArray[np.uint8], size: int = size, combine: Any = combine) -> None:
+                words = room.view(f"u{size}")
+                first, last = 1024 // size, (1024 + 992) // size
+                words[first:last] = combine(words[first:last], words[32 // size : (32 + 992) // size])
+
+            def single(room: NDArray[np.uint8], size: int = size, combine: Any = combine) -> None:
+                given = room.copy().view(f"u{size}")
+                words = room.view(f"u{size}")
+                all_of_them = np.array([12], words.dtype)
+                for thread in range(32):
+                    at, mine = (1024 + 8 * thread) // size, 8 * thread // size
+                    words[at : at + 1] = combine(words[at : at + 1], given[mine : mine + 1])
+                    at = 1536 // size
+                    words[at : at + 1] = combine(words[at : at + 1], all_of_them)
+
             form = (
                 f"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{op}.{kind}"
             )
@@ -165,6 +218,7 @@ def _shared_reductions() -> list[KernelCase]:
                     [f"{form} [%r0+1024], [%r0+32], 992, [%r1];"],
                     992,
                     ("cp.reduce.async.bulk.cluster",),
+                    whole,
                     directives=_CLUSTERED,
                 )
             )
@@ -189,6 +243,7 @@ def _shared_reductions() -> list[KernelCase]:
                     ),
                     (In(_GIVEN), Out(np.uint64, ROOM // 8)),
                     covers=("red.async",),
+                    reference=_room(single),
                 )
             )
     return cases
@@ -210,6 +265,7 @@ def _st_async() -> list[KernelCase]:
         ("v4.f32", "{%f4, %f5, %f6, %f7}", 16),
         ("v4.s32", "{%r4, %r5, %r6, %r7}", 16),
     ):
+        stored = _moves(*((16 * lane + 1024, 16 * lane, nbytes) for lane in range(32)))
         loaded = operand if operand.startswith("{") else f"{{{operand}}}"
         parts = [part.strip() for part in loaded.strip("{}").split(",")]
         bits = 8 * nbytes // len(parts)
@@ -231,6 +287,7 @@ def _st_async() -> list[KernelCase]:
                 ),
                 (In(_GIVEN), Out(np.uint64, ROOM // 8)),
                 covers=("st.async",),
+                reference=_room(stored),
             )
         )
     return cases
@@ -269,19 +326,27 @@ def _stores() -> list[KernelCase]:
         "@%p1 cp.async.bulk.wait_group 0;\n",
     ]
 
-    def case(name: str, lines: list[str], *covers: str) -> KernelCase:
+    def case(name: str, lines: list[str], moves: list[tuple[int, int, int]], *covers: str) -> KernelCase:
+        def reference() -> list[Expected]:
+            out = np.arange(ROOM // 8, dtype=np.uint64)
+            _moves(*moves)(out.view(np.uint8))
+            return [Expected(out)]
+
         return KernelCase(
             name,
             kernel("".join(lines), "given:u64 out:u64", registers=DECLARED),
             (In(_GIVEN), Out(np.uint64, ROOM // 8, initial=np.arange(ROOM // 8, dtype=np.uint64))),
             covers=covers,
+            reference=reference,
         )
 
     groups = ("cp.async.bulk.commit_group", "cp.async.bulk.wait_group")
     return [
-        case("stores", body, "cp.async.bulk.store", *groups),
-        case("sources that are used again", again, "cp.async.bulk.store", *groups),
-        case("prefetches", prefetch, "cp.async.bulk.prefetch"),
+        case(
+            "stores", body, [(16, 512, 16), (1024, 16, 512), (48, 1024, 960)], "cp.async.bulk.store", *groups
+        ),
+        case("sources that are used again", again, [(0, 0, ROOM)], "cp.async.bulk.store", *groups),
+        case("prefetches", prefetch, [(0, 0, ROOM)], "cp.async.bulk.prefetch"),
     ]
 
 
@@ -331,18 +396,19 @@ def _global_reductions() -> list[KernelCase]:
             GROUP,
             "@%p1 cp.async.bulk.wait_group 0;\n",
         ]
+        source, target = (operands(kind, f"bulk {what} {kind}", count) for what in ("source", "target"))
+
+        def reference(op: str = op, kind: str = kind, a: Any = target, b: Any = source) -> list[Expected]:
+            return [result(op.split(".")[1], kind, a, b)]
+
         covered = "cp.reduce.async.bulk.global" + (".noftz" if "noftz" in op else "")
         cases.append(
             KernelCase(
                 f"{op[1:]}.{kind} in global memory",
                 kernel("".join(lines), "given:u64 out:u64", registers=DECLARED),
-                (
-                    In(operands(kind, f"bulk source {kind}", count)),
-                    Out(
-                        f"u{TYPES[kind].nbytes}", count, initial=operands(kind, f"bulk target {kind}", count)
-                    ),
-                ),
+                (In(source), Out(f"u{TYPES[kind].nbytes}", count, initial=target)),
                 covers=(covered,),
+                reference=reference,
             )
         )
     return cases

@@ -12,16 +12,18 @@ import numpy as np
 
 from ..case import KernelCase, Out, kernel
 from ..fragments import matches
+from ..reference import Expected
+from ..reference.barrier import outputs
 
 _BARRIERS = ".shared .align 8 .b64 bars[8];"
 _SPACES = {"": "%d2", ".shared": "%r1", ".shared::cta": "%r1", ".shared::cluster": "%r1"}
 
 
-class _Script:
-    """A kernel of one warp that keeps 64-bit results of each thread: one row of the output for each."""
+class Script:
+    """A kernel of one warp (in each CTA of a cluster) that keeps 64-bit results: a row of the output for each."""
 
-    def __init__(self, threads: int) -> None:
-        self.threads, self.rows = threads, 0
+    def __init__(self, threads: int, ctas: int = 1) -> None:
+        self.threads, self.ctas, self.rows = threads, ctas, 0
         self.lines = ["mov.u32 %r1, bars;", "cvt.u64.u32 %d2, %r1;", "cvta.shared.u64 %d2, %d2;"]
         self.lines.append("mad.wide.u32 %d1, %index, 8, %out;")
 
@@ -29,7 +31,7 @@ class _Script:
         self.lines += lines
 
     def keep(self, register: str) -> None:
-        self.lines.append(f"st.global.b64 [%d1+{8 * self.threads * self.rows}], {register};")
+        self.lines.append(f"st.global.b64 [%d1+{8 * self.threads * self.ctas * self.rows}], {register};")
         self.rows += 1
 
     def keep_word(self, register: str) -> None:
@@ -54,15 +56,22 @@ class _Script:
         self.keep("%d10")
 
     def case(self, name: str, *covers: str) -> KernelCase:
-        text = kernel("\n".join(self.lines), registers=_BARRIERS)
+        lines = tuple(self.lines)
         return KernelCase(
-            name, text, (Out(np.uint64, (self.rows, self.threads)),), block=(self.threads,), covers=covers
+            name,
+            kernel("\n".join(lines), registers=_BARRIERS),
+            (Out(np.uint64, (self.rows, self.threads * self.ctas)),),
+            grid=(self.ctas,),
+            block=(self.threads,),
+            cluster=(self.ctas,),
+            covers=covers,
+            reference=lambda: [Expected(outputs(lines, self.threads, self.rows, self.ctas))],
         )
 
 
 def _life() -> KernelCase:
     """One thread: arrivals, drops and transactions over three phases."""
-    s = _Script(1)
+    s = Script(1)
     s.init(7)
     for instruction in (
         "mbarrier.arrive.shared.b64 %d10, [%r1];",
@@ -115,7 +124,7 @@ _STEPS = {
 def _bytes() -> Iterator[KernelCase]:
     """What states say of bytes that are expected, or that came before they were expected."""
     for amount, steps in _STEPS.items():
-        s = _Script(1)
+        s = Script(1)
         s.init(1000)
         for step in steps:
             name = "expect_tx" if step > 0 else "complete_tx"
@@ -148,7 +157,7 @@ def _warps() -> Iterator[KernelCase]:
             counts.remove("")
         for count in counts:
             for place, guard in (("[%r1]", ""), ("[%r6]", ""), ("[%r1]", "@%p1 "), ("[%r6]", "@%p2 ")):
-                s = _Script(32)
+                s = Script(32)
                 s.init(900)
                 s.init(700, 8)
                 s.run(
@@ -174,7 +183,7 @@ def _warps() -> Iterator[KernelCase]:
 def _completing_warps() -> Iterator[KernelCase]:
     """Arrivals of a warp that complete phases. (More than are pending end the launch with an error.)"""
     for expected in (32, 64):
-        s = _Script(32)
+        s = Script(32)
         s.init(expected)
         for arrivals in range(1, 6):
             s.token("mbarrier.arrive.shared.b64 %d10, [%r1];")
@@ -195,7 +204,7 @@ def _waits() -> Iterator[KernelCase]:
         "mbarrier.try_wait.parity",
     ):
         parity = "parity" in covers
-        s = _Script(1)
+        s = Script(1)
         s.init(2)
         for match in matches(covers):
             place = _SPACES["." + match.chosen["space"] if "space" in match.chosen else ""]
@@ -226,7 +235,7 @@ def _variants() -> Iterator[KernelCase]:
     for covers in (*_ARRIVALS, "mbarrier.arrive.remote", "mbarrier.arrive.expect_tx.remote",
                    "mbarrier.arrive_drop.remote", "mbarrier.arrive_drop.expect_tx.remote",
                    "mbarrier.expect_tx", "mbarrier.complete_tx"):  # fmt: skip
-        s = _Script(1)
+        s = Script(1)
         s.init(100000)
         for match in matches(covers):
             space = "." + match.chosen["space"] if "space" in match.chosen else ""
@@ -247,7 +256,7 @@ def _variants() -> Iterator[KernelCase]:
 
 def _end() -> KernelCase:
     """An object ends, its memory serves for data and for another object."""
-    s = _Script(1)
+    s = Script(1)
     s.init(3)
     s.run(
         "mbarrier.inval.shared.b64 [%r1];", "mov.b64 %d10, 0x123456789abcdef;", "st.shared.b64 [%r1], %d10;"

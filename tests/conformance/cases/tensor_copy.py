@@ -10,6 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..case import In, KernelCase, Map, Out, aligned, kernel
+from ..reference import Expected
+from ..reference.expected import decode
+from ..reference.reductions import combined, is_float
+from ..reference.tensor import TensorBox
 from .bulk_copy import DECLARED, DUMP, FILL, GROUP, POLICY, ROOM, WAIT, expect, operands
 
 #: What the room holds before: no element of a tensor.
@@ -53,11 +57,19 @@ def _load(
         WAIT,
         DUMP,
     ]
+
+    def reference() -> list[Expected]:
+        room = _BEFORE.copy()
+        box = TensorBox(tensor.shape, tensor.itemsize, options, coordinates, offsets, at)
+        box.loaded(tensor.view(f"u{tensor.itemsize}"), room.view(np.uint8))
+        return [Expected(room)]
+
     return KernelCase(
         name,
         kernel("".join(lines), "given:u64 out:u64 tensor:u64 map:map", registers=DECLARED),
         (In(_BEFORE), Out(np.uint64, ROOM // 8), In(tensor), image),
         covers=(covers,),
+        reference=reference,
     )
 
 
@@ -83,11 +95,25 @@ def _store(
         GROUP,
         "@%p1 cp.async.bulk.wait_group 0;\n",
     ]
+
+    def reference() -> list[Expected]:
+        words = tensor.view(f"u{tensor.itemsize}").copy()
+        box = TensorBox(shape, tensor.itemsize, options, coordinates)
+        room = given.reshape(-1).view(np.uint8)
+        if not reduce:
+            box.stored(room, words)
+            return [Expected(words)]
+        kind = options["dtype"]
+        into = decode(words, kind).reshape(shape) if is_float(kind) else words
+        box.stored(room, words, combined(reduce[1:], kind), into)
+        return [Expected(into.reshape(-1), kind if is_float(kind) else "")]
+
     return KernelCase(
         name,
         kernel("".join(lines), "given:u64 out:u64 map:map", registers=DECLARED),
         (In(given), Out(tensor.dtype, tensor.shape, initial=tensor), Map(1, options)),
         covers=(covers,),
+        reference=reference,
     )
 
 
@@ -303,6 +329,7 @@ def _prefetches() -> list[KernelCase]:
                 kernel(f"{line}\n{shown}st.global.b64 [%d4], %d3;", "given:u64 out:u64 map:map"),
                 (In(four), Out(np.uint64, 32), Map(0, options)),
                 covers=(name,),
+                reference=lambda: [Expected(four.reshape(-1).view(np.uint64)[:32])],
             )
         )
     return cases

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
 
 from ..case import In, KernelCase, Map, Out, kernel
+from ..reference import Expected
+from ..reference.tensor import TensorBox
 from .bulk_copy import DECLARED, DUMP, FILL, ROOM, WAIT, expect
 
 _TENSOR = np.arange(1, 16 * 64 + 1, dtype=np.uint16).reshape(16, 64)
@@ -50,9 +54,14 @@ def _case(
     *,
     rank: int = 2,
     space: str = "shared",
+    seen: NDArray[Any] = _TENSOR,
+    becomes: dict[str, Any] | None = None,
     **options: Any,
 ) -> KernelCase:
-    """The map, changed by ``lines``, loads ``nbytes`` from ``point``; ``{at}`` in a line is the map."""
+    """The map, changed by ``lines``, loads ``nbytes`` from ``point``; ``{at}`` in a line is the map.
+
+    For the reference: the tensor that the changed map shows, and which options it has then.
+    """
     where = "%r20" if space == "shared" else "%place"
     suffix = "shared::cta" if space == "shared" else "global"
     changes = "".join(f"@%p1 tensormap.replace.tile.{line.format(s=suffix, at=where)};\n" for line in lines)
@@ -75,6 +84,15 @@ def _case(
     covers = {f"tensormap.replace.{fields.get(field, field)}" for field in changed}
     if space == "shared":
         covers.add("tensormap.cp_fenceproxy")
+    now = {"box": (8, 16), **options, **(becomes or {})}
+
+    def reference() -> list[Expected]:
+        room = _BEFORE.copy()
+        box = TensorBox(seen.shape, seen.itemsize, now, [int(at) for at in point.split(",")])
+        assert box.nbytes == nbytes
+        box.loaded(seen, room.view(np.uint8))
+        return [Expected(room)]
+
     return KernelCase(
         f"{name} in {space} memory",
         kernel(
@@ -90,6 +108,7 @@ def _case(
             Map(2, {"box": (8, 16), **options}),
         ),
         covers=tuple(sorted(covers)),
+        reference=reference,
     )
 
 
@@ -99,18 +118,71 @@ def _cases(space: str) -> list[KernelCase]:
 
     b64, b32 = ("{s}.b1024.b64 [{at}]", "{s}.b1024.b32 [{at}]")
     return [
-        case("an address", [f"global_address.{b64}, %d10"], 256, "8, 1"),
-        case("a rank", [f"rank.{b32}, 0", f"box_dim.{b32}, 0, 32"], 64, "16", rank=1),
-        case("a dimension", [f"global_dim.{b32}, 1, 5"], 256, "8, 2"),
-        case("both dimensions", [f"global_dim.{b32}, 1, 5", f"global_dim.{b32}, 0, 20"], 256, "8, 2"),
-        case("a stride", [f"global_stride.{b64}, 0, 64"], 256, "8, 2"),
-        case("a box", [f"box_dim.{b32}, 1, 3", f"box_dim.{b32}, 0, 24"], 144, "8, 2"),
-        case("an element stride", [f"element_stride.{b32}, 1, 2"], 128, "8, 3"),
-        case("an element type", [f"elemtype.{b32}, 2"], 512, "8, 1"),
-        case("a fill", [f"elemtype.{b32}, 6", f"fill_mode.{b32}, 1"], 256, "56, 12"),
-        case("a fill of bf16", [f"elemtype.{b32}, 10", f"fill_mode.{b32}, 1"], 256, "56, 12"),
-        case("a swizzle", [f"swizzle_mode.{b32}, 1"], 256, "8, 2"),
-        case("a swizzle taken away", [f"swizzle_mode.{b32}, 0"], 256, "8, 2", swizzle="32B"),
+        case("an address", [f"global_address.{b64}, %d10"], 256, "8, 1", seen=_TENSOR[2:]),
+        case(
+            "a rank",
+            [f"rank.{b32}, 0", f"box_dim.{b32}, 0, 32"],
+            64,
+            "16",
+            rank=1,
+            seen=_TENSOR[0],
+            becomes={"box": (32,)},
+        ),
+        case("a dimension", [f"global_dim.{b32}, 1, 5"], 256, "8, 2", seen=_TENSOR[:5]),
+        case(
+            "both dimensions",
+            [f"global_dim.{b32}, 1, 5", f"global_dim.{b32}, 0, 20"],
+            256,
+            "8, 2",
+            seen=_TENSOR[:5, :20],
+        ),
+        case(
+            "a stride",
+            [f"global_stride.{b64}, 0, 64"],
+            256,
+            "8, 2",
+            seen=as_strided(_TENSOR, (16, 64), (64, 2)),
+        ),
+        case(
+            "a box", [f"box_dim.{b32}, 1, 3", f"box_dim.{b32}, 0, 24"], 144, "8, 2", becomes={"box": (3, 24)}
+        ),
+        case(
+            "an element stride",
+            [f"element_stride.{b32}, 1, 2"],
+            128,
+            "8, 3",
+            becomes={"element_strides": (2, 1)},
+        ),
+        case(
+            "an element type",
+            [f"elemtype.{b32}, 2"],
+            512,
+            "8, 1",
+            seen=as_strided(_TENSOR.view(np.uint32), (16, 64), (128, 4)),
+        ),
+        case(
+            "a fill",
+            [f"elemtype.{b32}, 6", f"fill_mode.{b32}, 1"],
+            256,
+            "56, 12",
+            becomes={"oob_fill": "nan"},
+        ),
+        case(
+            "a fill of bf16",
+            [f"elemtype.{b32}, 10", f"fill_mode.{b32}, 1"],
+            256,
+            "56, 12",
+            becomes={"oob_fill": "nan"},
+        ),
+        case("a swizzle", [f"swizzle_mode.{b32}, 1"], 256, "8, 2", becomes={"swizzle": "32B"}),
+        case(
+            "a swizzle taken away",
+            [f"swizzle_mode.{b32}, 0"],
+            256,
+            "8, 2",
+            swizzle="32B",
+            becomes={"swizzle": "none"},
+        ),
         case("an interleave as it was", [f"interleave_layout.{b32}, 0"], 256, "8, 2"),
     ]
 

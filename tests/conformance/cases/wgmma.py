@@ -17,9 +17,10 @@ from pyptx.layout import WgmmaDescriptor, box_strides
 
 from ..case import In, KernelCase, Out, kernel
 from ..fragments import FLOAT_MODES, FLOATS, elements, index_words, matches, pack, width
+from ..reference.product import DIGEST, Operand, Product
 
 _ORDER = ("wgmma.fence", "wgmma.commit_group", "wgmma.wait_group")
-_SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
+SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 _TYPES = ("f16", "f32", "bf16", "tf32", "e4m3", "e5m2", "s32", "s8", "u8", "b1")
 
 #: What A and B, and D, hold, and scale-d.
@@ -46,25 +47,25 @@ class Area:
 
 def boxes(rows: int, k: int, size: int, swizzle: str = "none", major: str = "K", base: int = 0) -> Area:
     """A tile of TMA boxes one after the other; K-major boxes may be wider than K."""
-    span = _SPANS[swizzle]
+    span = SPANS[swizzle]
     along, across = (k, rows) if major == "K" else (rows, k)
     leading, stride = box_strides(across, span, swizzle, major)  # type: ignore[arg-type]
     count = -(-along * size // 8 // span)
     return Area(WgmmaDescriptor(base, leading, stride, swizzle), count * across * span)
 
 
-def _kinds(match: Match) -> tuple[str, str, str]:
+def kinds_of(match: Match) -> tuple[str, str, str]:
     d, a, b = (word for word in match.spelling if word in _TYPES)
     return d, a, b
 
 
-def _extents(match: Match) -> tuple[int, int]:
+def extents(match: Match) -> tuple[int, int]:
     shape = next(word for word in match.spelling if word.startswith("m64n"))
     n, _, k = shape[4:].partition("k")
     return int(n), int(k)
 
 
-def _case(
+def product_of(
     match: Match,
     modes: tuple[Mode, ...],
     label: str = "",
@@ -76,13 +77,18 @@ def _case(
     selector: int = 0,
     steps: int = 1,
     covers: tuple[str, ...] = (),
+    digest: bool = False,
+    long: bool = False,
 ) -> KernelCase:
-    """One variant with operands in given places; ``steps`` of K into one accumulator, 32 bytes further each."""
+    """One variant with operands in given places; ``steps`` of K into one accumulator, 32 bytes further each.
+
+    ``digest``: each thread keeps one word made of all its words of D, which must be exact.
+    """
     registers_too = " registers" if match.form.id.endswith(".rs") else ""
     name = f"{match.name}{registers_too} {label}".rstrip()
     specs = {spec.name: spec for spec in match.form.specs()}
-    kinds = _kinds(match)
-    n, k = _extents(match)
+    kinds = kinds_of(match)
+    n, k = extents(match)
     sparse, in_registers = "sp-meta" in specs, "a" in specs
     size = width(kinds[1])
     a = a or boxes(64, k // 2 if sparse else k, size)
@@ -159,25 +165,50 @@ def _case(
             f"cvt.u64.u32 %d{number}, %r10;",
             f"or.b64 %d{number}, %d{number}, {constant:#x};",
         ]
+    operands_in_memory = [
+        Operand(
+            first + d.address,
+            d.leading_bytes,
+            d.stride_bytes,
+            d.swizzle,
+            d.base_offset,
+            "MN" if turned else "K",
+        )
+        for (_, d, first), turned in zip(areas, trans, strict=True)
+    ]
+    product = Product(
+        kinds, n, k, None if in_registers else operands_in_memory[0], operands_in_memory[1], images, words, scales,
+        selector if sparse else None, steps, "satfinite" in match.chosen,
+        [kinds[1] not in FLOATS or mode[:2] == ("integers", "integers") for mode in modes],
+    )  # fmt: skip
     body.append("wgmma.fence.sync.aligned;")
     for step in range(steps):
         if step:
             body += ["add.u64 %d8, %d8, 2;", "add.u64 %d9, %d9, 2;"]
         body.append(call)
     body += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"]
-    body.append(f"mad.wide.u32 %d2, %index, {4 * d_count}, %out;")
-    body += [f"st.global.b32 [%d2+{4 * i}], {register};" for i, register in enumerate(registers)]
+    kept = registers
+    if digest:
+        body.append("mov.b32 %r11, 0;")
+        for register in registers:
+            body += [f"mov.b32 %r12, {register};", f"mad.lo.u32 %r11, %r11, {DIGEST}, %r12;"]
+        kept = ["%r11"]
+    body.append(f"mad.wide.u32 %d2, %index, {4 * len(kept)}, %out;")
+    body += [f"st.global.b32 [%d2+{4 * i}], {register};" for i, register in enumerate(kept)]
     return KernelCase(
         name,
         kernel(
             "\n".join(body),
             "image:u64 given:u64 out:u64",
             registers=f".reg .{'f32' if kinds[0] == 'f32' else 'b32'} %c<{d_count}>;\n.shared .align 1024 .b8 area[{total}];\n",
+            like=f"{match.form.id} {kinds} {digest}",
         ),
-        (In(np.stack(images)), In(words), Out(np.uint32, (len(modes), 128, d_count))),
+        (In(np.stack(images)), In(words), Out(np.uint32, (len(modes), 128, len(kept)))),
         grid=(len(modes),),
         block=(128,),
         covers=(match.form.id, *covers),
+        reference=lambda: [product.digest() if digest else product.expected()],
+        long=long,
     )
 
 
@@ -194,23 +225,23 @@ def _types() -> Iterator[KernelCase]:
     for sparse in (False, True):
         for identifier in _forms(sparse=sparse):
             for match in matches(identifier):
-                if _extents(match)[0] != 8:
+                if extents(match)[0] != 8:
                     continue
-                floats = _kinds(match)[1] in FLOATS
+                floats = kinds_of(match)[1] in FLOATS
                 if not floats:
                     modes = _ALL_INTEGERS
                 else:
                     modes = _ALL_FLOATS if identifier.endswith("ss") else _SOME_FLOATS
                 if not sparse:
-                    yield _case(match, modes)
+                    yield product_of(match, modes)
                 else:
                     spec = next(spec for spec in match.form.specs() if spec.name == "sp-sel")
                     assert spec.values is not None
                     for selector in spec.values:
-                        yield _case(match, modes, f"selector {selector}", selector=int(selector))
+                        yield product_of(match, modes, f"selector {selector}", selector=int(selector))
                 if floats and identifier.endswith("ss"):
-                    yield _case(match, _SOME_FLOATS, "A negated", scales=(-1, 1))
-                    yield _case(match, _SOME_FLOATS[:2], "B negated", scales=(1, -1))
+                    yield product_of(match, _SOME_FLOATS, "A negated", scales=(-1, 1))
+                    yield product_of(match, _SOME_FLOATS[:2], "B negated", scales=(1, -1))
 
 
 def _by_name(text: str) -> Match:
@@ -222,7 +253,7 @@ def _by_name(text: str) -> Match:
     return next(
         match
         for match in matches(f"wgmma.mma_async.{kind}.ss")
-        if (*_kinds(match), next(w for w in match.spelling if w.startswith("m64n"))) == wanted
+        if (*kinds_of(match), next(w for w in match.spelling if w.startswith("m64n"))) == wanted
         and "satfinite" not in match.chosen
     )
 
@@ -230,39 +261,39 @@ def _by_name(text: str) -> Match:
 def _widths() -> Iterator[KernelCase]:
     """Every N, with the accumulator of each size."""
     for n in range(16, 257, 8):
-        yield _case(_by_name(f"f16.f16.f16 m64n{n}k16"), _ONE, "width")
+        yield product_of(_by_name(f"f16.f16.f16 m64n{n}k16"), _ONE, "width")
         if n <= 24 or n % 16 == 0:
-            yield _case(_by_name(f"s32.s8.u8 m64n{n}k32"), (("any", "edge", 0),), "width")
+            yield product_of(_by_name(f"s32.s8.u8 m64n{n}k32"), (("any", "edge", 0),), "width")
     for n in (64, 128, 256):
-        yield _case(_by_name(f"f32.bf16.bf16 m64n{n}k16"), _ONE, "width")
+        yield product_of(_by_name(f"f32.bf16.bf16 m64n{n}k16"), _ONE, "width")
 
 
 def _layouts() -> Iterator[KernelCase]:
     """Every swizzle in every order, a pattern that starts elsewhere, and boxes that do not follow each other."""
     wide = _by_name("f32.f16.f16 m64n64k16")
-    for swizzle in _SPANS:
+    for swizzle in SPANS:
         for x in ("K", "MN"):
             for y in ("K", "MN"):
-                yield _case(
+                yield product_of(
                     wide, _ONE, f"{swizzle} {x} {y}", trans=(int(x == "MN"), int(y == "MN")),
                     a=boxes(64, 16, 16, swizzle, x), b=boxes(64, 16, 16, swizzle, y),
                 )  # fmt: skip
         for text, size, k in (("f32.tf32.tf32 m64n16k8", 32, 8), ("f32.e4m3.e5m2 m64n16k32", 8, 32), ("s32.u8.s8 m64n16k32", 8, 32)):  # fmt: skip
             modes = _ONE if size == 32 or text.startswith("f") else _ALL_INTEGERS[:1]
-            yield _case(
+            yield product_of(
                 _by_name(text), modes, f"{swizzle} K K",
                 a=boxes(64, k, size, swizzle), b=boxes(16, k, size, swizzle),
             )  # fmt: skip
     small = _by_name("f32.f16.f16 m64n16k16")
     for start in (1, 5):
         moved = boxes(16, 16, 16, "128B", base=128 * start)
-        yield _case(
+        yield product_of(
             small, _ONE, f"pattern {start}", a=boxes(64, 16, 16, "128B"),
             b=replace(moved, descriptor=replace(moved.descriptor, base_offset=start)),
         )  # fmt: skip
-        yield _case(small, _ONE, f"rows {start}", a=boxes(64, 16, 16, "128B"), b=moved)
+        yield product_of(small, _ONE, f"rows {start}", a=boxes(64, 16, 16, "128B"), b=moved)
     for label, leading, stride in (("apart", 384, 1024), ("near", 16, 128), ("leading first", 128, 512)):
-        yield _case(small, _ONE, label, b=Area(WgmmaDescriptor(0, leading, stride, "none"), 2048))
+        yield product_of(small, _ONE, label, b=Area(WgmmaDescriptor(0, leading, stride, "none"), 2048))
 
 
 def _sequences() -> Iterator[KernelCase]:
@@ -273,7 +304,7 @@ def _sequences() -> Iterator[KernelCase]:
         ("s32.s8.s8 m64n16k32", 8, 32),
     ):  # fmt: skip
         modes = _ALL_INTEGERS if text.startswith("s") else _SOME_FLOATS
-        yield _case(
+        yield product_of(
             _by_name(text), modes, "four steps", steps=4, covers=_ORDER,
             a=boxes(64, k, size, "128B"), b=boxes(16, k, size, "128B"),
         )  # fmt: skip

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .sources import CAPABILITIES, CUDA, DEBUG, NEW, TEXTS, TRITON
+from .sources import CAPABILITIES, CUDA, DEBUG, NEW, TEXTS, TRITON, Triton
 
 #: The PTX version that Triton's compiler is asked for.
 _TRITON_PTX = 87
@@ -25,19 +25,19 @@ def compile_cuda(nvcc: str, source: Path, arch: str, options: list[str], to: Pat
     # A debug build names the folder: the same for everyone who compiles.
     folder = Path(tempfile.gettempdir(), "pyptx-sources")
     folder.mkdir(exist_ok=True)
-    shutil.copy(source, folder)
+    for file in (source, *source.parent.glob("*.cuh")):
+        shutil.copy(file, folder)
     command = [nvcc, "-ptx", "-std=c++17", "-w", f"-arch={arch}", *options, source.name, "-o", "out.ptx"]
     subprocess.run(command, cwd=folder, check=True)
     shutil.move(folder / "out.ptx", to)
 
 
-def compile_triton(name: str, arch: str, to: Path) -> int:
-    """Write the text and give its bytes of dynamic shared memory."""
+def compile_triton(module: Any, case: Triton, arch: str, to: Path) -> Any:
+    """Write the text of a kernel of ``module`` and give what the compiler says of it."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
-
-    from tests.ir.corpus import triton_kernels
+    from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
 
     def stop_at_text(*given: Any) -> Any:
         if not given:
@@ -46,21 +46,22 @@ def compile_triton(name: str, arch: str, to: Path) -> int:
         return None
 
     triton.knobs.runtime.add_stages_inspection_hook = stop_at_text
-    case = TRITON[name]
-    function = getattr(triton_kernels, case.function)
+    function = getattr(module, case.function)
     names = [n for n in function.arg_names if n not in case.constants]
     signature = dict(zip(names, case.types.split(), strict=True))
     signature.update(dict.fromkeys(case.constants, "constexpr"))
+    source = GluonASTSource if isinstance(function, GluonJITFunction) else ASTSource
     compiled = triton.compile(
-        ASTSource(function, signature, dict(case.constants)),
-        target=GPUTarget("cuda", CAPABILITIES[arch], 32),
+        source(function, signature, dict(case.constants)),
+        target=GPUTarget("cuda", int(arch.strip("sm_a")), 32),
         options={**case.options, "ptx_version": _TRITON_PTX},
     )
     to.write_text(compiled.asm["ptx"])
-    return int(compiled.metadata.shared)
+    return compiled.metadata
 
 
-def main() -> None:
+def compilers() -> tuple[str, dict[str, str]]:
+    """The path of nvcc, and the versions; has Triton compile the same way for everyone."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise SystemExit("needs nvcc")
@@ -70,6 +71,13 @@ def main() -> None:
     said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=True).stdout
     release = re.search(r"V([\d.]+)", said)
     assert release is not None
+    return nvcc, {"nvcc": release[1], "triton": triton.__version__}
+
+
+def main() -> None:
+    nvcc, versions = compilers()
+    from tests.ir.corpus import triton_kernels
+
     shared = {}
     for arch in CAPABILITIES:
         folder = TEXTS / arch
@@ -82,8 +90,9 @@ def main() -> None:
         for name in TRITON:
             if name not in NEW or arch == "sm_90a":
                 text = f"triton.{name}"
-                shared[f"{arch}/{text}"] = compile_triton(name, arch, folder / f"{text}.ptx")
-    about = {"compilers": {"nvcc": release[1], "triton": triton.__version__}, "dynamic_smem": shared}
+                said = compile_triton(triton_kernels, TRITON[name], arch, folder / f"{text}.ptx")
+                shared[f"{arch}/{text}"] = int(said.shared)
+    about = {"compilers": versions, "dynamic_smem": shared}
     (TEXTS / "texts.json").write_text(json.dumps(about, indent=1) + "\n")
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tty
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.conformance.case import Run
-from tests.conformance.gpu import Pool, Refused, machine
+from tests.conformance.gpu import Outputs, Pool, Refused, machine
 
 from .cases import CASES, runs
 from .launches import fingerprint
 from .recorded import FOLDER
-
-_TWICE = 2
 
 
 def printed(run: Run) -> str:
@@ -54,6 +53,21 @@ def printed(run: Run) -> str:
     return text.decode()
 
 
+def launched(made: Sequence[Run]) -> Iterator[Outputs | Refused]:
+    """The outputs of every launch; refused too is one whose second launch fails or gives other words."""
+    with Pool() as pool:
+        answers = list(pool.run([run for run in made for _ in range(2)]))
+    for first, second in zip(answers[::2], answers[1::2], strict=True):
+        if isinstance(first, Refused):
+            yield first
+        elif isinstance(second, Refused):
+            yield Refused("only the second launch failed")
+        elif any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True)):
+            yield Refused("the second launch gave other words")
+        else:
+            yield first
+
+
 def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -67,22 +81,15 @@ def main() -> None:
     }
     words: dict[str, dict[str, NDArray[Any]]] = {}
     troubles = []
-    with Pool() as pool:
-        answers = list(pool.run([run for run in made for _ in range(_TWICE)]))
-    for number, run in enumerate(made):
+    for run, answer in zip(made, launched(made), strict=True):
         arch, case = CASES[run.name]
-        first, second = answers[_TWICE * number : _TWICE * (number + 1)]
-        if isinstance(first, Refused) or isinstance(second, Refused):
-            reason = first.reason if isinstance(first, Refused) else "only the second launch failed"
-            about["failed"][run.name] = reason.partition(" at: ")[0]
-            if not case.fails or case.fails not in reason:
-                troubles.append(f"{run.name}: {reason}")
-            continue
-        if any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True)):
-            troubles.append(f"{run.name}: the second launch gave other words")
+        if isinstance(answer, Refused):
+            about["failed"][run.name] = answer.reason.partition(" at: ")[0]
+            if not case.fails or case.fails not in answer.reason:
+                troubles.append(f"{run.name}: {answer.reason}")
             continue
         short = run.name.partition("/")[2]
-        words.setdefault(arch, {}).update({f"{short}/{index}": array for index, array in enumerate(first)})
+        words.setdefault(arch, {}).update({f"{short}/{index}": array for index, array in enumerate(answer)})
         if case.prints:
             about["printed"][run.name] = printed(run)
     for arch, arrays in words.items():
