@@ -56,7 +56,7 @@ class Policy:
         return False
 
     def elect(self, mask: int) -> int:
-        """The lane that elect.sync picks: the lowest, as an H200 does. The ISA leaves it open, kernels do not."""
+        """The lane that elect.sync picks: the lowest, as an H200 does (the ISA leaves it open)."""
         return (mask & -mask).bit_length() - 1
 
     def gives_up(self) -> bool:

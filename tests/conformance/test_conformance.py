@@ -66,8 +66,6 @@ def test_kernel(chapter: str, case: KernelCase) -> None:
 @pytest.mark.parametrize("schedule", ["late", "random"])
 @pytest.mark.parametrize(("chapter", "case"), KERNELS)
 def test_kernel_under_schedules(chapter: str, case: KernelCase, schedule: str) -> None:
-    if schedule == "random" and "elect.sync" in case.covers:
-        pytest.skip("this schedule draws the elected lane, which the ISA leaves open")
     found = list(compare_kernel(chapter, case, schedule, seed=7))
     assert not found, _shown(found)
 

@@ -31,7 +31,16 @@ CASES = {
     "not used": (LOAD, "uninitialised-read"),
     "used behind the branch": (f"{LOAD} @!p bra done; add.u32 other, value, 1;", "undefined-load"),
     "used at once": (f"{LOAD} add.u32 other, value, 1;", "uninitialised-read"),
-    "used before the branch": (f"{LOAD} add.u32 other, value, 1; @!p bra done;", "uninitialised-read"),
+    "arithmetic before the branch": (f"{LOAD} add.u32 value, value, 1; @!p bra done;", "undefined-load"),
+    "arithmetic before a branch back": (
+        f"again: {LOAD} add.u32 other, value, 1; add.u32 lane, lane, 1; setp.lt.u32 q, lane, 4; @q bra again;",
+        "uninitialised-read",
+    ),
+    "stored before the branch": (f"{LOAD} st.global.u32 [to], value; @!p bra done;", "uninitialised-read"),
+    "what follows from it decides": (
+        f"{LOAD} add.u32 value, value, 1; setp.ne.u32 q, value, 0; @q bra done; mov.u32 other, 1;",
+        "uninitialised-read",
+    ),
     "decides the branch": (
         f"{LOAD} setp.ne.u32 q, value, 0; @q bra done; mov.u32 other, 1;",
         "uninitialised-read",

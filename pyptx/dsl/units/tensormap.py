@@ -222,8 +222,8 @@ def replace_elemtype(
 
     Args:
         tensor_map: where the map lies.
-        dtype: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, or ``"f32.ftz"``, ``"tf32.ftz"``; and, on
-            sm_100f, sm_110f and sm_120f, ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"``.
+        dtype: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, ``"f32.ftz"``, ``"tf32.ftz"``; on
+            sm_100f, sm_110f and sm_120f also ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"``.
         space, pred: as for :func:`replace_global_address`.
 
     Raises:

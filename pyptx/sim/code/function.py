@@ -117,15 +117,22 @@ class CodeBlock:
     lane: Callable[..., Any] | None = None
 
     def branches_before_use(self, op: Op) -> bool:
-        """Whether the block ends with a branch and nothing up to it reads a register that ``op`` writes."""
-        if self.branch is None:
+        """Whether the block ends with a branch and nothing up to it needs what ``op`` writes.
+
+        Arithmetic in front of a branch forward is no use yet: compilers move it there with the load.
+        """
+        if self.branch is None or self.taken is None:
             return False
+        forward = self.taken == EXIT or self.taken > self.index
         position = next(number for number, (_, each) in enumerate(self.ops) if each is op)
-        written = {register.name for register in accesses(*self._bound(position))[1]}
-        later = [accesses(*self._bound(number))[0] for number in range(position + 1, len(self.ops))]
-        return not any(
-            register.name in written for reads in (*later, accesses(self.branch)[0]) for register in reads
-        )
+        derived = {register.name for register in accesses(*self._bound(position))[1]}
+        for number in range(position + 1, len(self.ops)):
+            reads, writes = accesses(*self._bound(number))
+            if any(register.name in derived for register in reads):
+                if not forward or self.ops[number][1].semantic.per != "value":
+                    return False
+                derived |= {register.name for register in writes}
+        return not any(register.name in derived for register in accesses(self.branch)[0])
 
     def _bound(self, number: int) -> tuple[Instruction, Binding]:
         instruction, op = self.ops[number]

@@ -5,8 +5,12 @@ their instructions: mma and mma of one accumulator and shape, cp and mma, shift 
 cp.4x256b, mma and shift.  All of one thread; between threads, where ``tcgen05.fence`` on both sides of a
 synchronisation orders them.
 
-One pair more is kept here: a cp after an mma.  The list lacks it, but CUTLASS's block-scaled main loops copy
-the next stage's scales over those that the MMAs before may still read, with nothing in between.
+Two pairs more are kept here.  A cp writes after an mma: the list lacks it, but CUTLASS's block-scaled main
+loops copy the next stage's scales over those that the MMAs before may still read, with nothing in between.
+And an mma writes D after the thread's earlier one has written its own, whatever accumulators these are:
+FlashAttention lets S of the next block overwrite P, which the product before reads, with nothing in between
+either, and Triton's documentation says that they execute in order.  When an mma reads what an earlier one
+writes as another accumulator is still open.
 
 A thread's commits arrive in their order, too: NVIDIA's kernels for pairs wait for the last one alone before
 their CTAs end, and Triton's documentation of ``tcgen05_commit`` says so.
@@ -41,11 +45,13 @@ def _flying(steps: Iterable[Step]) -> list[Step]:
 class Issued:
     """Operations in flight that a thread is ordered behind: its own, and those that it learned of."""
 
-    __slots__ = ("copies", "products", "shifts", "signals", "uncommitted")
+    __slots__ = ("copies", "last", "products", "shifts", "signals", "uncommitted")
 
     def __init__(self) -> None:
         #: Last writes of D, by accumulator and shape.
         self.products: dict[Hashable, list[Step]] = {}
+        #: Last write of any D by the thread itself.
+        self.last: Step | None = None
         self.copies: list[Step] = []
         self.shifts: list[Step] = []
         #: What the thread itself issued: its next commit covers it.
@@ -74,10 +80,14 @@ class Issued:
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
         """What an mma reads its operands after, and what it writes D after."""
         self.copies, self.shifts = _flying(self.copies), _flying(self.shifts)
-        return self.copies + self.shifts, self.products.get(accumulator, [])
+        earlier = self.products.get(accumulator, [])
+        if self.last is not None and not self.last.done:
+            earlier = [*earlier, self.last]
+        return self.copies + self.shifts, earlier
 
     def product(self, accumulator: Hashable, write: Step) -> None:
         self.products[accumulator] = [write]
+        self.last = write
         self.uncommitted.append(write)
 
     def before_copy(self, refresh: bool) -> list[Step]:
