@@ -32,8 +32,8 @@ from pkgutil import iter_modules
 from typing import Any
 
 from ..core.source import SourceLocation
-from ..isa import Binding, form
-from ..isa.table import CHAPTERS
+from ..isa import Binding
+from ..isa.table import CHAPTERS, chapter_of
 
 __all__ = [
     "CLASSES",
@@ -162,7 +162,7 @@ def executes(
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         wants_op = next(iter(inspect.signature(function).parameters), "") == "op"
         for form_id in form_ids:
-            form(form_id)
+            chapter_of(form_id)  # a KeyError says that the table has no such form
             assert form_id not in _SEMANTICS, f"{form_id} has two meanings"
             _SEMANTICS[form_id] = Semantic(
                 form_id,
