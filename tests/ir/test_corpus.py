@@ -24,10 +24,7 @@ def faults(module: Module) -> list[str]:
 # --- CUDA -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES.values())
-@pytest.mark.parametrize(
-    "source, build", CUDA, ids=lambda value: value.stem if isinstance(value, Path) else value
-)
+@pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(
     source: Path, arch: str, build: str, compile_cuda: Callable[..., str], ptxas: Tool, nvdisasm: Tool
 ) -> None:

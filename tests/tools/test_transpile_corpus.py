@@ -12,7 +12,7 @@ from pyptx.ir import parse_module, print_module
 from pyptx.tools.transpile.api import transpiled
 
 from ..ir.corpus.cases import CASES
-from ..ir.corpus.sources import ARCHITECTURES, BUILDS, CUDA
+from ..ir.corpus.sources import BUILDS, CUDA
 from ..ir.forms import MODULES
 
 
@@ -42,10 +42,7 @@ def test_every_piece_of_the_grammar(name: str) -> None:
         assert transpiled(MODULES[name]).flat == ()
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES.values())
-@pytest.mark.parametrize(
-    "source, build", CUDA, ids=lambda value: value.stem if isinstance(value, Path) else value
-)
+@pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: Path, arch: str, build: str, compile_cuda: Callable[..., str]) -> None:
     check(compile_cuda(source, arch, BUILDS[build][0]))
 

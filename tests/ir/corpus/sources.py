@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 #: Architectures by compute capability.
 ARCHITECTURES = {80: "sm_80", 90: "sm_90a", 100: "sm_100a"}
 #: Ways to compile, with what ptxas needs for each.
@@ -24,10 +26,18 @@ KERNELS = {
 }
 #: Sources whose debug build is large and says nothing that the others do not.
 OPTIMISED_ONLY = {"groups"}
-#: Every source with every build that it has.
+#: Every source with every build that it has, for every architecture.  Debug builds are large and differ little
+#: between architectures: those of one are compiled each time.
 CUDA = [
-    (source, build)
+    pytest.param(
+        source,
+        build,
+        arch,
+        id=f"{source.stem}-{build}-{arch}",
+        marks=[pytest.mark.slow] if build == "debug" and arch != "sm_90a" else [],
+    )
     for source in sorted(Path(__file__).parent.glob("*.cu"))
     for build in BUILDS
     if build == "optimised" or source.stem not in OPTIMISED_ONLY
+    for arch in ARCHITECTURES.values()
 ]
