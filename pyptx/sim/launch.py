@@ -204,19 +204,17 @@ def run(requests: Sequence[Request], options: Options) -> list[Report]:
             programs.append(request.module.program(request.function, request.launch))
         except Fault as fault:
             refused[index] = fault.finding
-    strict = options.sanitize == "strict"
+
+    def report(
+        entry: str, findings: list[Finding], steps: int = 0, events: int = 0, printed: str = ""
+    ) -> Report:
+        seconds, strict = time.perf_counter() - started, options.sanitize == "strict"
+        return Report(entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed)
+
     if refused:
         stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
         return [
-            Report(
-                request.function.name,
-                options.name,
-                [refused.get(index, stopped)],
-                0,
-                0,
-                time.perf_counter() - started,
-                strict=strict,
-            )
+            report(request.function.name, [refused.get(index, stopped)])
             for index, request in enumerate(requests)
         ]
     target = max((program.target for program in programs), key=lambda target: target.number)
@@ -224,16 +222,7 @@ def run(requests: Sequence[Request], options: Options) -> list[Report]:
     _fill(machine, requests, programs)
     machine.run()
     return [
-        Report(
-            grid.program.function.name,
-            options.name,
-            grid.findings,
-            grid.steps,
-            grid.events,
-            time.perf_counter() - started,
-            strict=strict,
-            printed="".join(grid.printed),
-        )
+        report(grid.program.function.name, grid.findings, grid.steps, grid.events, "".join(grid.printed))
         for grid in machine.grids
     ]
 

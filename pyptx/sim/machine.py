@@ -320,8 +320,7 @@ class Machine:
     def operation(self, split: Split, engine: str) -> Operation:
         """A new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
-        lanes = split.lanes if split.acting is None else split.acting
-        return Operation(split.op.name, engine, split.warp, lanes, split.location)
+        return Operation(split.op.name, engine, split.warp, split.actors, split.location)
 
     # --- running splits -----------------------------------------------------------------------
 

@@ -196,8 +196,6 @@ def multiply_bits(operation: str, a: Array, b: Array, c: Array) -> Array:
     """How many bits are set in A xor B, or in A and B, plus C."""
     # Counts are exact in f32.
     left, right = a.astype(np.float32), b.astype(np.float32)
-    # OpenBLAS makes this many multiplications in the calling thread; waking its threads costs more.
-    step = max(1, (1 << 18) // left.size)
-    both = np.concatenate([left.T @ right[:, n : n + step] for n in range(0, right.shape[1], step)], axis=1)
+    both = left.T @ right
     sums = both if operation == "and" else left.sum(0)[:, None] + right.sum(0) - 2 * both
     return (sums.astype(np.int64) + c.view(np.int32)).astype(np.uint32)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numbers.single import NAN
+from ..numbers.single import canonical
 
 __all__ = ["DeferredSum"]
 
@@ -57,8 +57,5 @@ class DeferredSum:
         result = np.concatenate(self._a, 1) @ np.concatenate(self._b, 1).T
         if self.accumulates:
             result += cells[at].view(np.float32)
-        nan = np.isnan(result)
-        if np.count_nonzero(nan):
-            result[nan] = NAN
-        cells[at] = result.view(np.uint32)
+        cells[at] = canonical(result).view(np.uint32)
         self._a, self._b, self._k, self.accumulates = [], [], 0, True

@@ -21,7 +21,7 @@ from ...layout.instruction_descriptor import InstructionDescriptor, mma_kind
 from ...layout.zero_column_mask import ZeroColumnMask
 from ..memory import Actor, Fault
 from ..numbers.products import round_to_f16
-from ..numbers.single import NAN
+from ..numbers.single import canonical
 from .addresses import cell_at
 from .copies import shift_down
 from .operands import contained, descriptor_fault, not_modelled, read_shared
@@ -325,8 +325,5 @@ class Mma:
             product = product + (before * np.float32(2.0**-halvings) if halvings else before)
         if d.d_type == "f16":
             return round_to_f16(product).view(np.uint16).astype(np.uint32)
-        result: Array = product.astype(np.float32, copy=False)
-        nan = np.isnan(result)
-        if np.count_nonzero(nan):
-            result = np.where(nan, NAN, result)
+        result: Array = canonical(product.astype(np.float32, copy=False))
         return result.view(np.uint32)

@@ -193,9 +193,14 @@ class Split:
     def location(self) -> SourceLocation | None:
         return self.op.location if self.op is not None else None
 
+    @property
+    def actors(self) -> Any:
+        """Numbers of the lanes that execute the instruction."""
+        return self.lanes if self.acting is None else self.acting
+
     def who(self, lane: int | None = None) -> str:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""
-        return self.warp.named(self.lanes if self.acting is None else self.acting, lane)
+        return self.warp.named(self.actors, lane)
 
     def loads_early(self) -> bool:
         """Whether the instruction loads registers that nothing reads before a branch."""
@@ -212,8 +217,7 @@ class Split:
         """Where in the CTA's local memory the acting threads' own ``address`` lies. See
         :class:`~.memory.Actor`.
         """
-        acting = self.lanes if self.acting is None else self.acting
-        return self.warp.cta.local_memory.resolve(self, acting, address, size, kind)
+        return self.warp.cta.local_memory.resolve(self, self.actors, address, size, kind)
 
     # --- memory -------------------------------------------------------------------------------
 

@@ -26,6 +26,11 @@ class Triton(NamedTuple):
     options: dict[str, Any]
 
 
+def descriptors(kind: str, *boxes: str) -> str:
+    """Types of arguments that are tensor descriptors of such elements with these boxes."""
+    return " ".join(f"tensordesc<{kind}[{box}]>" for box in boxes)
+
+
 _SQUARE = {"BM": 32, "BN": 32, "BK": 32}
 #: Two warps: four would make products of warpgroups on sm_90a, and these are to use mma.sync.
 _TWO = {"num_warps": 2}

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..sources import Triton
+from ..sources import Triton, descriptors
 
 __all__ = ["CORPUS", "CUDA", "GLUON", "TEXTS", "TRITON"]
 
 HERE = Path(__file__).parent
 TEXTS = HERE / "texts"
 CUDA = sorted((HERE / "sources").glob("*.cu"))
-
-
-def _descriptors(kind: str, *boxes: str) -> str:
-    return " ".join(f"tensordesc<{kind}[{box}]>" for box in boxes)
 
 
 #: Of ``tests/ir/corpus``, at sizes that suit a simulator.
@@ -54,19 +50,19 @@ CORPUS = {
 TRITON = {
     "eights": Triton(
         "product",
-        _descriptors("fp8e4nv", "128,128", "64,128") + " " + _descriptors("fp16", "128,64") + " i32",
+        descriptors("fp8e4nv", "128,128", "64,128") + " " + descriptors("fp16", "128,64") + " i32",
         {"BM": 128, "BN": 64, "BK": 128},
         {"num_stages": 3},
     ),
     "cluster": Triton(
         "product",
-        _descriptors("fp16", "256,64", "64,64", "256,64") + " i32",
+        descriptors("fp16", "256,64", "64,64", "256,64") + " i32",
         {"BM": 256, "BN": 64, "BK": 64},
         {"num_ctas": 2},
     ),
     "attention_specialised": Triton(
         "attention",
-        _descriptors("fp16", "128,64", "64,64", "64,64", "128,64") + " i32 fp32",
+        descriptors("fp16", "128,64", "64,64", "64,64", "128,64") + " i32 fp32",
         {"BM": 128, "BN": 64, "D": 64, "SPECIAL": True},
         {"num_stages": 2},
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..sources import Triton
+from ..sources import Triton, descriptors
 from .launches import HERE
 
 __all__ = ["CUDA", "GLUON", "TRITON"]
@@ -12,11 +12,7 @@ CUDA = sorted((HERE / "sources").glob("*.cu"))
 _TILE = {"BM": 64, "BN": 64, "BK": 64}
 
 
-def _descriptors(kind: str, *boxes: str) -> str:
-    return " ".join(f"tensordesc<{kind}[{box}]>" for box in boxes)
-
-
-_SQUARES = _descriptors("fp16", "64,64", "64,64", "64,64")
+_SQUARES = descriptors("fp16", "64,64", "64,64", "64,64")
 TRITON = {
     "product": Triton("product", f"{_SQUARES} i32", {**_TILE, "SPECIAL": False}, {"num_stages": 3}),
     "specialised": Triton("product", f"{_SQUARES} i32", {**_TILE, "SPECIAL": True}, {"num_stages": 2}),
@@ -28,24 +24,24 @@ TRITON = {
     ),
     "eights": Triton(
         "eights",
-        _descriptors("fp8e4nv", "64,128", "64,128") + " " + _descriptors("fp16", "64,64") + " i32",
+        descriptors("fp8e4nv", "64,128", "64,128") + " " + descriptors("fp16", "64,64") + " i32",
         {"BM": 64, "BN": 64, "BK": 128},
         {"num_stages": 2},
     ),
     "bytes": Triton(
         "bytes_and_bias",
-        _descriptors("i8", "64,64", "64,64") + " *i32 " + _descriptors("i32", "64,64") + " i32",
+        descriptors("i8", "64,64", "64,64") + " *i32 " + descriptors("i32", "64,64") + " i32",
         _TILE,
         {"num_stages": 2},
     ),
     "attention": Triton(
         "attention",
-        _descriptors("fp16", "64,64", "64,64", "64,64", "64,64") + " i32 fp32",
+        descriptors("fp16", "64,64", "64,64", "64,64", "64,64") + " i32 fp32",
         {"BM": 64, "BN": 64, "D": 64},
         {"num_stages": 2},
     ),
     "groups": Triton("groups", "*i32 *fp16 *fp16 *fp16 i32 i32", _TILE, {"num_stages": 2}),
-    "reductions": Triton("reductions", _descriptors("i32", *["32,32"] * 5), {"B": 32}, {}),
+    "reductions": Triton("reductions", descriptors("i32", *["32,32"] * 5), {"B": 32}, {}),
     "cluster_product": Triton(
         "product", f"{_SQUARES} i32", {**_TILE, "SPECIAL": False}, {"num_stages": 2, "num_ctas": 2}
     ),
