@@ -1,4 +1,4 @@
-"""TFLOP/s of the Hopper GEMM beside torch.matmul (cuBLAS), bf16 in, bf16 and f32 out; GB/s of its neighbours.
+"""TFLOP/s of the Hopper GEMM beside torch.matmul (cuBLAS), bf16 in, bf16 and f32 out; GB/s of its neighbors.
 
 Each is verified before it is timed, on random normal numbers, by `pyptx.bench`: in turns, with the L2 cache
 flushed before every run. Target on an H200: 600 TFLOP/s for 8192^3. Without a Hopper GPU it says so.

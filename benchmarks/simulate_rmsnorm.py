@@ -1,6 +1,6 @@
 """How long a real kernel takes in the simulator: RMSNorm of 2048 rows of 8192 f32 numbers.
 
-A CTA normalises a row: 128-bit loads, sums over warps by shuffles and over the block through shared memory,
+A CTA normalizes a row: 128-bit loads, sums over warps by shuffles and over the block through shared memory,
 128-bit stores. Target on 2 cores: 20 s. The result is verified against float64 first.
 
     python benchmarks/simulate_rmsnorm.py [ROWSxWIDTH]

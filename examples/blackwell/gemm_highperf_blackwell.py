@@ -22,11 +22,11 @@ The rules that make it correct:
 * A stage is handed back by ``tcgen05.commit``, not by an arrive: the MMA only *starts* when it is issued, and
   TMA must not refill what it still reads.
 * ``commit`` covers the MMAs of the thread that executes it, so one lane issues both.
-* ``tcgen05.fence`` stands on both sides of each synchronisation that hands tensor memory from one
+* ``tcgen05.fence`` stands on both sides of each synchronization that hands tensor memory from one
   thread to another.
 * Tensor memory is freed behind a barrier that every warp reaches after its loads have completed.
 
-``build_gemm_2sm`` is the same kernel for a pair of CTAs, a cluster of two on neighbouring SMs.  One
+``build_gemm_2sm`` is the same kernel for a pair of CTAs, a cluster of two on neighboring SMs.  One
 ``tcgen05.mma.cta_group::2`` multiplies 256x256 for both: each CTA brings its own 128 rows of A and its own
 half of B, and keeps its own 128 rows of D.  B is loaded once for both, and a stage is a third smaller::
 

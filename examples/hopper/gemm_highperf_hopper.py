@@ -1,6 +1,6 @@
 """A Hopper GEMM at the speed of the library: ``D[M, N] = A[M, K] @ B[N, K].T``, bf16 in, f32 or bf16 out.
 
-Two CTAs, a cluster on neighbouring SMs, compute 256x256 of D together.  Each multiplies its own 128 rows of A
+Two CTAs, a cluster on neighboring SMs, compute 256x256 of D together.  Each multiplies its own 128 rows of A
 by the same 256 rows of B, of which it loads one half and the other CTA the other half, for both (multicast)::
 
                    B.T  256 columns                        stage s of the ring, in each CTA
@@ -275,7 +275,7 @@ def verify(shapes, schedules=SCHEDULES, **options):
         lines = gemm.ptx().count("\n")
         assembly = gemm.assemble()
         ptxas = f"{assembly.resources[0].registers} regs, {assembly.spills} B spilled"
-        # Notes say that setmaxnreg was dropped, or wgmma serialised.
+        # Notes say that setmaxnreg was dropped, or wgmma serialized.
         clean = not (assembly.spills or assembly.warnings or assembly.notes)
         a, b = make_inputs(M, N, K)
         for schedule, seed in schedules:

@@ -1,6 +1,6 @@
 """RMSNorm of rows, a kernel that memory bounds: ``y = x / sqrt(mean(x**2) + epsilon) * weight``, f32 or bf16.
 
-A CTA normalises one row.  All loads and stores are of 16 bytes, which is 4 elements of f32 or 8 of bf16; a
+A CTA normalizes one row.  All loads and stores are of 16 bytes, which is 4 elements of f32 or 8 of bf16; a
 thread takes every ``threads``-th of them::
 
     row      | 16 bytes | 16 bytes | ...            | 16 bytes | ...            |
@@ -103,7 +103,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
             for value in numbers(words):
                 ptx.inst.fma.rn.f32(total, value, value, total)
 
-        def normalised(words, weights, scale):
+        def normalized(words, weights, scale):
             """16 bytes of the result."""
             results = [x * scale * w for x, w in zip(numbers(words), numbers(weights), strict=True)]
             if dtype is f32:
@@ -143,12 +143,12 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
         # --- the result ------------------------------------------------------------------------
         if kept:
             for step, inside in enumerate(guards):
-                results = normalised(row[step], weights[step], scale)
+                results = normalized(row[step], weights[step], scale)
                 ptx.inst.st.global_.v4.b32(ptx.addr(target, step * stride), results, pred=inside)
         else:
             again = X.ptr + offset
             with ptx.for_(tid, pieces, threads):
-                results = normalised(loaded(again, 0), loaded(factors, 0), scale)
+                results = normalized(loaded(again, 0), loaded(factors, 0), scale)
                 ptx.inst.st.global_.v4.b32(ptx.addr(target), results)
                 for place in (again, factors, target):
                     place += stride

@@ -30,7 +30,7 @@ class ArrayInfo:
     Attributes:
         type: PTX type of one element.
         shape: extents, outermost first (numpy order).
-        strides: bytes between neighbours along each axis, same order as ``shape``.
+        strides: bytes between neighbors along each axis, same order as ``shape``.
         pointer: address of element ``[0, ..., 0]`` in the memory of ``device``.
         device: ``"cpu"`` or ``"cuda"``.
         device_index: ordinal of the GPU; 0 for ``"cpu"``.

@@ -1,4 +1,4 @@
-"""What checkers say: findings, their catalogue, and the verdict of a run.
+"""What checkers say: findings, their catalog, and the verdict of a run.
 
 The simulator, the sanitizer, lint and ptxas warnings share this vocabulary.  A rule is declared once
 in :data:`RULES` with its class, its anchor in the PTX ISA and its remedy; a :class:`Finding` names a
@@ -51,7 +51,7 @@ def _rules(*rules: Rule) -> dict[str, Rule]:
     return {rule.name: rule for rule in rules}
 
 
-#: The catalogue.
+#: The catalog.
 RULES: dict[str, Rule] = _rules(
     Rule(
         "out-of-bounds",
@@ -68,7 +68,7 @@ RULES: dict[str, Rule] = _rules(
         "addresses-as-operands",
     ),
     Rule(
-        "uninitialised-read",
+        "uninitialized-read",
         Verdict.ERROR,
         "memory or tensor memory read before anything wrote it",
         "write it first, or wait for the operation that writes it",
@@ -99,7 +99,7 @@ RULES: dict[str, Rule] = _rules(
         "mbarrier-misuse",
         Verdict.ERROR,
         "an mbarrier operation outside the limits of the object",
-        "initialise once with the number of arrivals per phase, and arrive exactly that often",
+        "initialize once with the number of arrivals per phase, and arrive exactly that often",
         "parallel-synchronization-and-communication-instructions-mbarrier-contents",
     ),
     Rule(
@@ -140,7 +140,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "launch-control",
         Verdict.ERROR,
-        "clusterlaunchcontrol used in a way whose behaviour is undefined",
+        "clusterlaunchcontrol used in a way whose behavior is undefined",
         "after a refusal ask no more; the answer and its mbarrier are shared memory of the executing CTA",
         "parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel",
     ),
@@ -235,7 +235,7 @@ RULES: dict[str, Rule] = _rules(
         "see what the other launch's report says",
     ),
     Rule(
-        "not-modelled",
+        "not-modeled",
         Verdict.INCOMPLETE,
         "an instruction or a form of one that the simulator does not model yet",
         "see the fidelity table; the run says nothing about what comes after",

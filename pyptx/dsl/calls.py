@@ -26,7 +26,7 @@ from .control import Guarded, place_label
 from .emit import Predicate
 from .labels import Label
 from .operands import branch_target, elements, guard
-from .operators import materialise
+from .operators import materialize
 from .registers import Reg, owned
 from .sites import here
 from .symbols import Sym, check_name
@@ -95,7 +95,7 @@ def call(
         )
     with trace.atomic():
         given = [
-            Arguments(elements([materialise(value, trace) for value in values], trace))
+            Arguments(elements([materialize(value, trace) for value in values], trace))
             for values in (returns, _typed(trace, function, arguments))
             if values is not None
         ]

@@ -1,6 +1,6 @@
 """Control flow: labels and branches, ``if_``/``else_``, ``scope``, the ends of a thread. Loops are next door.
 
-Blocks are context managers.  What each records is said in its docstring; nothing is optimised away.
+Blocks are context managers.  What each records is said in its docstring; nothing is optimized away.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.errors import OperandError
 from .operands import guard, operand
-from .operators import materialise
+from .operators import materialize
 from .registers import NotPred, Reg
 from .trace import current
 from .types import as_number
@@ -19,14 +19,14 @@ Predicate = Reg | NotPred | None
 def emit(opcode: str, modifiers: tuple[str | None, ...], *operands: Any, pred: Predicate = None) -> None:
     """Record one instruction; modifiers that are None are absent.
 
-    A ``~p`` among the operands is materialised first, by one ``not.pred``.
+    A ``~p`` among the operands is materialized first, by one ``not.pred``.
     """
     trace = current()
     words = tuple(word for word in modifiers if word is not None)
     condition = guard(pred, trace)
     if any(isinstance(value, NotPred) for value in operands):
         with trace.atomic():
-            values = [operand(materialise(value, trace), trace) for value in operands]
+            values = [operand(materialize(value, trace), trace) for value in operands]
             trace.record(opcode, words, values, condition)
         return
     trace.record(opcode, words, [operand(value, trace) for value in operands], condition)

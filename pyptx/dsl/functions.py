@@ -86,7 +86,7 @@ def func(
     its parameters are registers of its own.  Labels and registers are its own too; shared memory
     is the kernel's: pass an address.  PTX has no way to forbid inlining, so there is no ``noinline``.
 
-    Watch out: ptxas serialises ``wgmma`` whose pipeline crosses a call.
+    Watch out: ptxas serializes ``wgmma`` whose pipeline crosses a call.
 
     Args:
         params: type of each parameter.

@@ -20,7 +20,7 @@ from ..isa import Binding, forms_of, opcodes
 from ..isa.notation import ModifierGroup
 from .labels import Label
 from .operands import branch_target, guard, operand
-from .operators import materialise, writable
+from .operators import materialize, writable
 from .registers import NotPred, Reg
 from .sites import here
 from .trace import Trace, current
@@ -93,7 +93,7 @@ class Inst:
             trace.record(self._opcode, self._modifiers, values, condition)
         except OperandError:
             with trace.atomic():
-                values = [operand(materialise(value, trace), trace) for value in given]
+                values = [operand(materialize(value, trace), trace) for value in given]
                 trace.record(self._opcode, self._modifiers, values, condition)
 
     def _branch(self, trace: Trace, operands: tuple[Any, ...], pred: Reg | NotPred | None) -> None:

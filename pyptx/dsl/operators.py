@@ -35,7 +35,7 @@ __all__ = [
     "complement",
     "in_place",
     "joined",
-    "materialise",
+    "materialize",
     "move",
     "negate",
     "new_register",
@@ -113,7 +113,7 @@ def result(
     return registers.Reg(trace, destination, kind, trace.block, source)
 
 
-def materialise(value: Any, trace: Trace) -> Any:
+def materialize(value: Any, trace: Trace) -> Any:
     """``value``, a register checked for ownership; ``~p`` becomes a register by one ``not.pred``."""
     if isinstance(value, registers.Reg):
         return registers.owned(value, trace)
@@ -301,7 +301,7 @@ def _wide_enough(kind: ScalarType, what: str) -> None:
 
 
 def _binary(operation: str, left: Any, right: Any, trace: Trace) -> Reg:
-    left, right = materialise(left, trace), materialise(right, trace)
+    left, right = materialize(left, trace), materialize(right, trace)
     kind = common_type(operation, left, right)
     opcode, modifiers = _spelling(operation, kind, left, right)
     operands = (_operand(left, kind, operation), _operand(right, kind, operation))
@@ -330,9 +330,9 @@ def in_place(operation: str, register: Reg, other: Any) -> Reg:
     writable(registers.owned(register, trace))
     if isinstance(other, registers.NotPred):
         with trace.atomic():
-            _in_place(operation, register, materialise(other, trace), trace)
+            _in_place(operation, register, materialize(other, trace), trace)
     else:
-        _in_place(operation, register, materialise(other, trace), trace)
+        _in_place(operation, register, materialize(other, trace), trace)
     return register
 
 

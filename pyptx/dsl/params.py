@@ -151,7 +151,7 @@ class TileParam(Valueless):
 
     Attributes:
         name: the Python parameter's name.
-        shape: extents of this specialisation, outermost first.
+        shape: extents of this specialization, outermost first.
         dtype: element type.
         spec: the :class:`Tile`.
     """

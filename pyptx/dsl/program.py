@@ -122,7 +122,7 @@ class Program:
                 from ``init``, or stays unsized where ``external``.
             align: bytes, a power of two.
             vector: 2, 4 or 8 for vector elements.
-            init: a number, a symbol (its address), an ``ir`` initialiser such as
+            init: a number, a symbol (its address), an ``ir`` initializer such as
                 ``ir.SymbolAddress("x")`` (its generic address), or a nested list of them.
             external: ``.extern``: defined in another module.
             linkage: ``"visible"``, ``"weak"``, ``"common"`` or empty.

@@ -1,6 +1,6 @@
-"""``@kernel``: specialise a recorded function, choose GPU or simulator, call."""
+"""``@kernel``: specialize a recorded function, choose GPU or simulator, call."""
 
 from .decorator import Kernel, kernel
-from .specialise import Specialization
+from .specialize import Specialization
 
 __all__ = ["Kernel", "Specialization", "kernel"]

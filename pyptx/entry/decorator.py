@@ -1,6 +1,6 @@
 """``@kernel``: a Python function as a GPU kernel.
 
-Owns :class:`Kernel`: what its keywords mean, the cache of specialisations, and where a call runs.
+Owns :class:`Kernel`: what its keywords mean, the cache of specializations, and where a call runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..dsl.trace import word
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import Arguments, allocate, bind_dims, check_array, check_scalar, place_of
-from .specialise import Extent, Options, Specialization, specialise
+from .specialize import Extent, Options, Specialization, specialize
 
 if TYPE_CHECKING:
     from ..sim import Report
@@ -70,7 +70,7 @@ def kernel(
 
     The function's positional parameters are the inputs, then the outputs, in the order of the specs. Its
     keyword-only parameters are compile-time constants, given at the call: each value is its own
-    specialisation. One that is named like a dim gets the dim's value.
+    specialization. One that is named like a dim gets the dim's value.
 
     Args:
         in_specs: a ``Tile`` for each array, a ``Scalar`` for each run-time number.
@@ -85,7 +85,7 @@ def kernel(
         max_registers: registers of a thread, recorded as ``.maxnreg``.
         name: name of the entry in the text; default: the function's.
 
-    Watch out: a specialisation is recorded once for its dims and constants. Other Python values that the
+    Watch out: a specialization is recorded once for its dims and constants. Other Python values that the
     function reads (globals, closures) are taken as they are then; pass what may change as a constant.
 
     Raises:
@@ -166,7 +166,7 @@ def _parameters(
 class Kernel:
     """A kernel: call it with arrays, or ask for its text. Made by :func:`kernel`.
 
-    Keywords of its methods are compile-time constants and, by their names, dims.  A specialisation is
+    Keywords of its methods are compile-time constants and, by their names, dims.  A specialization is
     recorded once for each set of dims and constants; what the function reads from elsewhere (globals,
     closures) is taken as it was then.
     """
@@ -192,7 +192,7 @@ class Kernel:
     def __repr__(self) -> str:
         return f"<kernel {self.options.entry} for {self.options.arch}>"
 
-    # --- specialisation -----------------------------------------------------------------------
+    # --- specialization -----------------------------------------------------------------------
 
     def _split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
         """Keywords as dims and constants. Raises :class:`SpecError` for any other."""
@@ -218,9 +218,9 @@ class Kernel:
             SpecError: an unknown keyword, a constant or dim without value, a constant that is not hashable.
             PyptxError: whatever the kernel function does wrong.
         """
-        return self._specialise(*self._split(keywords))
+        return self._specialize(*self._split(keywords))
 
-    def _specialise(self, dims: dict[str, int], constants: dict[str, Any]) -> Specialization:
+    def _specialize(self, dims: dict[str, int], constants: dict[str, Any]) -> Specialization:
         values: dict[str, Any] = {}
         for name, default in self._defaults.items():
             if name in dims:
@@ -245,7 +245,7 @@ class Kernel:
                 hint="pass tuples instead of lists, numbers instead of arrays",
             ) from None
         if found is None:
-            found = self._cache[key] = specialise(self.options, self.function, dims, values)
+            found = self._cache[key] = specialize(self.options, self.function, dims, values)
         return found
 
     def module(self, **keywords: Any) -> Module:
@@ -357,7 +357,7 @@ class Kernel:
         known = options.names[: len(infos)]
         dims = bind_dims(known, options.specs[: len(infos)], infos, dims)
         place_of(known, infos)
-        special = self._specialise(dims, constants)
+        special = self._specialize(dims, constants)
         if fresh:
             like = next((value for value, info in zip(values, infos, strict=True) if info is not None), None)
             for name, spec in zip(names, specs, strict=True):

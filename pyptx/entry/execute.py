@@ -1,4 +1,4 @@
-"""Running a specialisation: in the simulator, or on the GPU."""
+"""Running a specialization: in the simulator, or on the GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
 from .arguments import Arguments
-from .specialise import Options, Specialization, tensor_map
+from .specialize import Options, Specialization, tensor_map
 
 __all__ = ["launch", "simulate"]
 
@@ -48,7 +48,7 @@ def simulate(
         sanitize=sanitize,
         max_steps=max_steps,
         timeout=timeout,
-        uninitialised=fresh,
+        uninitialized=fresh,
     )
     report.outputs = arguments.outputs
     return report

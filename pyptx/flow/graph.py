@@ -94,9 +94,9 @@ def control_flow(
             end = group[-1][1]
             if end.opcode == "brx":
                 names = tables.get(str(end.operands[1]), ())
-                table = tuple(_labelled(name, label_block, end) for name in names)
+                table = tuple(_labeled(name, label_block, end) for name in names)
             elif end.opcode == "bra":
-                taken = _labelled(str(end.operands[0]), label_block, end)
+                taken = _labeled(str(end.operands[0]), label_block, end)
             else:
                 taken = EXIT
             if end.guard is None:
@@ -132,7 +132,7 @@ def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[in
     return tuple(a if a != EXIT else b for a, b in zip(met, graph.ipdom, strict=True))
 
 
-def _labelled(name: str, labels: dict[str, int], instruction: Instruction) -> int:
+def _labeled(name: str, labels: dict[str, int], instruction: Instruction) -> int:
     if name not in labels:
         raise TraceError(f"branch to unknown label {name}", location=instruction.source)
     return labels[name]

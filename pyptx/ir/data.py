@@ -1,4 +1,4 @@
-"""What a module carries beside code: initialisers, attributes, pragmas, debug data.
+"""What a module carries beside code: initializers, attributes, pragmas, debug data.
 
 These nodes depend on no other node, so that :mod:`.nodes` may hold them.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "SymbolAddress",
 ]
 
-# --- initialisers -----------------------------------------------------------------------------
+# --- initializers -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MaskedSymbol:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """``filter_mode = nearest``: one field of a texture's or sampler's initialiser."""
+    """``filter_mode = nearest``: one field of a texture's or sampler's initializer."""
 
     name: str
     value: str | int

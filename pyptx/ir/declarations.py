@@ -1,4 +1,4 @@
-"""Reading declarations: types and layouts, variables with initialisers, parameters, directives."""
+"""Reading declarations: types and layouts, variables with initializers, parameters, directives."""
 
 from __future__ import annotations
 

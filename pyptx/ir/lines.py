@@ -5,7 +5,7 @@ text says about lines.  A helper function that recorded instructions is an inlin
 names the helper's line, ``inlined_at`` the line that called it (PTX ISA: ``#debugging-directives-loc``).
 
 Watch out: ptxas finds the frame that ``inlined_at`` means by its file and line, in the latest ``.loc`` with
-them; so a change of caller repeats the whole chain of calls, outermost first.  And it takes neighbours of one
+them; so a change of caller repeats the whole chain of calls, outermost first.  And it takes neighbors of one
 file number and line for one place, whoever called them; so inlined frames have two numbers for each file. A
 change of caller takes the other one.
 """

@@ -1,4 +1,4 @@
-"""The nodes: operands, statements, functions, modules (debug data and initialisers: :mod:`.data`).
+"""The nodes: operands, statements, functions, modules (debug data and initializers: :mod:`.data`).
 
 All are frozen.  Nodes that name a thing (:class:`Register`, :class:`Symbol`) compare by value, so an
 IR that was printed and read back equals the original.  Source locations never take part in
@@ -187,7 +187,7 @@ class Address:
     ``extra`` has what stands between: the sampler of ``[texture, sampler, {x, y}]``, the one coordinate of
     ``[texture, x]``, or what replaces a tensor map's properties.  ``suffix`` is the word behind the bracket
     (``unified``).  ``zero`` says that an offset of 0 is written: ptxas really adds it when it does not
-    optimise.
+    optimize.
     """
 
     base: Register | Symbol | Immediate

@@ -127,7 +127,7 @@ class _Printer:
 def _deferred(module: Module) -> dict[int, list[Variable]]:
     """Variables by the index of the function that they are printed behind: -1 is before all.
 
-    A function must be declared before an initialiser names it. Variables keep their order: ptxas
+    A function must be declared before an initializer names it. Variables keep their order: ptxas
     numbers them by it.
     """
     declared: dict[str, int] = {}
@@ -142,7 +142,7 @@ def _deferred(module: Module) -> dict[int, list[Variable]]:
 
 
 def _names(initial: Initial | InitialList | None) -> Iterator[str]:
-    """Symbols in an initialiser."""
+    """Symbols in an initializer."""
     if isinstance(initial, InitialList):
         for element in initial.elements:
             yield from _names(element)

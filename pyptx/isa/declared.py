@@ -1,4 +1,4 @@
-"""What is wrong with the declarations of a module: names twice, initialisers, types, results and parameters.
+"""What is wrong with the declarations of a module: names twice, initializers, types, results and parameters.
 
 Source: PTX ISA, `#variables`_ and `#kernel-and-function-directives`_, and what ptxas says.
 
@@ -22,7 +22,7 @@ _INSTRUCTION_TYPES = frozenset(
     t.name for t in TYPES.values() if t.kind == "f" and t.name not in ("f16", "f16x2", "f32", "f64")
 )
 #: State spaces whose variables may have a value from the start.
-_INITIALISED = frozenset({"global", "const"})
+_INITIALIZED = frozenset({"global", "const"})
 
 
 def declaration_faults(module: Module) -> Iterator[PyptxError]:
@@ -97,7 +97,7 @@ def _variable(variable: Variable) -> Iterator[PyptxError]:
         yield fault("an array without a size must be .extern")
     if variable.initial is None:
         return
-    if variable.external or variable.space.partition("[")[0] not in _INITIALISED:
+    if variable.external or variable.space.partition("[")[0] not in _INITIALIZED:
         where = "an .extern variable" if variable.external else f"a variable of .{variable.space} space"
         yield fault(f"{where} cannot have an initial value")
         return

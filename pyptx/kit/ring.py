@@ -118,7 +118,7 @@ class Ring:
         self._empty = smem.alloc(stages, b64, name=f"{stem}empty")
 
     def init(self) -> None:
-        """Initialise all barriers; one thread does. Records ``2 * stages`` ``mbarrier.init``.
+        """Initialize all barriers; one thread does. Records ``2 * stages`` ``mbarrier.init``.
 
         Watch out: other threads may use the ring only after a barrier (and ``ptx.fence.mbarrier_init()`` with
         a cluster barrier, where other CTAs do).

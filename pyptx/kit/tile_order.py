@@ -1,6 +1,6 @@
 """Tile orders: which tile of the output a CTA computes, from its index.
 
-CTAs with neighbouring indices run at the same time, so an order decides what they share in L2.  Every
+CTAs with neighboring indices run at the same time, so an order decides what they share in L2.  Every
 function takes the index and the extents of the grid of tiles, visits each tile once, and gives (row, column)
 as u32 registers.  ``tiles_m`` and ``tiles_n`` are numbers, or u32 registers where the function says so.
 """
@@ -95,7 +95,7 @@ def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
     """A Hilbert curve through squares, and the squares row by row as a snake.
 
     The squares have the largest power of two as side that divides both extents; where that is 1, this is
-    :func:`snake`.  Inside a square, and from one to the next of a row, each step goes to a neighbour.
+    :func:`snake`.  Inside a square, and from one to the next of a row, each step goes to a neighbor.
 
     Records ``13 * log2(side) + 13`` instructions (6 where the side is 1). Extents are numbers.
 

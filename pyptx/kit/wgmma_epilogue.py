@@ -39,14 +39,14 @@ def _check(acc: Fragment, dtype: ScalarType) -> None:
 
 
 def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
-    """Elements ``i`` and ``i + 1``, two neighbours of a row, rounded and packed. Records one ``cvt``."""
+    """Elements ``i`` and ``i + 1``, two neighbors of a row, rounded and packed. Records one ``cvt``."""
     packed = reg.scalar(b32)
     pack(packed, acc[i], acc[i + 1], dtype)
     return packed
 
 
 def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32) -> None:
-    """Store the accumulator straight from registers: two neighbours a thread and instruction.
+    """Store the accumulator straight from registers: two neighbors a thread and instruction.
 
     Four threads of a warp write 32 bytes of a row in f32, 16 in a 16-bit type, which is half of what a memory
     transaction moves.

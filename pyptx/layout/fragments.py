@@ -285,7 +285,7 @@ def _width(dtype: str, k: int) -> int:
 
 
 def _a(m: int, k: int, bits: int, warps: int = 1) -> FragmentLayout:
-    """A: a register holds neighbours along K, four threads a row, eight groups of four 8 rows."""
+    """A: a register holds neighbors along K, four threads a row, eight groups of four 8 rows."""
     register = max(bits, 32)
     packed = register // bits
     halves = m // (8 * warps)
@@ -308,7 +308,7 @@ def _b(k: int, n: int, bits: int) -> FragmentLayout:
 
 
 def _d(m: int, n: int, bits: int, warps: int = 1) -> FragmentLayout:
-    """C and D: pairs of neighbours along N, then the rows 8 below, then the next 8 columns."""
+    """C and D: pairs of neighbors along N, then the rows 8 below, then the next 8 columns."""
     return FragmentLayout(
         m, n, bits, max(bits, 32),
         threads=(Mode(4, column=2), Mode(8, row=1), *([Mode(warps, row=16)] if warps > 1 else ())),

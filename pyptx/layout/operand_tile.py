@@ -34,7 +34,7 @@ class OperandTile:
         k: extent along K, in elements as stored: half of K for a sparse A.
         element_bits: what one element takes: 4 (mxf4 kinds), 8 (f8f6f4, mxf8f6f4 and i8: also for types of 4
             and 6 bits), 16 or 32.
-        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory.
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
         swizzle: a name of :data:`~pyptx.layout.smem_descriptor.OPERAND_SWIZZLES`.
 
     Raises:
@@ -72,7 +72,7 @@ class OperandTile:
         if self.major == "K":
             if self.swizzle == ATOM_32B:
                 raise UnsupportedError(
-                    f"a K-major tile with swizzle {ATOM_32B!r} is not modelled yet; other swizzles are",
+                    f"a K-major tile with swizzle {ATOM_32B!r} is not modeled yet; other swizzles are",
                     see=_SEE,
                 )
         elif self.element_bits == 4 or (self.element_bits == 32) != (self.swizzle == ATOM_32B):

@@ -242,7 +242,7 @@ def _tile_offsets(
     if major == "K":
         if mode == ATOM_32B:
             raise UnsupportedError(
-                f"a K-major operand with swizzle {mode!r} is not modelled yet; other swizzles are", see=_SEE
+                f"a K-major operand with swizzle {mode!r} is not modeled yet; other swizzles are", see=_SEE
             )
         k_bytes = k * element_bytes
         if rows < 8 or rows % 8 or k < 1 or k_bytes % 16 or (span and k_bytes > span):
@@ -286,7 +286,7 @@ def tile_offsets(
         rows: extent along M or N; a multiple of 8 (K-major), or filling a multiple of 16 bytes (MN-major).
         k: elements along K. One instruction takes 32 bytes' worth: 16 two-byte elements.
         element_bytes: 1, 2 or 4.
-        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory.
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
 
     Returns:
         A read-only ``int64[rows, k]``, swizzle included.
@@ -297,7 +297,7 @@ def tile_offsets(
     """
     if descriptor.leading_mode:
         raise UnsupportedError(
-            "the absolute leading dimension mode (descriptor bit 52, sm_103a) is not modelled yet", see=_SEE
+            "the absolute leading dimension mode (descriptor bit 52, sm_103a) is not modeled yet", see=_SEE
         )
     return _tile_offsets(
         descriptor.address & 1023,

@@ -41,7 +41,7 @@ COPY_SWIZZLES: dict[str, int] = {
     "128B_ATOM_64B": 128,
 }
 
-_NOT_MODELLED = (*(mode for mode in COPY_SWIZZLES if mode not in SWIZZLE_BYTES), "96B")
+_NOT_MODELED = (*(mode for mode in COPY_SWIZZLES if mode not in SWIZZLE_BYTES), "96B")
 _MASK = {"none": 0, "32B": 1, "64B": 3, "128B": 7}
 
 
@@ -72,9 +72,9 @@ def check_swizzle(mode: str) -> str:
     """
     if mode in SWIZZLE_BYTES:
         return mode
-    if mode in _NOT_MODELLED:
+    if mode in _NOT_MODELED:
         raise UnsupportedError(
-            f"the swizzle mode {mode!r} is not modelled yet; supported are {', '.join(SWIZZLE_BYTES)}",
+            f"the swizzle mode {mode!r} is not modeled yet; supported are {', '.join(SWIZZLE_BYTES)}",
             see="tensor-swizzling-modes",
         )
     raise SpecError(

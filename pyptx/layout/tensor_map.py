@@ -155,7 +155,7 @@ class TensorMap:
         type: element type as given (float8 and signed bytes move as unsigned integers).
         address: address of the tensor's first element.
         shape: extents of the tensor in elements.
-        strides: bytes between neighbours along each axis; the last is the element size (packed formats: 0).
+        strides: bytes between neighbors along each axis; the last is the element size (packed formats: 0).
         box: elements traversed along each axis by one copy; of an im2col map pixels and channels.
         element_strides: step along each axis within the box.
         swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"``, or 128 bytes in larger atoms:
@@ -243,7 +243,7 @@ class TensorMap:
         Raises:
             SpecError: what ``cuTensorMapEncodeTiled`` would refuse, a view past the array's memory, or an
                 ``array`` that is neither array nor address.
-            UnsupportedError: a swizzle mode that is not modelled.
+            UnsupportedError: a swizzle mode that is not modeled.
         """
         tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
         return _within(
@@ -288,7 +288,7 @@ class TensorMap:
 
         Raises:
             SpecError: what ``cuTensorMapEncodeIm2col`` would refuse, or as :meth:`tiled`.
-            UnsupportedError: a swizzle mode that is not modelled.
+            UnsupportedError: a swizzle mode that is not modeled.
         """
         tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
         return _within(

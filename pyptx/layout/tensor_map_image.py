@@ -195,7 +195,7 @@ class DecodedMap:
         type: element type as TMA sees it (float8 and packed formats are ``u8``).
         rank: number of axes, 1..5.
         dims: extents of the tensor in elements.
-        strides: bytes between neighbours along each axis; ``strides[0]`` is the element size.
+        strides: bytes between neighbors along each axis; ``strides[0]`` is the element size.
         box: traversed elements along each axis; of an im2col map the channels and the pixels.
         element_strides: step along each axis within the box.
         swizzle, interleave, oob_fill: as in :class:`~pyptx.layout.tensor_map.TensorMap`.

@@ -181,7 +181,7 @@ def check_tiled(
 
     Raises:
         SpecError: with the value given and the values allowed.
-        UnsupportedError: a swizzle mode that is not modelled.
+        UnsupportedError: a swizzle mode that is not modeled.
     """
     rank = len(shape)
     least = 1 if interleave == "none" else 3
@@ -221,7 +221,7 @@ def check_im2col(
 
     Raises:
         SpecError: with the value given and the values allowed.
-        UnsupportedError: a swizzle mode that is not modelled.
+        UnsupportedError: a swizzle mode that is not modeled.
     """
     _check_tensor(
         element, address, shape, strides, element_strides, swizzle, interleave, l2_promotion, oob_fill, 3

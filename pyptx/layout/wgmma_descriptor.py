@@ -106,7 +106,7 @@ def box_strides(rows: int, row_bytes: int, swizzle: str, major: Major) -> tuple[
         row_bytes: of one box: along K (K-major) or along M or N (MN-major); as wide as the swizzle, or 16
             bytes without one.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
-        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory.
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
 
     Raises:
         SpecError: a box that no descriptor expresses.

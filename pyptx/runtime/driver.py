@@ -1,6 +1,6 @@
 """The CUDA driver: finding it, calling it, and saying what it answered.
 
-Owns the lazy import and initialisation of ``cuda.bindings.driver``, the translation of a ``CUresult`` into
+Owns the lazy import and initialization of ``cuda.bindings.driver``, the translation of a ``CUresult`` into
 :class:`~pyptx.core.errors.LaunchError`, device facts, and the current context.
 """
 
@@ -74,7 +74,7 @@ def check(result: tuple[Any, ...], call: str) -> Any:
 
 @lru_cache(maxsize=1)
 def driver() -> Any:
-    """The module ``cuda.bindings.driver``, initialised.
+    """The module ``cuda.bindings.driver``, initialized.
 
     Raises:
         LaunchError: cuda-bindings is not installed, or there is no driver or no device.

@@ -118,7 +118,7 @@ def stream_handle(stream: Any, device_index: int) -> int:
 
     Args:
         stream: an integer handle, an object with ``cuda_stream`` (torch), or None: torch's current stream
-            on the device if torch is imported and has initialised CUDA, otherwise the default stream.
+            on the device if torch is imported and has initialized CUDA, otherwise the default stream.
         device_index: the GPU on which torch's current stream is asked for.
 
     Raises:

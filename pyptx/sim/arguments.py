@@ -27,7 +27,7 @@ Mapped = dict[tuple[int, int], Segment]
 
 
 def bind_arguments(
-    memory: Memory, mapped: Mapped, program: Program, args: Sequence[Any], uninitialised: frozenset[int]
+    memory: Memory, mapped: Mapped, program: Program, args: Sequence[Any], uninitialized: frozenset[int]
 ) -> Segment:
     """Map arrays into global memory, unless they are, and return the parameter space."""
     params = program.function.params
@@ -37,7 +37,7 @@ def bind_arguments(
     raw = np.zeros(max(program.entry.param_bytes, 1), np.uint8)
     for position, (param, value) in enumerate(zip(params, args, strict=True)):
         offset = program.entry.symbols[param.name][1]
-        data = _encode(memory, mapped, param, value, position in uninitialised)
+        data = _encode(memory, mapped, param, value, position in uninitialized)
         raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
     return Segment("parameters", "param", 0, raw, tracked=False)
 

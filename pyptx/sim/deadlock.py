@@ -28,7 +28,7 @@ def deadlock(machine: Machine) -> Finding:
         others.append((f"{s.who()} waits", s.location))
         barrier = getattr(wait, "barrier", None)
         if barrier is not None:
-            others.append((f"mbarrier {barrier.name} was initialised", barrier.location))
+            others.append((f"mbarrier {barrier.name} was initialized", barrier.location))
         location = location or s.location
     for s in machine.spinning:
         lines.append(f"{s.who()} spins: nothing that it reads changes any more")
@@ -47,7 +47,7 @@ def deadlock(machine: Machine) -> Finding:
                     )
                     others.append((f"{s.who()} waits", instruction.source))
                     location = location or instruction.source
-    shown = _summarise(lines)
+    shown = _summarize(lines)
     for grid in machine.grids:
         outside = len(grid.waiting) * grid.cluster_size
         of = f" of launch {grid.number}" if len(machine.grids) > 1 else ""
@@ -62,7 +62,7 @@ def deadlock(machine: Machine) -> Finding:
     )
 
 
-def _summarise(lines: list[str]) -> list[str]:
+def _summarize(lines: list[str]) -> list[str]:
     if len(lines) <= _MAX_LISTED:
         return lines
     return [*lines[:_MAX_LISTED], f"... and {len(lines) - _MAX_LISTED} more"]

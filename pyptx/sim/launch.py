@@ -87,7 +87,7 @@ class LoadedModule:
         timeout: float | None = None,
         memory: int = Limits.memory,
         progress: Callable[[Progress], None] | None = None,
-        uninitialised: Sequence[int] = (),
+        uninitialized: Sequence[int] = (),
     ) -> Report:
         """Run ``entry`` (the only one if None) to its end and report.
 
@@ -99,20 +99,20 @@ class LoadedModule:
                 scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
                 alignment, or a dict of members by offset; a pointer takes a list of arrays: their addresses.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
-            sanitize: bounds, alignment and initialisation are always checked; ``"strict"`` promotes
+            sanitize: bounds, alignment and initialization are always checked; ``"strict"`` promotes
                 findings for review to errors.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
             timeout: seconds after which it does.
             memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
                 it is not enough for as many as the GPU would run.
             progress: called about once a second with a :class:`Progress`.
-            uninitialised: positions of array arguments whose contents count as never written.
+            uninitialized: positions of array arguments whose contents count as never written.
 
         Raises:
             SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
                 report, not raised.
         """
-        request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialised)
+        request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialized)
         options = Options(schedule, seed, sanitize, max_steps, timeout, memory, progress)
         return run([request], options)[0]
 
@@ -124,7 +124,7 @@ class LoadedModule:
         cluster: int | Sequence[int],
         dynamic_smem: int,
         args: Sequence[Any],
-        uninitialised: Sequence[int],
+        uninitialized: Sequence[int],
         *,
         dependent: bool = False,
     ) -> Request:
@@ -144,7 +144,7 @@ class LoadedModule:
             # As the driver: what the kernel was built for, where the launch does not say.
             launch = replace(launch, cluster=Launch.extent(required))
         _check_launch(function, launch)
-        return Request(self, function, launch, args, frozenset(uninitialised), dependent)
+        return Request(self, function, launch, args, frozenset(uninitialized), dependent)
 
     def program(self, function: Function, launch: Launch) -> Program:
         """The code of an entry, translated as far as launches have run it. Raises
@@ -166,7 +166,7 @@ class Request:
     function: Function
     launch: Launch
     args: Sequence[Any]
-    uninitialised: frozenset[int]
+    uninitialized: frozenset[int]
     dependent: bool = False
 
 
@@ -236,7 +236,7 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Prog
         machine.map_variables(image)
     mapped: Mapped = {}
     for request, program in zip(requests, programs, strict=True):
-        params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialised)
+        params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialized)
         before = machine.grids[-1] if machine.grids else None
         machine.add(
             Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)

@@ -158,7 +158,7 @@ class Machine:
                 others = (("gave up waiting", given_up[1]),)
         return Fault(Finding(RULES[rule], message, actor.location, actor.who(lane), others))
 
-    def uninitialised_register(
+    def uninitialized_register(
         self, split: Split, name: str, lane: int, location: SourceLocation | None
     ) -> None:
         self.report(

@@ -150,7 +150,7 @@ class MBarrier:
             raise self._fault(actor, f"the tx-count of {self.describe()} leaves -{MAX_COUNT}..{MAX_COUNT}")
 
     def _fault(self, actor: Actor, text: str) -> Fault:
-        origin = (("initialised", self.location),)
+        origin = (("initialized", self.location),)
         return Fault(Finding(RULES["mbarrier-misuse"], text, actor.location, actor.who(), origin))
 
     def _advance(self, actor: Actor) -> None:

@@ -2,7 +2,7 @@
 
 Owns :class:`Segment` (bytes, which of them were written, red zones around), :class:`Memory` with
 :meth:`Memory.access`, through which *every* read and write of global, shared, parameter and local memory
-goes, whoever the actor is.  Bounds, alignment and initialisation are checked there; observers (the
+goes, whoever the actor is.  Bounds, alignment and initialization are checked there; observers (the
 sanitizer, a timeline) hook in there.
 
 The address model is the hardware's: a shared address carries the CTA's rank in its cluster in bits 24
@@ -72,7 +72,7 @@ _WINDOWS = (
 _ALL = slice(None)
 _READ_ONLY = frozenset({"param", "const"})
 
-_INITIALISED = {
+_INITIALIZED = {
     1: np.uint8(1),
     2: np.uint16(0x0101),
     4: np.uint32(0x01010101),
@@ -119,7 +119,7 @@ Observer = Callable[..., None]
 
 
 class Segment:
-    """``size`` bytes at ``base``. ``written`` is None where everything counts as initialised."""
+    """``size`` bytes at ``base``. ``written`` is None where everything counts as initialized."""
 
     __slots__ = (
         "_words",
@@ -170,14 +170,14 @@ class Segment:
         view = self._aligned(self.written, word)
         first = offset // word
         for part in range(size // word):
-            view[first + part] = _INITIALISED[word]
+            view[first + part] = _INITIALIZED[word]
 
     def whole(self, first: int, end: int) -> bool:
         """Whether every byte from ``first`` to ``end``, multiples of 16, was written."""
         if self.written is None:
             return True
         words = self._aligned(self.written, 8)[first // 8 : end // 8]
-        return bool(np.bitwise_and.reduce(words) == _INITIALISED[8])
+        return bool(np.bitwise_and.reduce(words) == _INITIALIZED[8])
 
     def unwritten(self, offset: int | Offsets, size: int) -> int | None:
         """Position of the first accessing lane that reads an unwritten byte (0 for a single range)."""
@@ -275,7 +275,7 @@ class Memory:
             elif kind == "read":
                 lane = segment.unwritten(offset, size)
                 if lane is not None:
-                    self.uninitialised(segment, offset, size, lane, actor)
+                    self.uninitialized(segment, offset, size, lane, actor)
         if kind == "write":
             if segment.space in _READ_ONLY:
                 self._read_only(segment, offset, size, actor)
@@ -389,7 +389,7 @@ class Memory:
                     f"write of {size} bytes over the live {barrier.describe()}",
                     actor.location,
                     actor.who(),
-                    (("initialised", barrier.location),),
+                    (("initialized", barrier.location),),
                 )
                 if not barrier.at_rest:
                     raise Fault(finding)
@@ -510,7 +510,7 @@ class Memory:
             )
         )
 
-    def uninitialised(
+    def uninitialized(
         self, segment: Segment, offset: int | Offsets, size: int, lane: int, actor: Actor
     ) -> None:
         """Report a read of ``size`` bytes at ``offset`` (of lane number ``lane``) that nothing wrote."""
@@ -519,7 +519,7 @@ class Memory:
             position += int(np.argmin(segment.written[position : position + size]))
         self._report(
             Finding(
-                RULES["undefined-load" if actor.loads_early() else "uninitialised-read"],
+                RULES["undefined-load" if actor.loads_early() else "uninitialized-read"],
                 f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
                 f"(offset {position}) was never written",
                 actor.location,

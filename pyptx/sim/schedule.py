@@ -64,7 +64,7 @@ class Policy:
         return False
 
     def starts(self) -> bool:
-        """Whether a launch, or a cluster that may still be cancelled, starts now that it can."""
+        """Whether a launch, or a cluster that may still be canceled, starts now that it can."""
         return True
 
 

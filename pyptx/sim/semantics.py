@@ -51,7 +51,7 @@ __all__ = [
 FIDELITIES = {
     "exact": "bit for bit",
     "bounded": "within a documented bound",
-    "ordering": "only ordering and completion are modelled",
+    "ordering": "only ordering and completion are modeled",
 }
 
 #: Register classes by the width of their registers, and the name of the view of their raw bits.
@@ -195,5 +195,5 @@ def semantics() -> dict[str, Semantic]:
 
 
 def semantic_of(form_id: str) -> Semantic | None:
-    """How a form executes, or None if it is not modelled."""
+    """How a form executes, or None if it is not modeled."""
     return semantics().get(form_id)

@@ -34,7 +34,7 @@ class Stream:
         cluster: int | Sequence[int] = (1, 1, 1),
         dynamic_smem: int = 0,
         args: Sequence[Any] = (),
-        uninitialised: Sequence[int] = (),
+        uninitialized: Sequence[int] = (),
         dependent: bool = False,
     ) -> Stream:
         """Append a launch; nothing runs yet. Returns the stream.
@@ -53,7 +53,7 @@ class Stream:
             raise SpecError("the first launch of a stream depends on none")
         loaded = module if isinstance(module, LoadedModule) else load(module)
         request = loaded.request(
-            entry, grid, block, cluster, dynamic_smem, args, uninitialised, dependent=dependent
+            entry, grid, block, cluster, dynamic_smem, args, uninitialized, dependent=dependent
         )
         self._requests.append(request)
         return self

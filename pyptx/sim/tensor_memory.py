@@ -270,7 +270,7 @@ class TensorMemory:
             lane, column = np.argwhere(~written[where])[0]
             machine.report(
                 Finding(
-                    RULES["uninitialised-read"],
+                    RULES["uninitialized-read"],
                     f"read of tensor memory lane {numbers[lane]}, column {first + column}{self._where()}: "
                     "never written",
                     actor.location,

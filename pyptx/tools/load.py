@@ -61,7 +61,7 @@ def load_module(path: Path) -> ModuleType:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a command works on: a kernel with the keywords of its specialisation, or a program."""
+    """What a command works on: a kernel with the keywords of its specialization, or a program."""
 
     what: Kernel | Program
     keywords: dict[str, Any] = field(default_factory=dict)

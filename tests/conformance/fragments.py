@@ -88,7 +88,7 @@ def elements(name: str, count: int, kind: str, mode: str) -> Words:
         mask = np.uint64((1 << INTEGERS[kind]) - 1)
         low = noise & mask
         if mode == "edge":
-            # The extremes and their neighbours, so that sums leave 32 bits.
+            # The extremes and their neighbors, so that sums leave 32 bits.
             half = 1 << INTEGERS[kind] - 1
             edges = np.array([0, 1, 2 * half - 1, half, half - 1], np.uint64)
             near = edges[(noise >> np.uint64(40)) % np.uint64(5)]

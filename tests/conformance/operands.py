@@ -1,7 +1,7 @@
 """Tuples of operands for value forms: special values against each other, random ones, and those where rounding decides.
 
 :func:`tuples` makes one word per operand and tuple. Of every eight tuples three hold special values, one uniform bits,
-one numbers of ordinary size, one operands that are related (equal but for a little, multiples, cancelling), two what
+one numbers of ordinary size, one operands that are related (equal but for a little, multiples, canceling), two what
 is critical for the result's format: ties, one off a tie, overflow, underflow, limits.
 """
 
@@ -305,11 +305,11 @@ def _arithmetic(form: Format, operands: int, count: int) -> list[Words]:
     turn = np.arange(count) % 4
     fraction = [d & _mask(p) for d in draws]
     sign = [d >> U(63) for d in draws]
-    centre = U(bias) + ((draws[0] >> U(53)) & U(7)) - U(3)
+    center = U(bias) + ((draws[0] >> U(53)) & U(7)) - U(3)
     # Ties of a sum: the second is half a unit of the first, or a unit of its own beside that.
     beside = _pick(np.arange(count) // 4 % 4, [U(0), U(1), _mask(p), _mask(p)])
-    low = np.maximum(centre.astype(np.int64) - (p + 1), 0).astype(U)
-    lower = np.maximum(centre.astype(np.int64) - 2 * p - 2, 0).astype(U)
+    low = np.maximum(center.astype(np.int64) - (p + 1), 0).astype(U)
+    lower = np.maximum(center.astype(np.int64) - 2 * p - 2, 0).astype(U)
     half = (p + 1) // 2
     short = [fraction[0] & ~_mask(p - half) | U(1 << (p - half)), fraction[1] & ~_mask(half) | U(1 << half)]
     # A product (or sum) about the least normal number, and about the largest.
@@ -320,7 +320,7 @@ def _arithmetic(form: Format, operands: int, count: int) -> list[Words]:
     )
     large = np.clip(bias + bias - (wide.astype(np.int64) - bias) + spread.astype(np.int64) - 4, 0, 2 * bias)
     exponents = [
-        [centre, U(bias) + spread, wide, wide],
+        [center, U(bias) + spread, wide, wide],
         [low, U(bias) + U(1) + ((draws[1] >> U(56)) & U(3)), small.astype(U), large.astype(U)],
         [lower, np.where(draws[2] & U(1 << 60), U(bias - p - 1), lower), spread, U(2 * bias) - spread],
     ]

@@ -1,6 +1,6 @@
 """Words from a generator of our own, and the number formats that they are patterns of.
 
-The generator is counter-based (splitmix64's finaliser over a name and an index), so that inputs need not be stored and
+The generator is counter-based (splitmix64's finalizer over a name and an index), so that inputs need not be stored and
 never change with a library.
 """
 
@@ -18,7 +18,7 @@ Words = NDArray[np.uint64]
 
 
 def splitmix64(state: Words) -> Words:
-    """The finaliser of splitmix64 over each element, after one step of its Weyl sequence."""
+    """The finalizer of splitmix64 over each element, after one step of its Weyl sequence."""
     z = state * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

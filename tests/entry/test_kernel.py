@@ -1,4 +1,4 @@
-"""``@kernel``: specs, specialisation, what is checked before anything runs, and running."""
+"""``@kernel``: specs, specialization, what is checked before anything runs, and running."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ def test_an_oversized_parameter_list_needs_a_newer_version() -> None:
     assert kernel(in_specs=(tile,) * count, arch="sm_90")(scope["many"]).module().version == (8, 1)
 
 
-# --- specialisation -------------------------------------------------------------------------------
+# --- specialization -------------------------------------------------------------------------------
 
 
-def test_specialisations_are_recorded_once() -> None:
+def test_specializations_are_recorded_once() -> None:
     calls: list[int] = []
 
     @kernel(in_specs=(Tile("N", f32),))

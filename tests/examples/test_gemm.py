@@ -185,7 +185,7 @@ def test_a_dropped_expect_tx_is_a_deadlock_that_names_everything() -> None:
     assert len(waits) == 3
     waiting = ("producer.acquire()", "consumer.acquire()", "ptx.mbarrier.wait(done, 0)")
     assert all(any(call in lines[line - 1] for call in waiting) for line in waits)
-    made = [location for note, location in finding.other if "initialised" in note and location is not None]
+    made = [location for note, location in finding.other if "initialized" in note and location is not None]
     assert any("ring.init()" in lines[location.line - 1] for location in made)
 
 
@@ -236,4 +236,4 @@ def test_a_wait_for_the_full_barrier_left_out_reads_what_nobody_wrote() -> None:
     after = function.body[function.body.index(picked[0]) + 1]
     body = tuple(s for s in function.body if s is not picked[0] and s is not after)
     report, _ = _launch(replace(module, functions=(replace(function, body=body),)), 64, "late")
-    assert "uninitialised-read" in {f.rule.name for f in report.findings}
+    assert "uninitialized-read" in {f.rule.name for f in report.findings}

@@ -181,7 +181,7 @@ def test_a_commit_to_the_leader_alone_starves_the_peer(schedule: str) -> None:
 
 
 def test_a_barrier_of_the_cta_where_the_cluster_s_belongs() -> None:
-    """Somebody signals a barrier of the other CTA that nobody has initialised yet."""
+    """Somebody signals a barrier of the other CTA that nobody has initialized yet."""
     arrive, wait = _positions("barrier", "arrive")[0], _positions("barrier", "wait")[0]
     bar = Instruction("bar", ("sync",), (Immediate(0),))
     module = _changed(lambda n, s: bar if n == arrive else None if n == wait else s, K=64)

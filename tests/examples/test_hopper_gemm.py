@@ -94,7 +94,7 @@ def test_an_all_zero_output_is_wrong() -> None:
 def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
     kernel = gemm.build_gemm(8192, 8192, 8192)
     assembly = kernel.assemble()
-    # Notes would say that setmaxnreg was dropped (C7508) or wgmma serialised (C7510 and others).
+    # Notes would say that setmaxnreg was dropped (C7508) or wgmma serialized (C7510 and others).
     assert not assembly.spills and not assembly.warnings and not assembly.notes
     sass = kernel.sass()
     assert sass.count("USETMAXREG") == 2

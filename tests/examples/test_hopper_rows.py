@@ -30,7 +30,7 @@ def _rows(dtype: ScalarType, width: int, seed: int) -> tuple[np.ndarray, np.ndar
     return x.astype(NUMPY[dtype]), rng.standard_normal(width).astype(NUMPY[dtype])
 
 
-def _normalised(x: np.ndarray, weight: np.ndarray, dtype: ScalarType, **schedule: Any) -> np.ndarray:
+def _normalized(x: np.ndarray, weight: np.ndarray, dtype: ScalarType, **schedule: Any) -> np.ndarray:
     y = np.full_like(x, np.nan)
     report = rmsnorm.build_rmsnorm(x.shape[1], dtype=dtype).simulate(x, weight, out=y, **schedule)
     assert report.verdict == "clean", str(report)
@@ -50,7 +50,7 @@ def _normalised(x: np.ndarray, weight: np.ndarray, dtype: ScalarType, **schedule
 )
 def test_rows_of_any_length(dtype: ScalarType, width: int) -> None:
     x, weight = _rows(dtype, width, width)
-    assert rmsnorm.worst_error(x, weight, _normalised(x, weight, dtype, schedule="late")) <= 1
+    assert rmsnorm.worst_error(x, weight, _normalized(x, weight, dtype, schedule="late")) <= 1
 
 
 @pytest.mark.slow
@@ -59,11 +59,11 @@ def test_rows_of_any_length(dtype: ScalarType, width: int) -> None:
 def test_rows_under_every_schedule(dtype: ScalarType, schedule: str, seed: int) -> None:
     for width in WIDTHS[dtype]:
         x, weight = _rows(dtype, width, seed)
-        y = _normalised(x, weight, dtype, schedule=schedule, seed=seed)
+        y = _normalized(x, weight, dtype, schedule=schedule, seed=seed)
         assert rmsnorm.worst_error(x, weight, y) <= 1
 
 
-def test_a_wrong_normalisation_is_seen() -> None:
+def test_a_wrong_normalization_is_seen() -> None:
     """The bound is tight: without epsilon, or with one element less in the mean, the result is outside."""
     x, weight = _rows(f32, 4096, 0)
     for epsilon, scale in ((0.0, 1.0), (1e-5, (4095 / 4096) ** 0.5)):
@@ -171,7 +171,7 @@ def test_sums_read_before_they_were_written() -> None:
     x, weight = _rows(f32, 4096, 0)
     y = np.full((1, 4096), np.nan, np.float32)
     report = sim.load(module).launch(grid=1, block=256, args=[x[:1], weight, y], schedule="random", seed=1)
-    assert "uninitialised-read" in {finding.rule.name for finding in report.findings}
+    assert "uninitialized-read" in {finding.rule.name for finding in report.findings}
 
 
 # --- on a GPU -------------------------------------------------------------------------------------

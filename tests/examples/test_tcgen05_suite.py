@@ -251,8 +251,8 @@ def outcome(name: str, edit: Edit, schedule: str) -> tuple[set[str], bool]:
 
 RIGHT: tuple[set[str], bool] = (set(), True)
 WRONG: tuple[set[str], bool] = (set(), False)
-TOO_LATE = ({"uninitialised-read", "tensor-memory"}, False)
-UNWRITTEN = ({"uninitialised-read"}, False)
+TOO_LATE = ({"uninitialized-read", "tensor-memory"}, False)
+UNWRITTEN = ({"uninitialized-read"}, False)
 DEADLOCK = ({"deadlock"}, False)
 #: Where K-major descriptors of 64-byte rows without an address differ from those of 128-byte rows.
 WIDE, NARROW = 0x4000404000010000, 0x8000402000010000

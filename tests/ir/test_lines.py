@@ -256,7 +256,7 @@ def test_calls_in_calls(ptxas: Tool, nvdisasm: Tool) -> None:
     ]
 
 
-def test_neighbours_on_one_line_called_from_several(ptxas: Tool, nvdisasm: Tool) -> None:
+def test_neighbors_on_one_line_called_from_several(ptxas: Tool, nvdisasm: Tool) -> None:
     found = places(stores(*(inlined(7, at(10 + n)) for n in range(4))), ptxas, nvdisasm)
     assert found == [["helper.py:7", f"kernel.py:{10 + n}"] for n in range(4)]
 

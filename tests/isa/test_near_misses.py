@@ -173,7 +173,7 @@ def test_limits_are_those_of_ptxas_messages(ptxas: Tool) -> None:
 # --- how ptxas is asked -------------------------------------------------------------------------
 
 
-def test_verdicts_do_not_depend_on_neighbours(ptxas: Tool) -> None:
+def test_verdicts_do_not_depend_on_neighbors(ptxas: Tool) -> None:
     outcomes = outcomes_of(0, ptxas)[::2]
     lines = [(o.text, o.miss.version, o.miss.target.name) for o in outcomes]
     alone = [bool(ptxas_says([line], ptxas)[0]) for line in lines]

@@ -75,7 +75,7 @@ def test_hilbert(m: int, n: int) -> None:
     if side == 1:
         assert found == list(snake(m, n))
     steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in pairwise(found)]
-    # Neighbours, but for the steps from one row of squares to the next.
+    # Neighbors, but for the steps from one row of squares to the next.
     assert all(step == 1 for i, step in enumerate(steps, 1) if i % (side * n))
     # Every square is finished before the next begins.
     for first in range(0, m * n, side * side):

@@ -141,7 +141,7 @@ def test_refusals(arguments: tuple[Any, ...], message: str) -> None:
         OperandTile(*arguments)
 
 
-def test_what_is_legal_but_not_modelled() -> None:
+def test_what_is_legal_but_not_modeled() -> None:
     with pytest.raises(UnsupportedError, match="K-major tile with swizzle '128B_ATOM_32B'"):
         OperandTile(8, 32, 32, "K", ATOM_32B)
 

@@ -116,7 +116,7 @@ def test_decode_refuses(word: int, message: str) -> None:
         SmemDescriptor.decode(word)
 
 
-def test_what_is_legal_but_not_modelled() -> None:
+def test_what_is_legal_but_not_modeled() -> None:
     with pytest.raises(UnsupportedError, match="K-major operand with swizzle '128B_ATOM_32B'"):
         tile_offsets(SmemDescriptor.decode(1 << 46 | 1 << 61), 8, 8, 4, "K")
     with pytest.raises(UnsupportedError, match="absolute"):

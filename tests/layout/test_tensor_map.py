@@ -205,7 +205,7 @@ def test_addresses_are_aligned() -> None:
         tiled().encode(0x18)
 
 
-def test_not_modelled() -> None:
+def test_not_modeled() -> None:
     with pytest.raises(UnsupportedError, match="96B"):
         tiled(swizzle="96B")
 
@@ -414,12 +414,12 @@ def test_ordinals_are_bounded() -> None:
 
 
 @given(st.binary(min_size=128, max_size=128))
-def test_garbage_is_recognised(raw: bytes) -> None:
+def test_garbage_is_recognized(raw: bytes) -> None:
     with pytest.raises(SpecError, match="no tensor map"):
         TensorMap.decode(raw)
 
 
-def test_incomplete_maps_are_recognised() -> None:
+def test_incomplete_maps_are_recognized() -> None:
     raw = tiled().encode(BASE)
     with pytest.raises(SpecError, match="128 bytes, got 64"):
         TensorMap.decode(raw[:64])

@@ -5,7 +5,7 @@ Every call stands as it was spelled.  Kept because it is *wrong*, in ways that a
 * Step 4 hands a stage back with a plain ``mbarrier.arrive`` right after the MMAs were *issued*; TMA may refill
   it while they still read.  Needs K beyond the ring (K > 256) and engines that are late.
 * Step 6 frees tensor memory with no barrier after the other warps' loads.
-* No ``tcgen05.fence`` stands around any synchronisation.
+* No ``tcgen05.fence`` stands around any synchronization.
 
 The first is wrong values under the ``late`` schedule; the others are for the sanitizer.  The steps leave out
 the setup and some address arithmetic; that is filled in here and marked.

@@ -204,34 +204,34 @@ case(
 case(
     "an indirect call of an entry",
     "P: .callprototype _ (.param .u64 a); mov.u64 %d2, e; { .param .u64 a; st.param.u64 [a], 0; call %d2, (a), P; } ret;",
-    "not-modelled",
+    "not-modeled",
     *BOUNDS,
     module=".visible .entry e(.param .u64 p) { ret; }",
 )
 case(
     "an indirect call with too few arguments",
     "P: .callprototype _ (); mov.u64 %d2, f; call %d2, (), P; ret;",
-    "not-modelled",
+    "not-modeled",
     module=".visible .func f(.param .u64 a) { ret; }",
 )
 case(
     "an indirect call with an argument too wide",
     "P: .callprototype _ (.param .b8 q[64]); mov.u64 %d2, f; { .param .b8 q[64]; st.param.b64 [q], 1; call %d2, (q), P; } ret;",
     "",
-    "not-modelled",
+    "not-modeled",
     module=".visible .func f(.param .u32 a) { .reg .b32 %r; ld.param.u32 %r, [a]; ret; }",
 )
 case(
     "an indirect call that expects a result",
     "P: .callprototype (.param .b32 r) _ (); mov.u64 %d2, f; { .param .b32 r; call (r), %d2, (), P; ld.param.b32 %r1, [r]; } ret;",
     "",
-    "not-modelled",
+    "not-modeled",
     module=".visible .func f() { ret; }",
 )
 case(
     "a call with a parameter of the kernel",
     "call f, (out); ret;",
-    "not-modelled",
+    "not-modeled",
     module=".func f(.param .b64 a) { ret; }",
 )
 case(
@@ -254,7 +254,7 @@ for number, (prototype, made, function) in enumerate(
     case(
         f"a call through another prototype ({number})",
         "mov.u32 %r1, 0; mov.u16 %h1, 0; " + _OTHER.format(prototype, made),
-        "not-modelled",
+        "not-modeled",
         module=function,
     )
 case(
@@ -264,22 +264,22 @@ case(
 )
 case("a function that exits", "call f; trap;", module=".func f() { exit; }")
 case("a function with an endless loop", "call f; ret;", *STUCK, module=".func f() { L: bra L; }")
-case("a function without a body", "call f; ret;", "not-modelled", module=".extern .func f();")
-case("alloca without an end", "L: alloca.u64 %d2, 4096; bra L;", "stack-overflow", "not-modelled")
+case("a function without a body", "call f; ret;", "not-modeled", module=".extern .func f();")
+case("alloca without an end", "L: alloca.u64 %d2, 4096; bra L;", "stack-overflow", "not-modeled")
 for size in ("0", "1", "-16", "0x7fffffffffffffff", "0xfffffffffffffff0", "1099511627776"):
     case(
         f"alloca of {size}",
         f"mov.u64 %d2, {size}; alloca.u64 %d3, %d2; ret;",
         "",
         "stack-overflow",
-        "not-modelled",
+        "not-modeled",
     )
 case(
     "stackrestore of anything",
     "mov.u64 %d2, 0x123456789; stackrestore.u64 %d2; alloca.u64 %d3, 16; st.local.u32 [%d3], 1; ret;",
     "stack-overflow",
     "out-of-bounds",
-    "not-modelled",
+    "not-modeled",
     "misaligned",
 )
 
@@ -339,7 +339,7 @@ case("malloc of everything", f"{_MALLOC.format('-1')} setp.ne.u64 %p0, %d2, 0; @
 case("malloc of nothing", f"{_MALLOC.format('0')} st.u32 [%d2], 1; ret;", *BOUNDS)
 case("tiny mallocs without an end", f"L: {_MALLOC.format('1')} bra L;", *SPIN, steps=2000)
 case("past the end of an allocation", f"{_MALLOC.format('64')} st.u32 [%d2+64], 1; ret;", *BOUNDS)
-case("uninitialised heap", f"{_MALLOC.format('64')} ld.u32 %r1, [%d2]; ret;", "uninitialised-read")
+case("uninitialized heap", f"{_MALLOC.format('64')} ld.u32 %r1, [%d2]; ret;", "uninitialized-read")
 _FREE = "{{ .param .b64 n; st.param.b64 [n], {}; call free, (n); }}"
 case("free of anything", f"{_FREE.format('%d0')} ret;", *BOUNDS)
 case("free of null", f"{_FREE.format('0')} ret;")
@@ -464,13 +464,13 @@ case(
 case(
     "a name that nothing defines",
     "ld.global.u32 %r1, [g]; ret;",
-    "not-modelled",
+    "not-modeled",
     module=".extern .global .u32 g;",
 )
 case(
     "an unsized array",
     "ld.global.u32 %r1, [g]; ret;",
-    "not-modelled",
+    "not-modeled",
     *BOUNDS,
     module=".extern .global .b8 g[];",
 )

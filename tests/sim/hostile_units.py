@@ -1,4 +1,4 @@
-"""Hostile kernels, the rest: values, printf, barriers, copies, tensor memory, what is not modelled, launches."""
+"""Hostile kernels, the rest: values, printf, barriers, copies, tensor memory, what is not modeled, launches."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ _printf("printf of wild arguments", b"%d\n\0", *BOUNDS, packed="8")
 _printf("printf with nothing to convert and no arguments", b"%% %\n\0", packed="0")
 _printf("printf of a string at null", b"%s\n\0", *BOUNDS)
 _printf("printf with a width from its arguments", b"%*d|%-*d|%.*f|%*.*s\n\0", *BOUNDS)
-_printf("printf of a field of gigabytes", b"%2147483647d\0", "not-modelled")
-_printf("printf of a precision of gigabytes", b"%.2147483647f\0", "not-modelled")
-_printf("printf of a field with a thousand digits", b"%" + b"9" * 5000 + b"d\0", "not-modelled")
+_printf("printf of a field of gigabytes", b"%2147483647d\0", "not-modeled")
+_printf("printf of a precision of gigabytes", b"%.2147483647f\0", "not-modeled")
+_printf("printf of a field with a thousand digits", b"%" + b"9" * 5000 + b"d\0", "not-modeled")
 _printf(
     "printf of negative fields",
     b"%.*d|%*d\0",
@@ -134,7 +134,7 @@ for name, declared, made in (
     case(
         f"{name} with another signature",
         f"mov.u16 %h0, 0; call {made.replace('wild', name)}; ret;",
-        "not-modelled",
+        "not-modeled",
         module=f".extern .func {declared.replace('wild', name)};",
         declarations="",
     )
@@ -208,9 +208,9 @@ case(
 
 _MB = ".shared .align 8 .b64 b[2]; .shared .align 128 .b8 s[256]; setp.eq.u32 %p0, %r0, 0; "
 for what, rules in {
-    "mbarrier.arrive.shared.b64 %d2, [b]": ("mbarrier-misuse", "uninitialised-read"),
-    "mbarrier.inval.shared.b64 [b]": ("mbarrier-misuse", "uninitialised-read"),
-    "mbarrier.test_wait.shared.b64 %p1, [b], %d1": ("mbarrier-misuse", "uninitialised-read"),
+    "mbarrier.arrive.shared.b64 %d2, [b]": ("mbarrier-misuse", "uninitialized-read"),
+    "mbarrier.inval.shared.b64 [b]": ("mbarrier-misuse", "uninitialized-read"),
+    "mbarrier.test_wait.shared.b64 %p1, [b], %d1": ("mbarrier-misuse", "uninitialized-read"),
     "mov.u32 %r1, 0; mbarrier.init.shared.b64 [b], %r1": ("mbarrier-misuse",),
     "mov.u32 %r1, -1; mbarrier.init.shared.b64 [b], %r1": ("mbarrier-misuse",),
     "mbarrier.init.shared.b64 [b+4], 1": ("misaligned",),
@@ -244,7 +244,7 @@ for size in ("0", "8", "17", "0x7ffffff0", "0xfffffff0"):
         "misaligned",
         "out-of-bounds",
         "exit-in-flight",
-        "not-modelled",
+        "not-modeled",
         "mbarrier-misuse",
         "",
     )
@@ -266,20 +266,20 @@ case(
     "prefetch.tensormap [%d0]; ret;",
     "",
     "bad-tensor-map",
-    "not-modelled",
+    "not-modeled",
 )
 
-# --- what is not modelled -----------------------------------------------------------------------
+# --- what is not modeled -----------------------------------------------------------------------
 
-case("a texture", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%d0, {%r0}]; ret;", "not-modelled")
-case("a surface", "suld.b.1d.b32.trap %r1, [%d0, {%r0}]; ret;", "not-modelled")
+case("a texture", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%d0, {%r0}]; ret;", "not-modeled")
+case("a surface", "suld.b.1d.b32.trap %r1, [%d0, {%r0}]; ret;", "not-modeled")
 case(
     "a texture that no thread reaches",
     "setp.gt.u32 %p0, %r0, 5000; @!%p0 bra E; tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%d0, {%r0}]; E: ret;",
 )
 case("a trap", "trap;", "trap")
 case("a breakpoint", "brkpt; ret;", "trap")
-case("a register of the driver", "mov.b32 %r1, %envreg3; ret;", "not-modelled")
+case("a register of the driver", "mov.b32 %r1, %envreg3; ret;", "not-modeled")
 
 # --- tensor memory ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """What each conversion must compute, in plain Python: companion of :mod:`tests.sim.oracle`.
 
 Narrow formats are lists of their magnitudes, made from exponent bits, mantissa bits and bias; a value is rounded
-by finding its neighbours in the list.  What the manual leaves open about NaN is an H200's answer: canonical NaNs,
+by finding its neighbors in the list.  What the manual leaves open about NaN is an H200's answer: canonical NaNs,
 but sign and payload stay where f64 is involved, and bits that are only copied stay what they are.
 """
 
@@ -88,7 +88,7 @@ def decode(code: int, name: str) -> Fraction | float:
     return minus * float("inf") if magnitude == INFINITY.get(name) else float("nan")
 
 
-def neighbour(magnitude: Fraction, name: str, mode: str, random: int = 0, bits: int = 16) -> int | None:
+def neighbor(magnitude: Fraction, name: str, mode: str, random: int = 0, bits: int = 16) -> int | None:
     """The code that a magnitude is rounded to (rn, rz, or away from zero); None: beyond the largest."""
     found = magnitudes(name)
     low = bisect_right(found, magnitude) - 1
@@ -128,7 +128,7 @@ def narrow(value: Any, minus: bool, name: str, c: Chosen, random: int = 0, bits:
     if isinstance(value, float):
         code: int | None = beyond
     else:
-        code = neighbour(abs(value), name, mode, random, bits)
+        code = neighbor(abs(value), name, mode, random, bits)
         if code is None:
             code = largest if mode == "rz" else beyond
     assert code is not None

@@ -135,7 +135,7 @@ def test_what_is_not_waited_for_has_not_arrived(wait: str, schedule: str) -> Non
     report = kernel(text + KEEP + "cp.async.wait_all").run(
         given(32), np.zeros((32, 16), np.uint8), schedule=schedule
     )
-    assert rule_of(report) == "uninitialised-read"
+    assert rule_of(report) == "uninitialized-read"
 
 
 @pytest.mark.parametrize("schedule", ["late", "starve:cp"])
@@ -282,7 +282,7 @@ def test_an_arrival_waits_for_lanes_that_were_split_off(schedule: str) -> None:
     np.testing.assert_array_equal(out, source)
 
 
-def test_an_mbarrier_of_no_initialisation() -> None:
+def test_an_mbarrier_of_no_initialization() -> None:
     report = kernel("cp.async.mbarrier.arrive.noinc.shared.b64 [bar]").run(given(1), given(1), block=1)
     assert rule_of(report) == "mbarrier-misuse"
 

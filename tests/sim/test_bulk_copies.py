@@ -87,7 +87,7 @@ def run(
     return result.view(np.uint8)
 
 
-def signalled(copies: str, nbytes: int) -> str:
+def signaled(copies: str, nbytes: int) -> str:
     issued = "\n".join("@lead " + line.strip() for line in copies.strip().splitlines())
     return f"@lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [b], {nbytes}\n{issued}\n{WAIT}"
 
@@ -107,7 +107,7 @@ LOADS = [
 @pytest.mark.parametrize("form", LOADS)
 def test_loads(form: str, schedule: str, seed: int) -> None:
     more = GIVEN[::-1].copy()
-    body = signalled(
+    body = signaled(
         f"""cp.async.bulk.{form} [s+16], [more+512], 16, [b]
         cp.async.bulk.{form} [s+48], [more+16], 1008, [b]
         cp.async.bulk.{form} [s+1072], [more], size, [b]""",
@@ -125,7 +125,7 @@ def test_loads_with_everything_else_that_is_spelled(schedule: str, seed: int) ->
     """A policy, strong accesses, and a mask that names this CTA alone."""
     more = GIVEN[::-1].copy()
     done = "mbarrier::complete_tx::bytes"
-    body = "createpolicy.fractional.L2::evict_last.b64 w, 0f3F800000\nmov.u16 mask, 1\n" + signalled(
+    body = "createpolicy.fractional.L2::evict_last.b64 w, 0f3F800000\nmov.u16 mask, 1\n" + signaled(
         f"""cp.async.bulk.shared::cta.global.{done}.L2::cache_hint [s], [more], 64, [b], w
         cp.async.bulk.shared::cluster.global.{done}.multicast::cluster [s+64], [more+64], 64, [b], mask
         cp.async.bulk.relaxed.gpu.shared::cta.global.{done}.b128 [s+128], [more+128], 64, [b]""",
@@ -146,17 +146,17 @@ def test_ignored_ends_are_not_read(schedule: str, seed: int) -> None:
     )
     expected = room()
     expected[32 + 5 : 32 + 100] = more[5:]
-    body = signalled(line.format(left=5, right=12), 112)
+    body = signaled(line.format(left=5, right=12), 112)
     np.testing.assert_array_equal(run(body, schedule=schedule, seed=seed, more=more), expected)
     out = np.zeros(ROOM // 8, np.uint64)
-    report = kernel(signalled(line.format(left=5, right=11), 112)).run(GIVEN, out, more, 0)
+    report = kernel(signaled(line.format(left=5, right=11), 112)).run(GIVEN, out, more, 0)
     finding(report, "out-of-bounds")
 
 
 @every_schedule
 def test_within_shared_memory(schedule: str, seed: int) -> None:
     copy = "cp.async.bulk{}.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
-    body = signalled(
+    body = signaled(
         f"""{copy.format("")} [s+1024], [s+16], 272, [b]
         {copy.format(".weak")} [s+1504], [s+512], 16, [b]""",
         288,
@@ -320,7 +320,7 @@ def operands(count: int, seed: int) -> NDArray[np.uint64]:
 def test_reductions_in_shared_memory(op: str, kind: str) -> None:
     given = operands(ROOM // 8, 7)
     form = f"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.{op}.{kind}"
-    body = signalled(f"{form} [s+1024], [s+32], 992, [b]", 992)
+    body = signaled(f"{form} [s+1024], [s+32], 992, [b]", 992)
     expected = given.view(np.uint8).copy()
     expected[1024:2016] = combined(op, kind, expected[1024:2016], expected[32:1024])
     for schedule, seed in SCHEDULES:

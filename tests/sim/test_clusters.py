@@ -85,7 +85,7 @@ def test_without_the_barrier_between_them_the_words_are_not_there_yet() -> None:
         "barrier.cluster.wait.acquire.aligned;", ""
     )
     report, _ = run(text(racing + LEAVE_TOGETHER), schedule="eager")
-    assert "uninitialised-read" in {f.rule.name for f in report.findings}
+    assert "uninitialized-read" in {f.rule.name for f in report.findings}
 
 
 def test_addresses_carry_the_rank() -> None:

@@ -70,12 +70,12 @@ def test_as_late_as_possible(short: str) -> None:
     check(f"sm_90a/{short}", "late")
 
 
-_OPTIMISED = [
+_OPTIMIZED = [
     name for name, (arch, case) in CASES.items() if arch == "sm_90a" and not case.text.endswith(".debug")
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in _OPTIMISED if not CASES[name][1].fails])
+@pytest.mark.parametrize("name", [name for name in _OPTIMIZED if not CASES[name][1].fails])
 def test_in_random_order(name: str) -> None:
     check(name, "random")
 

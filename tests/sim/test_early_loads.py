@@ -28,25 +28,25 @@ done:
 """
 LOAD = "ld.shared.b32 value, [slot];"
 CASES = {
-    "not used": (LOAD, "uninitialised-read"),
+    "not used": (LOAD, "uninitialized-read"),
     "used behind the branch": (f"{LOAD} @!p bra done; add.u32 other, value, 1;", "undefined-load"),
-    "used at once": (f"{LOAD} add.u32 other, value, 1;", "uninitialised-read"),
+    "used at once": (f"{LOAD} add.u32 other, value, 1;", "uninitialized-read"),
     "arithmetic before the branch": (f"{LOAD} add.u32 value, value, 1; @!p bra done;", "undefined-load"),
     "arithmetic before a branch back": (
         f"again: {LOAD} add.u32 other, value, 1; add.u32 lane, lane, 1; setp.lt.u32 q, lane, 4; @q bra again;",
-        "uninitialised-read",
+        "uninitialized-read",
     ),
-    "stored before the branch": (f"{LOAD} st.global.u32 [to], value; @!p bra done;", "uninitialised-read"),
+    "stored before the branch": (f"{LOAD} st.global.u32 [to], value; @!p bra done;", "uninitialized-read"),
     "what follows from it decides": (
         f"{LOAD} add.u32 value, value, 1; setp.ne.u32 q, value, 0; @q bra done; mov.u32 other, 1;",
-        "uninitialised-read",
+        "uninitialized-read",
     ),
     "decides the branch": (
         f"{LOAD} setp.ne.u32 q, value, 0; @q bra done; mov.u32 other, 1;",
-        "uninitialised-read",
+        "uninitialized-read",
     ),
-    "used as a guard's operand": (f"{LOAD} @p add.u32 other, value, 1;", "uninitialised-read"),
-    "an atomic": ("atom.shared.add.u32 value, [slot], 1;", "uninitialised-read"),
+    "used as a guard's operand": (f"{LOAD} @p add.u32 other, value, 1;", "uninitialized-read"),
+    "an atomic": ("atom.shared.add.u32 value, [slot], 1;", "uninitialized-read"),
 }
 
 

@@ -151,7 +151,7 @@ def test_numbers_alone_and_mixed_with_arrays() -> None:
 
 
 @pytest.mark.parametrize("kind, loud", [("f4", 0xFFA00001), ("f8", 0xFFF4 << 48), ("f2", 0xFD01)])
-def test_a_signalling_nan_loses_in_rows_of_any_length(kind: str, loud: int) -> None:
+def test_a_signaling_nan_loses_in_rows_of_any_length(kind: str, loud: int) -> None:
     for length in (1, 3, 16, 33):
         nan = np.full(length, loud, f"u{kind[1]}").view(kind)
         number = np.full(length, -3, kind)

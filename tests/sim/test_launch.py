@@ -108,7 +108,7 @@ def test_a_module_is_loaded_once_and_launched_often() -> None:
         kernel.clean(out, 1, block=1)
         assert out[0] == 5
         report = kernel.run(out, 0, block=1)
-        assert [f.rule.name for f in report.findings] == ["uninitialised-read"]
+        assert [f.rule.name for f in report.findings] == ["uninitialized-read"]
 
 
 def test_one_finding_per_line_and_rule() -> None:
@@ -128,7 +128,7 @@ def test_one_finding_per_line_and_rule() -> None:
     lines = [f.location.line for f in report.findings if f.location is not None]
     assert lines == [kernel.line("first"), kernel.line("second")]
     text = str(report)
-    assert "error: [uninitialised-read]" in text and "remedy:" in text
+    assert "error: [uninitialized-read]" in text and "remedy:" in text
 
 
 def test_check_raises_what_the_report_says() -> None:

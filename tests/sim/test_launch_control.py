@@ -11,7 +11,7 @@ from pyptx import Tile, b32, b64, b128, kernel, ptx, reg, sim, smem, u32, u64
 
 SCHEDULES = [("eager", 0), ("late", 0), ("starve:tma", 0), *(("random", seed) for seed in range(5))]
 every_schedule = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
-#: So little that a few CTAs run at once: the others wait, and can be cancelled.
+#: So little that a few CTAs run at once: the others wait, and can be canceled.
 LITTLE = 24_000
 
 #: Thread 0 asks, all read the answer. Every tile is counted in ``out[0]`` by each of its threads, and
@@ -114,10 +114,10 @@ def test_every_tile_is_done_once(cluster: int, ask: str, schedule: str, seed: in
     report, counts, owners = run(source(ask), cluster=cluster, schedule=schedule, seed=seed)
     assert report.verdict == "clean", report
     assert (counts == 1).all()
-    # The CTAs that worked on others' tiles did their own, and who was cancelled did none.
+    # The CTAs that worked on others' tiles did their own, and who was canceled did none.
     started = np.unique(owners)
     assert (owners[started] == started).all()
-    assert len(started) < len(owners), "nothing was cancelled"
+    assert len(started) < len(owners), "nothing was canceled"
     # Ranks stay: a CTA takes over the tile of its own rank.
     assert (owners % cluster == np.arange(len(owners)) % cluster).all()
 

@@ -26,7 +26,7 @@ def programs(text: str) -> list[Program]:
     return found
 
 
-def unmodelled(program: Program) -> list[str]:
+def unmodeled(program: Program) -> list[str]:
     """Statements that would end a run as incomplete."""
     return [
         f"{operation.binding.form_id}: {statement}"
@@ -39,7 +39,7 @@ def unmodelled(program: Program) -> list[str]:
 @pytest.mark.parametrize("file", _FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_every_block_translates(file: Path) -> None:
     for program in programs(file.read_text()):
-        assert unmodelled(program) == []
+        assert unmodeled(program) == []
         for block in program.blocks:
             if block.call is None and not block.returns:
                 for form in ("wide", "masked", *(() if block.deferred else ("lane",))):
@@ -65,8 +65,8 @@ _REST = """
 """
 
 
-def test_what_is_not_modelled_is_known_before_it_runs() -> None:
+def test_what_is_not_modeled_is_known_before_it_runs() -> None:
     (program,) = programs(_REST)
-    first, second = unmodelled(program)
+    first, second = unmodeled(program)
     assert "%envreg3" in first
     assert "[elsewhere]" in second

@@ -72,7 +72,7 @@ def random_area() -> np.ndarray:
 @pytest.mark.parametrize("trans", [False, True])
 @pytest.mark.parametrize("num", [1, 2, 4])
 def test_halves(num: int, trans: bool) -> None:
-    """A lane has two neighbours of row lane/4; with .trans, of column lane/4. Row r of matrix i is lane 8*i + r's."""
+    """A lane has two neighbors of row lane/4; with .trans, of column lane/4. Row r of matrix i is lane 8*i + r's."""
     area, rows = random_area(), rows_of(num)
     name = f"m8n8.x{num}{'.trans' if trans else ''}.shared.b16"
     matrices = area[rows].view(np.uint16).reshape(4, 8, 8)[:num]
@@ -112,7 +112,7 @@ def elements(area: np.ndarray, source: str) -> np.ndarray:
 @pytest.mark.parametrize("source", ["b6x16_p32", "b4x16_p64", "s4"])
 @pytest.mark.parametrize("num", [1, 2, 4])
 def test_rows_of_bytes(num: int, source: str) -> None:
-    """m8n16: a lane has four neighbours of row lane/4."""
+    """m8n16: a lane has four neighbors of row lane/4."""
     area, rows = random_area(), rows_of(num)
     matrices = elements(area[rows], source).reshape(4, 8, 16)[:num]
     expected = np.stack([
@@ -125,7 +125,7 @@ def test_rows_of_bytes(num: int, source: str) -> None:
 @pytest.mark.parametrize("source", ["b8", "b6x16_p32", "b4x16_p64"])
 @pytest.mark.parametrize("num", [1, 2])
 def test_columns_of_bytes(num: int, source: str) -> None:
-    """m16n16: a lane has four neighbours of column lane/4, and of column lane/4 + 8."""
+    """m16n16: a lane has four neighbors of column lane/4, and of column lane/4 + 8."""
     area, rows = random_area(), rows_of(num)
     matrices = elements(area[rows], source).reshape(2, 16, 16)[:num]
     expected = np.stack([
@@ -138,7 +138,7 @@ def test_columns_of_bytes(num: int, source: str) -> None:
 
 @pytest.mark.parametrize("num", [1, 2, 4])
 def test_storing_columns_of_bytes(num: int) -> None:
-    """m16n8: a lane has two neighbours of column lane/4 and of column lane/4 + 8; a row in memory is a column of D."""
+    """m16n8: a lane has two neighbors of column lane/4 and of column lane/4 + 8; a row in memory is a column of D."""
     area, rows = random_area(), rows_of(num)
     matrices = area[rows].reshape(4, 8, 16)[:num]
     given = np.stack([

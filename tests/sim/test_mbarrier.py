@@ -453,7 +453,7 @@ def test_init_over_a_live_barrier_is_for_review() -> None:
 
 
 def test_ordinary_stores_must_spare_a_live_barrier() -> None:
-    """One whose phase has begun; one at rest ends with the store, and can be initialised anew."""
+    """One whose phase has begun; one at rest ends with the store, and can be initialized anew."""
     for at, hit in (("b+16", True), ("b+20", True), ("b+12", False), ("b+24", False)):
         for begun, rule in (
             ("", "mbarrier-overwritten"),
@@ -477,7 +477,7 @@ def test_an_overwritten_barrier_is_no_more() -> None:
     again = Kernel(HEAD + init + store + init + "mbarrier.arrive.shared::cta.b64 _, [b]\nret").run(block=1)
     assert {found.rule.name for found in again.findings} == {"mbarrier-overwritten"}
     gone = Kernel(HEAD + init + store + "mbarrier.arrive.shared::cta.b64 _, [b]\nret").run(block=1)
-    assert "no mbarrier was initialised" in gone.findings[-1].message
+    assert "no mbarrier was initialized" in gone.findings[-1].message
 
 
 def test_only_the_lowest_bit_of_a_parity_counts() -> None:
@@ -492,10 +492,10 @@ def test_only_the_lowest_bit_of_a_parity_counts() -> None:
             assert out[0] == complete, (wait, value)
 
 
-def test_eight_bytes_of_a_barrier_are_initialised_by_init() -> None:
+def test_eight_bytes_of_a_barrier_are_initialized_by_init() -> None:
     body = "mbarrier.init.shared::cta.b64 [b], 1\nld.shared.u64 o, [b]\nld.shared.u64 o, [b+8] // next\nret"
     kernel = Kernel(HEAD + body)
-    found = finding(kernel.run(block=1), "uninitialised-read")
+    found = finding(kernel.run(block=1), "uninitialized-read")
     assert found.location is not None and found.location.line == kernel.line("next")
 
 
@@ -505,24 +505,24 @@ MISUSE = {
         f"mov.u32 x, {LIMIT + 1}\nmbarrier.init.shared::cta.b64 [b], x // bad",
         "count 1048576; expected 1..1048575",
     ),
-    "never initialised": ("mbarrier.arrive.shared::cta.b64 _, [b] // bad", "no mbarrier was initialised"),
-    "wait never initialised": (
+    "never initialized": ("mbarrier.arrive.shared::cta.b64 _, [b] // bad", "no mbarrier was initialized"),
+    "wait never initialized": (
         "mbarrier.try_wait.parity.shared::cta.b64 q, [b], 0 // bad",
-        "no mbarrier was initialised",
+        "no mbarrier was initialized",
     ),
     "beside": (
         "mbarrier.init.shared::cta.b64 [b], 1\nmbarrier.arrive.shared::cta.b64 _, [b+8] // bad",
-        "no mbarrier was initialised at shared address 0x408",
+        "no mbarrier was initialized at shared address 0x408",
     ),
     "after inval": (
         "mbarrier.init.shared::cta.b64 [b], 1\nmbarrier.inval.shared::cta.b64 [b]\n"
         "mbarrier.test_wait.parity.shared::cta.b64 q, [b], 0 // bad",
-        "no mbarrier was initialised",
+        "no mbarrier was initialized",
     ),
     "inval twice": (
         "mbarrier.init.shared::cta.b64 [b], 1\nmbarrier.inval.shared::cta.b64 [b]\n"
         "mbarrier.inval.shared::cta.b64 [b] // bad",
-        "no mbarrier was initialised",
+        "no mbarrier was initialized",
     ),
     "too many at once": (
         "mbarrier.init.shared::cta.b64 [b], 2\nmbarrier.arrive.shared::cta.b64 _, [b], 3 // bad",
@@ -564,7 +564,7 @@ def test_one_arrival_too_many_in_a_phase_that_waits_for_bytes() -> None:
     assert "only 0 are pending in this phase" in found.message
     assert found.location is not None and found.location.line == kernel.line("bad")
     ((note, location),) = found.other
-    assert note == "initialised" and location is not None and location.line == kernel.line("init")
+    assert note == "initialized" and location is not None and location.line == kernel.line("init")
 
 
 def test_a_full_warp_arrives_at_once() -> None:

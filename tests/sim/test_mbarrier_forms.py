@@ -235,7 +235,7 @@ def test_warps_arrive_one_after_the_other() -> None:
     ("schedule", "seed"), [("eager", 0), ("late", 0), *(("random", s) for s in range(4))]
 )
 def test_every_thread_waits_with_its_state(wait: str, schedule: str, seed: int) -> None:
-    """Five phases of 96 threads; each stores before it arrives and reads its neighbour's word after."""
+    """Five phases of 96 threads; each stores before it arrives and reads its neighbor's word after."""
     text = (
         HEAD.replace("bar[64]", "bar[1024]")
         + """
@@ -366,7 +366,7 @@ def test_another_cta_is_out_of_reach() -> None:
         ("arrive.shared.b64 state, [b], n", "arrive.shared.b64 state, [b], t", "0 arrival(s)"),
         ("expect_tx.relaxed.cta.shared.b64 [b], 1048575", "expect_tx.relaxed.cta.shared.b64 [b], 1048576", "the tx-count"),
         ("complete_tx.relaxed.cta.shared.b64 [b], 1048575", "complete_tx.relaxed.cta.shared.b64 [b], 1048576", "the tx-count"),
-        ("test_wait.shared.b64 p, [b], wide", "test_wait.shared.b64 p, [b+8], wide", "no mbarrier was initialised"),
+        ("test_wait.shared.b64 p, [b], wide", "test_wait.shared.b64 p, [b+8], wide", "no mbarrier was initialized"),
     ],
 )  # fmt: skip
 def test_limits(good: str, bad: str, says: str) -> None:

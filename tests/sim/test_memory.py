@@ -1,4 +1,4 @@
-"""Loads and stores: types, spaces, generic addresses, bounds, alignment, initialisation, arguments."""
+"""Loads and stores: types, spaces, generic addresses, bounds, alignment, initialization, arguments."""
 
 from __future__ import annotations
 
@@ -409,11 +409,11 @@ def test_a_misaligned_view_is_misaligned() -> None:
     assert "not a multiple of 8" in finding(kernel.run(owner[1:], block=1), "misaligned").message
 
 
-# --- initialisation ---------------------------------------------------------------------------
+# --- initialization ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [32, 5, 1])
-def test_uninitialised_shared_memory(threads: int) -> None:
+def test_uninitialized_shared_memory(threads: int) -> None:
     """Bytes written by narrow stores count one by one."""
     kernel = Kernel(
         """
@@ -437,13 +437,13 @@ def test_uninitialised_shared_memory(threads: int) -> None:
         "out:u64",
     )
     report = kernel.run(np.zeros(1, np.uint64), block=threads)
-    found = finding(report, "uninitialised-read")
+    found = finding(report, "uninitialized-read")
     assert found.location is not None and found.location.line == kernel.line("byte 7 is missing")
     assert "offset 7) was never written" in found.message
 
 
 @pytest.mark.parametrize("threads", [32, 5])
-def test_uninitialised_shared_memory_names_the_lane(threads: int) -> None:
+def test_uninitialized_shared_memory_names_the_lane(threads: int) -> None:
     kernel = Kernel(
         """
         .shared b8 tile[128] 4
@@ -458,7 +458,7 @@ def test_uninitialised_shared_memory_names_the_lane(threads: int) -> None:
         ret
         """
     )
-    found = finding(kernel.run(block=threads), "uninitialised-read")
+    found = finding(kernel.run(block=threads), "uninitialized-read")
     assert found.thread == "CTA (0, 0, 0) warp 0 lane 3"
     assert "offset 12) was never written" in found.message
 
@@ -479,7 +479,7 @@ def test_an_array_can_count_as_never_written() -> None:
     )
     out = np.zeros(40, np.uint32)
     kernel.clean(out)
-    found = finding(kernel.run(out, uninitialised=[0]), "uninitialised-read")
+    found = finding(kernel.run(out, uninitialized=[0]), "uninitialized-read")
     assert found.location is not None and found.location.line == kernel.line("beyond what it wrote")
     assert found.thread.endswith("lane 31")
 
@@ -502,7 +502,7 @@ def test_what_was_written_of_a_misaligned_view(shift: int) -> None:
         "out:u64",
     )
     for threads in (4, 1):
-        found = finding(kernel.run(owner[shift:], block=threads, uninitialised=[0]), "uninitialised-read")
+        found = finding(kernel.run(owner[shift:], block=threads, uninitialized=[0]), "uninitialized-read")
         assert found.location is not None and found.location.line == kernel.line("one further")
         assert f"(offset {skip + 8 * threads})" in found.message
 

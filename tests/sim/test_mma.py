@@ -320,7 +320,7 @@ def test_addends_far_below_the_largest_are_lost() -> None:
     assert one("bf16", 16, [1.0], [-(2.0**-25)], 1.0) == word(1 - 2.0**-24)
 
 
-def test_a_product_is_not_normalised() -> None:
+def test_a_product_is_not_normalized() -> None:
     """1.5 * 1.5 has the exponent of 1 * 1."""
     assert one("f16", 16, [1.5] + [2.0**-5] * 8, [1.5] + [2.0**-20] * 8, 0.0) == word(2.25 + 2.0**-22)
 

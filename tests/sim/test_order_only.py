@@ -52,7 +52,7 @@ FENCES = [
 ]
 
 
-def test_every_fence_is_modelled_as_order() -> None:
+def test_every_fence_is_modeled_as_order() -> None:
     for match in FENCES:
         meaning = semantic_of(match.form.id)
         assert meaning is not None and meaning.fidelity == "ordering", match.name

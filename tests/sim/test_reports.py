@@ -70,7 +70,7 @@ def test_without_aligned_lanes_come_from_anywhere(text: str, schedule: str, seed
     assert report.verdict == "clean", report
 
 
-# --- what is not modelled -------------------------------------------------------------------------
+# --- what is not modeled -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_an_incomplete_run_names_what_is_missing(body: str, named: str, block: i
         return
     assert report.verdict == "incomplete"
     (finding,) = report.findings
-    assert finding.rule.name == "not-modelled"
+    assert finding.rule.name == "not-modeled"
     assert named in finding.message
     assert finding.location is not None
 
@@ -101,7 +101,7 @@ _ONE = "setp.eq.u32 %p0, %r0, 70; "
 _WRONG = {
     "out-of-bounds": "selp.b64 %d2, 8, %d1, %p0; st.u32 [%d2], 1;",
     "misaligned": "add.u64 %d2, %d1, 2; selp.b64 %d2, %d2, %d1, %p0; st.global.u32 [%d2], 1;",
-    "uninitialised-read": """.shared .b32 s[128]; mov.u32 %r2, s; mad.lo.u32 %r2, %r0, 4, %r2;
+    "uninitialized-read": """.shared .b32 s[128]; mov.u32 %r2, s; mad.lo.u32 %r2, %r0, 4, %r2;
         @!%p0 st.shared.u32 [%r2], 1; ld.shared.u32 %r3, [%r2];""",
     "undefined-register": "@!%p0 mov.u32 %r4, 1; add.u32 %r5, %r4, 1;",
     "trap": "@%p0 trap;",

@@ -35,7 +35,7 @@ ret
 
 
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
-def test_the_grid_synchronises_through_its_workspace(schedule: str) -> None:
+def test_the_grid_synchronizes_through_its_workspace(schedule: str) -> None:
     out = np.zeros(9, np.uint32)
     kernel = Kernel(
         GRID_BARRIER.replace("atom.global.add.release.gpu", "atom.add.release.gpu.global"), "out:u64"

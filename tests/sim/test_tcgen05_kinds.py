@@ -525,7 +525,7 @@ def test_random_reals_of_scaled_kinds_stay_within_the_bound() -> None:
         (TS.format(kind="f16"), idesc(1, "f16", "f16", 128, 64, majors="MK"), "bad-descriptor"),
         (TS.format(kind="f16"), idesc(1, "f16", "f16", 128, 264), "bad-descriptor"),
         (TS.format(kind="f16").replace("kind::f16", "kind::f16.ashift"), idesc(1, "f16", "f16", 64, 64), "bad-descriptor"),
-        ("add.u32 tc, tm, 200\n" + SCALED.format(kind="mxf4", size="", a="[tc]", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 31, "not-modelled"),
+        ("add.u32 tc, tm, 200\n" + SCALED.format(kind="mxf4", size="", a="[tc]", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 31, "not-modeled"),
         (SCALED.format(kind="mxf4", size=".scale_vec::2X", a="a", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 31, "bad-descriptor"),
         (SCALED.format(kind="mxf4", size="", a="a", flag="never"), 1 << 7 | 1 << 10 | 4 << 17 | 1 << 23 | 1 << 27 | 1 << 29, "bad-descriptor"),
     ],

@@ -287,7 +287,7 @@ def test_a_load_is_not_ordered_after_a_store_without_a_wait() -> None:
             assert report.verdict == "clean" and out.tolist() == right
         else:
             # The stores come so late that their columns are freed by then.
-            assert {f.rule.name for f in report.findings} == {"uninitialised-read", "tensor-memory"}, schedule
+            assert {f.rule.name for f in report.findings} == {"uninitialized-read", "tensor-memory"}, schedule
 
 
 # --- allocation -------------------------------------------------------------------------------
@@ -532,7 +532,7 @@ def test_what_was_freed_counts_as_never_written() -> None:
     )
     body = SETUP + once.replace("{n}", "0") + again + FREE
     kernel = Kernel(body.replace("{columns}", "32"))
-    found = finding(kernel.run(block=128), "uninitialised-read")
+    found = finding(kernel.run(block=128), "uninitialized-read")
     assert found.location is not None and found.location.line == kernel.line("stale")
     assert "lane 0, column 0: never written" in found.message or "column 0: never written" in found.message
 

@@ -528,8 +528,8 @@ def test_descriptors_agree_with_the_layout_module() -> None:
     (lambda p: {"b": p.b.word | 2 << 46}, "bad-descriptor"),
     (lambda p: {"a": p.a.word | 1 << 14}, "bad-descriptor"),
     (lambda p: {"b": p.b.word & ~(7 << 61) | 3 << 61}, "bad-descriptor"),
-    (lambda p: {"a": p.a.word & ~(7 << 61) | 1 << 61}, "not-modelled"),
-    (lambda p: {"a": p.a.word | 1 << 52}, "not-modelled"),
+    (lambda p: {"a": p.a.word & ~(7 << 61) | 1 << 61}, "not-modeled"),
+    (lambda p: {"a": p.a.word | 1 << 52}, "not-modeled"),
     (lambda p: {"i": p.idesc | 1 << 6}, "bad-descriptor"),
     (lambda p: {"i": p.idesc | 2 << 7}, "bad-descriptor"),
     (lambda p: {"i": p.idesc | 3 << 4}, "bad-descriptor"),
@@ -567,6 +567,6 @@ def test_operands_that_nothing_wrote() -> None:
     out = np.zeros((128, 32), np.uint32)
     report = kernel.run(p.image(), out, p.a.word, p.b.word, p.idesc, 0, 0, block=128)
     (found,) = report.findings
-    assert found.rule.name == "uninitialised-read"
+    assert found.rule.name == "uninitialized-read"
     assert f"offset {B_AT - BASE})" in found.message
     assert found.location is not None and "tcgen05.mma" in kept.splitlines()[found.location.line - 1]

@@ -88,7 +88,7 @@ def test_a_copy_of_the_peers_thread(between: tuple[str, str], kept: bool) -> Non
 
 # --- commits --------------------------------------------------------------------------------------
 
-#: Who is signalled: each CTA notes whether its barrier completes phase 0.
+#: Who is signaled: each CTA notes whether its barrier completes phase 0.
 SIGNALS = """
 mbarrier.init.shared::cta.b64 [bar+{offset}], 1
 {sync}
@@ -120,14 +120,14 @@ def test_a_multicast_commit_signals_the_ctas_of_its_mask(group: int, mask: int, 
     assert out.tolist() == [mask >> rank & 1 for rank in range(4)]
 
 
-@pytest.mark.parametrize(("address", "signalled"), [("bar+8", 0), ("theirs+8", 1)])
+@pytest.mark.parametrize(("address", "signaled"), [("bar+8", 0), ("theirs+8", 1)])
 @pytest.mark.parametrize("group", [1, 2])
-def test_a_commit_signals_the_barrier_that_it_names(address: str, signalled: int, group: int) -> None:
+def test_a_commit_signals_the_barrier_that_it_names(address: str, signaled: int, group: int) -> None:
     """The own one, or by an address of .shared::cluster the peer's."""
     out = np.full(4, 7, np.uint32)
     body = SIGNALS.format(offset=8, sync=SYNC, issuer=0, mask=0, group=group, how=f".b64 [{address}]")
     assert run(body, out, ctas=2, block=1).verdict == "clean"
-    assert out[:2].tolist() == [signalled == 0, signalled == 1]
+    assert out[:2].tolist() == [signaled == 0, signaled == 1]
 
 
 def test_commits_that_reach_nobody() -> None:

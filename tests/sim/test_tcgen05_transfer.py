@@ -59,7 +59,7 @@ def test_two_halves_at_a_distance(num: int, upper: int) -> None:
 
 @pytest.mark.parametrize(("shape", "num"), CASES)
 def test_packed_loads(shape: str, num: int) -> None:
-    """A register gets the low halves of two neighbouring columns."""
+    """A register gets the low halves of two neighboring columns."""
     count = COUNTS[shape] * num
     body = SETUP + ALLOC + numbered(128) + ld(shape, num, ".pack::16b.b32") + dump(count) + FREE
     kernel = Kernel(body.replace("{columns}", "128"), "out:u64")
@@ -78,7 +78,7 @@ def test_packed_loads(shape: str, num: int) -> None:
 @pytest.mark.parametrize(("shape", "num"), CASES)
 @pytest.mark.parametrize("unpack", [False, True])
 def test_stores(shape: str, num: int, unpack: bool) -> None:
-    """Every shape touches its cells alone; unpacked, the halves of a register go to two neighbouring columns."""
+    """Every shape touches its cells alone; unpacked, the halves of a register go to two neighboring columns."""
     count = COUNTS[shape] * num
     values = "\n".join(f"mad.lo.u32 r{i}, t, 70001, {1 << 24 | i * 257}" for i in range(count))
     split = f", {SPLIT}" if shape == "16x32bx2" else ""

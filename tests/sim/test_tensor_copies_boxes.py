@@ -404,7 +404,7 @@ def test_wide_masks_of_this_cta(dim: str, mode: str, coordinates: tuple[int, ...
     assert got[:512].tobytes() == matrix[3:7].tobytes()
 
 
-def test_interleaved_tensors_are_not_modelled() -> None:
+def test_interleaved_tensors_are_not_modeled() -> None:
     tensor_map = TensorMap.tiled(np.zeros((3, 4, 5, 8), np.uint16), box=(1, 2, 3, 8), interleave="16B")
     report = load_kernel("4d", "", 4).run(
         tensor_map, POISONED, np.zeros(AREA, np.uint8), 0, 96, 0, 0, 0, 0, block=128

@@ -291,7 +291,7 @@ def test_a_row_narrower_than_its_swizzle_at_the_end_of_shared_memory() -> None:
     )
     out = np.zeros(16, np.uint8)
     tensor_map = TensorMap.tiled(tensor, box=(1, 16), swizzle="128B")
-    found = finding(kernel.run(tensor_map, out, block=1, smem=256), "uninitialised-read")
+    found = finding(kernel.run(tensor_map, out, block=1, smem=256), "uninitialized-read")
     assert out.tolist() == list(range(16, 32))
     assert found.location is not None and found.location.line == kernel.line("not written")
 
@@ -584,7 +584,7 @@ def test_a_store_reads_only_what_was_written() -> None:
     kernel = Kernel(text, "map:map")
     kernel.clean(TensorMap.tiled(np.zeros(4, np.uint32), box=(4,)), block=1)
     found = finding(
-        kernel.run(TensorMap.tiled(np.zeros(8, np.uint32), box=(8,)), block=1), "uninitialised-read"
+        kernel.run(TensorMap.tiled(np.zeros(8, np.uint32), box=(8,)), block=1), "uninitialized-read"
     )
     assert found.location is not None and found.location.line == kernel.line("store")
     assert "offset 16" in found.message
@@ -614,9 +614,9 @@ def test_a_load_reads_only_what_was_written() -> None:
     """
     tensor_map = TensorMap.tiled(np.zeros((3, 4), np.uint32), box=(1, 4))
     written = Kernel(text.replace("ROW", "1"), "map:map")
-    assert written.run(tensor_map, block=1, uninitialised=[0]).verdict == "clean"
+    assert written.run(tensor_map, block=1, uninitialized=[0]).verdict == "clean"
     other = Kernel(text.replace("ROW", "2"), "map:map")
-    found = finding(other.run(tensor_map, block=1, uninitialised=[0]), "uninitialised-read")
+    found = finding(other.run(tensor_map, block=1, uninitialized=[0]), "uninitialized-read")
     assert found.location is not None and found.location.line == other.line("load")
     assert "offset 32" in found.message
 

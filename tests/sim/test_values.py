@@ -42,7 +42,7 @@ def batches(form_id: str, most: int | None = None) -> Iterator[Batch]:
 
 
 #: Forms that must not lose their meaning.  (Those of the table that have none are refused: see below.)
-MODELLED = set(EXPECTED) | set(
+MODELED = set(EXPECTED) | set(
     [
         "ld",
         "ld.strong",
@@ -86,8 +86,8 @@ MODELLED = set(EXPECTED) | set(
 
 def test_forms_and_meanings() -> None:
     forms = {f.id for f in all_forms()}
-    assert forms >= MODELLED | CONTROL
-    assert MODELLED <= set(semantics()) <= forms - CONTROL
+    assert forms >= MODELED | CONTROL
+    assert MODELED <= set(semantics()) <= forms - CONTROL
 
 
 def test_a_form_without_a_meaning_is_refused() -> None:
@@ -102,7 +102,7 @@ def test_a_form_without_a_meaning_is_refused() -> None:
         report = sim.load(Module((9, 0), "sm_100a", (function,))).launch("f", grid=1, block=1)
         assert report.verdict == "incomplete", one
         (found,) = report.findings
-        assert found.rule.name == "not-modelled"
+        assert found.rule.name == "not-modeled"
 
 
 def test_every_value_form_is_expected_here() -> None:

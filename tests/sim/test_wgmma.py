@@ -652,7 +652,7 @@ def test_descriptors(change: str, rule: str) -> None:
 
 def test_operands_that_nothing_wrote() -> None:
     _, report = small(FENCE + MMA + COMMIT + WAIT, fill="none")
-    assert rules(report) == {"uninitialised-read"}
+    assert rules(report) == {"uninitialized-read"}
 
 
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])

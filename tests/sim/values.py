@@ -261,7 +261,7 @@ def _random(kind: ScalarType, row: int, generator: random.Random) -> int:
         if style == 0:
             return generator.getrandbits(f.bits)
         if style == 1 and f is F32:
-            # Halfway, or one off, between neighbours in f16 and in bf16.
+            # Halfway, or one off, between neighbors in f16 and in bf16.
             cut = generator.choice((13, 16))
             fraction = (fraction >> cut << cut) + (1 << (cut - 1)) + generator.choice((-1, 0, 1))
             return generator.getrandbits(1) << 31 | generator.randrange(90, 145) << 23 | fraction

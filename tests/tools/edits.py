@@ -188,7 +188,7 @@ def _inserted(
     place = rng.choice(_places(function, lambda i: True))
     near = [s for s in function.body[max(0, place - 1) : place + 1] if isinstance(s, Instruction)]
     if any(s == new for s in near):
-        return None  # it cannot be said which of two equal neighbours is new
+        return None  # it cannot be said which of two equal neighbors is new
     body = [*function.body[:place], new, *function.body[place:]]
     changed = replace(function, body=tuple(body), registers=(*function.registers, *registers))
     result = replace(module, functions=tuple(changed if f is original else f for f in module.functions))
@@ -220,7 +220,7 @@ def move(module: Module, function: Function, rng: random.Random) -> Planted | No
     low, high = sorted((source, target))
     between = [s for s in function.body[low : high + 2] if isinstance(s, Instruction)]
     if len(between) < 4 or sum(map(old.__eq__, between)) > 1:
-        return None  # neighbours exchanged: either of them moved
+        return None  # neighbors exchanged: either of them moved
     body = [*rest[:target], old, *rest[target:]]
     return Planted(_with_body(module, function, body), "moved", str(old), str(old), _index(function, source))
 
@@ -391,7 +391,7 @@ def label(module: Module, function: Function, rng: random.Random) -> Planted | N
 
 
 def blocks(module: Module, function: Function, rng: random.Random) -> Planted | None:
-    """Two neighbouring blocks exchanged that nothing falls into or out of."""
+    """Two neighboring blocks exchanged that nothing falls into or out of."""
     ends = [
         i
         for i, s in enumerate(function.body)

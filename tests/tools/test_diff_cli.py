@@ -245,7 +245,7 @@ def test_arguments() -> None:
 # --- terminals --------------------------------------------------------------------------------
 
 
-def test_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_colors_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from pyptx.tools.diff import show
 
     found = diff(SCALE, SCALE.replace(".rn.", ".rz."))
@@ -255,5 +255,5 @@ def test_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     show.print_report(found, context=1, limit=None, width=110)
-    coloured = capsys.readouterr().out
-    assert "\033[" in coloured and "mul.rz.f32" in coloured
+    colored = capsys.readouterr().out
+    assert "\033[" in colored and "mul.rz.f32" in colored

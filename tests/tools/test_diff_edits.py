@@ -21,7 +21,7 @@ CORPUS = ROOT / "tests/ir/corpus"
 #: Sources of the CUDA corpus: small kernels, loops, shared memory, tensor cores, device functions, jump tables.
 SOURCES = ("basics", "memory", "functions", "tensor")
 #: Of the Triton corpus, with the compute capability.
-TRITON = {"softmax": 80, "attention": 90, "matmul_specialised": 100, "gluon_tensor_memory": 100}
+TRITON = {"softmax": 80, "attention": 90, "matmul_specialized": 100, "gluon_tensor_memory": 100}
 #: Seeds of a kind of edit in a source.
 ROUNDS = 3
 

@@ -6,11 +6,11 @@ from pyptx.sim.code.function import CONTROL
 from pyptx.tools.fidelity import fidelity_page
 
 
-def test_it_lists_what_is_not_modelled() -> None:
+def test_it_lists_what_is_not_modeled() -> None:
     rows = [line.split("|") for line in fidelity_page().splitlines() if line.startswith("| `")]
     fidelity = {row[1].strip(" `"): row[2].strip() for row in rows}
     assert fidelity["add.int"] == "exact"
     assert fidelity["tcgen05.mma.ss"].startswith("bounded: K")
     assert fidelity["sin.f32"].startswith("bounded: 6.7e-07, ")
-    assert fidelity["sured.add"] == "not modelled: needs graphics hardware"
+    assert fidelity["sured.add"] == "not modeled: needs graphics hardware"
     assert all(fidelity[form] == "exact" for form in CONTROL)

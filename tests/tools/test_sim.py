@@ -264,13 +264,13 @@ def test_standard_input_and_source_lines() -> None:
     words = options("zeros:f32[100]", "empty:f32[100]", "100", "1")
     result = run("-", *LAUNCH[1:], *words, text=SAXPY)
     assert result.exit_code == 1, result.output
-    assert "[uninitialised-read]" in result.output
+    assert "[uninitialized-read]" in result.output
     assert "<stdin>:20: ld.global.f32 %f3, [%rd5];" in result.output
 
 
 def test_empty_and_shared_counts_as_never_written() -> None:
     result = run(*LAUNCH, *options("y", "y=empty:f32[100]", "100", "1"))
-    assert result.exit_code == 1 and "[uninitialised-read]" in result.output
+    assert result.exit_code == 1 and "[uninitialized-read]" in result.output
 
 
 def test_what_the_kernel_prints_comes_first() -> None:

@@ -174,7 +174,7 @@ def ld_shapes() -> Iterator[Case]:
 
 @probe
 def ld_pack() -> Iterator[Case]:
-    """tcgen05.ld.pack::16b: the low halves of two neighbouring columns in one register.
+    """tcgen05.ld.pack::16b: the low halves of two neighboring columns in one register.
 
     A D of 16-bit type takes a whole cell for each element, in its low half. Loading it with pack::16b halves
     the registers: register i covers columns 2i and 2i+1 of what it would cover without.
@@ -208,7 +208,7 @@ def st_shapes() -> Iterator[Case]:
     """tcgen05.st of every shape, and unpack::16b: a store touches its cells and no others.
 
     The way back of ld: every thread stores eight registers, here 100 * thread + register, into cells that
-    hold something else. With unpack::16b a register fills two neighbouring columns, each with 16 bits and
+    hold something else. With unpack::16b a register fills two neighboring columns, each with 16 bits and
     zeros above them. wait::st comes before anybody reads: nothing orders a load behind a store otherwise.
     """
     for shape in PLACES:

@@ -167,7 +167,7 @@ def fence_two_issuers() -> Iterator[Case]:
     """Two threads issue mma to one accumulator: fences on both sides of the barrier between them.
 
     Of one thread, mma of the same accumulator and shape run in order without a wait. Those of another thread
-    follow them in the same way when it comes behind a synchronisation with fences around it: no commit and no
+    follow them in the same way when it comes behind a synchronization with fences around it: no commit and no
     wait is due between. But each thread commits for itself, so the barrier expects two arrivals.
     """
 

@@ -131,7 +131,7 @@ def _descriptor(m: int, n: int, kind: str = "f16", element: str = "bf16", **opti
 def pair_alloc() -> Iterator[Case]:
     """alloc and dealloc with cta_group::2: a warp of each CTA, and both get the same columns.
 
-    Either may block until the other is there. Accesses of both CTAs are synchronised (by a barrier of the
+    Either may block until the other is there. Accesses of both CTAs are synchronized (by a barrier of the
     cluster) before dealloc; behind it a CTA may end at once. ld and st name no cta_group: a thread
     reaches the tensor memory of its own CTA only. Each CTA writes and reads cells of its own.
     """
@@ -249,7 +249,7 @@ def pair_disable_output_lane() -> Iterator[Case]:
 
 @probe
 def pair_commit() -> Iterator[Case]:
-    """commit.multicast::cluster: a mask of the CTAs whose barrier at the same offset is signalled.
+    """commit.multicast::cluster: a mask of the CTAs whose barrier at the same offset is signaled.
 
     The leader issues two products. The first is committed to the odd CTA alone, mask 0b10, the second to the
     even one alone, mask 0b01, by name; a commit covers everything before it, so the even CTA sees both. Each

@@ -122,7 +122,7 @@ class Stage(NamedTuple):
 
 
 def begin(columns: int, *barriers: Any, arrivals: int | Sequence[int] = 1, pair: bool = False) -> Stage:
-    """Allocate tensor memory, initialise barriers, and hand both to all threads, with ``pair`` of both
+    """Allocate tensor memory, initialize barriers, and hand both to all threads, with ``pair`` of both
     CTAs."""
     counts = [arrivals] * len(barriers) if isinstance(arrivals, int) else arrivals
     tid = ptx.special.tid.x()

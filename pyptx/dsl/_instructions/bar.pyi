@@ -13,7 +13,7 @@ class Bar(Node):
     warp: Bar_warp
 class Bar_arrive(Node):
     def __call__(self, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Arrive at barrier a, on which b threads synchronise, without waiting. (a: u32, b: u32)"""
+        """Arrive at barrier a, on which b threads synchronize, without waiting. (a: u32, b: u32)"""
 class Bar_cta(Node):
     arrive: Bar_arrive
     red: Bar_red

@@ -14,7 +14,7 @@ class Barrier(Node):
 class Barrier_arrive(Node):
     aligned: Barrier_arrive_aligned
     def __call__(self, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Arrive at barrier a, on which b threads synchronise, without waiting. (a: u32, b: u32)"""
+        """Arrive at barrier a, on which b threads synchronize, without waiting. (a: u32, b: u32)"""
 class Barrier_cluster(Node):
     arrive: Barrier_cluster_arrive
     wait: Barrier_cluster_wait
@@ -32,7 +32,7 @@ class Barrier_sync(Node):
         """CTA barrier that the threads of a warp may reach apart, unless .aligned. (a: u32, b: u32)"""
 class Barrier_arrive_aligned(Node):
     def __call__(self, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Arrive at barrier a, on which b threads synchronise, without waiting. (a: u32, b: u32)"""
+        """Arrive at barrier a, on which b threads synchronize, without waiting. (a: u32, b: u32)"""
 class Barrier_cluster_arrive(Node):
     aligned: Barrier_cluster_arrive_aligned
     relaxed: Barrier_cluster_arrive_relaxed

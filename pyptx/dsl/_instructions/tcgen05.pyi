@@ -35,7 +35,7 @@ class Tcgen05_dealloc(Node):
     exclusive: Tcgen05_dealloc_exclusive
 class Tcgen05_fence__after_thread_sync(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Order tcgen05 operations around a thread synchronisation."""
+        """Order tcgen05 operations around a thread synchronization."""
 class Tcgen05_ld(Node):
     red: Tcgen05_ld_red
     spcompress: Tcgen05_ld_spcompress

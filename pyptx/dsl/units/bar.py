@@ -75,7 +75,7 @@ def sync(
 
 
 def arrive(id: Reg | int, threads: Reg | int, *, cta: bool = False, pred: Predicate = None) -> None:
-    """Arrive at barrier ``id``, on which ``threads`` synchronise, without waiting.
+    """Arrive at barrier ``id``, on which ``threads`` synchronize, without waiting.
 
     Records one ``bar.arrive``.
 

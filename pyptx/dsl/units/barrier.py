@@ -51,7 +51,7 @@ def sync(
 def arrive(
     id: Reg | int, threads: Reg | int, *, aligned: bool = False, cta: bool = False, pred: Predicate = None
 ) -> None:
-    """Arrive at barrier ``id``, on which ``threads`` synchronise, without waiting.
+    """Arrive at barrier ``id``, on which ``threads`` synchronize, without waiting.
 
     Records one ``barrier.arrive``.  Arguments and errors as for :func:`sync`.
 

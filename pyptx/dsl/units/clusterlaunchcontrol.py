@@ -75,7 +75,7 @@ def _response(response: object) -> Reg:
 
 
 def is_canceled(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new predicate: was a cluster's launch cancelled, so that its work is ours?
+    """A new predicate: was a cluster's launch canceled, so that its work is ours?
 
     Records one ``clusterlaunchcontrol.query_cancel.is_canceled``.
 
@@ -95,7 +95,7 @@ def _coordinate(axis: str, response: Reg, out: Reg | None, pred: Predicate) -> R
 
 
 def first_ctaid_x(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new u32 register: ctaid.x of the first CTA of the cancelled cluster; undefined without one.
+    """A new u32 register: ctaid.x of the first CTA of the canceled cluster; undefined without one.
 
     Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::x``.
 
@@ -127,7 +127,7 @@ def first_ctaid_z(response: Reg, *, out: Reg | None = None, pred: Predicate = No
 def first_ctaid(
     response: Reg, *, out: RegArray | Sequence[Reg] | None = None, pred: Predicate = None
 ) -> RegArray:
-    """Three u32 registers, new ones or ``out``: ctaid.x, .y and .z of the cancelled cluster's first CTA.
+    """Three u32 registers, new ones or ``out``: ctaid.x, .y and .z of the canceled cluster's first CTA.
 
     Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid.v4``, whose fourth element is dropped.
 

@@ -308,7 +308,7 @@ def arrive_no_complete(
 ) -> None:
     """Arrive ``count`` times, which must not complete the phase. Records one ``mbarrier.arrive.noComplete``.
 
-    Watch out: completing the phase by it is undefined behaviour.
+    Watch out: completing the phase by it is undefined behavior.
 
     Args:
         mbar: the barrier, in this CTA.

@@ -1,6 +1,6 @@
 """``ptx.setmaxnreg``: registers handed from one warpgroup to another.
 
-All warps of the warpgroup execute the same instruction.  ptxas honours it only in kernels that bound their
+All warps of the warpgroup execute the same instruction.  ptxas honors it only in kernels that bound their
 registers or CTAs: ``.minnctapersm`` beside ``.maxntid`` or ``.reqntid``, or ``.maxnreg``.
 
 PTX ISA: `#miscellaneous-instructions-setmaxnreg`.

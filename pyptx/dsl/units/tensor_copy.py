@@ -232,7 +232,7 @@ class TensorCopy:
                 and offset along W. Numbers of 16 bits or 16-bit registers.
             multicast: for loads, mask of the cluster's CTAs that receive the box at the same offset.
             multicast_bits: 16 or 32 spells the width of the mask out (PTX 9.4).
-            cta_group: for loads, 1 or 2: whose mbarrier of a CTA pair is signalled.
+            cta_group: for loads, 1 or 2: whose mbarrier of a CTA pair is signaled.
             cache_hint: b64 register with an L2 cache policy.
             report: for loads, what to report on the mbarrier: ``"disabled"``, ``"validity::per_16bytes::8"``
                 ... (PTX 9.4).

@@ -191,7 +191,7 @@ def replace_global_stride(
     space: str | None = "auto",
     pred: Predicate = None,
 ) -> None:
-    """Set the bytes between neighbours along dimension ``axis + 1``, as the innermost has no stride.
+    """Set the bytes between neighbors along dimension ``axis + 1``, as the innermost has no stride.
 
     Records one ``tensormap.replace.tile.global_stride``.
 

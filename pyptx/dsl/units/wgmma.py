@@ -350,7 +350,7 @@ def descriptor(
             (K-major) or along M or N (MN-major); or its shared address, a 32-bit register.
         tile: how the operand is stored, if the buffer's shape does not say it.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``; default: the tile's, else the buffer's.
-        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory; default: the
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory; default: the
             tile's, else ``"K"``. MN-major operands go with ``trans_a`` or ``trans_b``.
         leading, stride: the distances in bytes, see :class:`pyptx.layout.WgmmaDescriptor`; default: those of
             the tile or of the buffer's boxes, and of a K-major operand with swizzle behind a register.

@@ -33,17 +33,17 @@ clusterlaunchcontrol.try_cancel.async{.space}.completion{.multicast}.b128  [addr
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel
 
-[clusterlaunchcontrol.query_cancel.is_canceled] "Was the launch cancelled?"
+[clusterlaunchcontrol.query_cancel.is_canceled] "Was the launch canceled?"
 clusterlaunchcontrol.query_cancel.is_canceled.pred.b128  =p: pred, try_cancel_response: b128 reg;
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel
 
-[clusterlaunchcontrol.query_cancel.v4] "Coordinates of the first CTA of the cancelled cluster."
+[clusterlaunchcontrol.query_cancel.v4] "Coordinates of the first CTA of the canceled cluster."
 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128  =d: b32 x 4 reg sink, try_cancel_response: b128 reg;
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel
 
-[clusterlaunchcontrol.query_cancel] "One coordinate of the first CTA of the cancelled cluster."
+[clusterlaunchcontrol.query_cancel] "One coordinate of the first CTA of the canceled cluster."
 clusterlaunchcontrol.query_cancel.dimension.b32.b128  =d: b32, try_cancel_response: b128 reg;
   .dimension = { .get_first_ctaid::x, .get_first_ctaid::y, .get_first_ctaid::z }
   since 8.6 on sm_100+

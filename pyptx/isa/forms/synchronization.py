@@ -6,7 +6,7 @@ bar{.cta}.sync  a: u32 0..15 {, b: u32 32..1024/32};
   .cta since 7.8
   see parallel-synchronization-and-communication-instructions-bar
 
-[bar.arrive] "Arrive at barrier a, on which b threads synchronise, without waiting."
+[bar.arrive] "Arrive at barrier a, on which b threads synchronize, without waiting."
 bar{.cta}.arrive  a: u32 0..15, b: u32 32..1024/32;
   .cta since 7.8
   see parallel-synchronization-and-communication-instructions-bar
@@ -28,7 +28,7 @@ barrier{.cta}.sync{.aligned}  a: u32 0..15 {, b: u32 32..1024/32};
   since 6.0
   see parallel-synchronization-and-communication-instructions-bar
 
-[barrier.arrive] "Arrive at barrier a, on which b threads synchronise, without waiting."
+[barrier.arrive] "Arrive at barrier a, on which b threads synchronize, without waiting."
 barrier{.cta}.arrive{.aligned}  a: u32 0..15, b: u32 32..1024/32;
   .cta since 7.8
   since 6.0

@@ -180,7 +180,7 @@ tcgen05.shift.cta_group.down  [taddr: b32|u32|s32 tensor];
   since 8.6 on sm_100a sm_103a sm_107a sm_110a
   see tcgen05-instructions-tcgen05-shift
 
-[tcgen05.fence] "Order tcgen05 operations around a thread synchronisation."
+[tcgen05.fence] "Order tcgen05 operations around a thread synchronization."
 tcgen05.op;
   .op = { .fence::before_thread_sync, .fence::after_thread_sync }
   since 8.6 on sm_100f sm_110f

@@ -249,7 +249,7 @@ class Code:
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, Raw):
                 raise Fault(
-                    Finding(RULES["not-modelled"], "raw PTX: text that pyptx did not read", statement.source)
+                    Finding(RULES["not-modeled"], "raw PTX: text that pyptx did not read", statement.source)
                 )
             if not isinstance(statement, Instruction):
                 continue
@@ -298,10 +298,10 @@ class Code:
         for operand in binding.fitted:
             for leaf in leaves(operand):
                 if isinstance(leaf, Special) and _WITHOUT_VALUE.match(leaf.name):
-                    return _unmodelled(str(leaf))
+                    return _unmodeled(str(leaf))
                 if isinstance(leaf, Symbol) and self.symbol(leaf.name) is None:
-                    return _unmodelled(f"{statement}: {leaf.name}, which no part of the module defines,")
-        return meaning if meaning is not None else _unmodelled(statement.name)
+                    return _unmodeled(f"{statement}: {leaf.name}, which no part of the module defines,")
+        return meaning if meaning is not None else _unmodeled(statement.name)
 
     def _cuts(self, meanings: dict[int, Semantic]) -> set[int]:
         """Statements before which a block ends: long runs, and runs that several warps execute together."""
@@ -511,11 +511,11 @@ def _has_vector_register(operand: Operand) -> bool:
     return isinstance(operand, Register) and operand.vector > 1
 
 
-def _unmodelled(what: str) -> Semantic:
+def _unmodeled(what: str) -> Semantic:
     """The meaning of what has none: to end the run when a thread gets there."""
 
     def refuse(s: Any, op: Op, lanes: Any, *operands: Any) -> Any:
         del lanes, operands
-        raise s.warp.cta.machine.fault("not-modelled", f"{what} is not modelled yet", s)
+        raise s.warp.cta.machine.fault("not-modeled", f"{what} is not modeled yet", s)
 
     return Semantic("", refuse, "exact", "warp", None, False, False, "", None, False)

@@ -60,7 +60,7 @@ def _targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tu
     return found
 
 
-def _signalled(
+def _signaled(
     s: Split,
     op: Op,
     operation: Operation,
@@ -132,7 +132,7 @@ def _copy(
 ) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, "tma")
-    _signalled(
+    _signaled(
         s,
         op,
         operation,
@@ -209,7 +209,7 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
     source, target = _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size)
     combine = _combination(op, in_shared=True)
     operation = cta.machine.operation(s, "tma")
-    _signalled(
+    _signaled(
         s,
         op,
         operation,
@@ -273,7 +273,7 @@ def _load(
     cta = s.warp.cta
     operation = cta.machine.operation(s, "tma")
     copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
-    _signalled(
+    _signaled(
         s,
         op,
         operation,

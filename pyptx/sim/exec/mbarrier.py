@@ -42,7 +42,7 @@ def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
     barrier = segment.barriers.get(int(offset))
     if barrier is None:
         raise machine.fault(
-            "mbarrier-misuse", f"{op.name}: no mbarrier was initialised at shared address {address:#x}", s
+            "mbarrier-misuse", f"{op.name}: no mbarrier was initialized at shared address {address:#x}", s
         )
     return barrier
 
@@ -64,7 +64,7 @@ def _own(s: Split, op: Op, address: int) -> None:
 
 
 def _name(op: Op) -> str:
-    """What the kernel's text calls the barrier where it is initialised: ``bar_full+8``."""
+    """What the kernel's text calls the barrier where it is initialized: ``bar_full+8``."""
     return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
 
 
@@ -84,7 +84,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
                 f"mbarrier.init over the live {old.describe()}",
                 op.location,
                 s.who(),
-                (("initialised", old.location),),
+                (("initialized", old.location),),
             )
         )
     segment.barriers[offset] = MBarrier(

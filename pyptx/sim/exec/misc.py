@@ -1,4 +1,4 @@
-"""Sleeping, events, dependent launches, launches that are cancelled, the register budget; threads' stacks."""
+"""Sleeping, events, dependent launches, launches that are canceled, the register budget; threads' stacks."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
 
 @executes("setmaxnreg", fidelity="ordering", per="warp", collective="warp")
 def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
-    """The register budget is not modelled, so that ``.inc`` never waits."""
+    """The register budget is not modeled, so that ``.inc`` never waits."""
 
 
 # --- clusters that have not started ---------------------------------------------------------------
 
 #: Bytes of an answer.
 _ANSWER = 16
-#: Where its second 64 bits say that a launch was cancelled; x has the first 32 bits, y 16, z 16. So does code
+#: Where its second 64 bits say that a launch was canceled; x has the first 32 bits, y 16, z 16. So does code
 #: of ptxas decode it.  The coordinates of a refusal are no CTA's.
 _CANCELED = 1
 _NOWHERE = (1 << 64) - 1
@@ -71,7 +71,7 @@ _RANK_BIT = 24
 
 @executes("clusterlaunchcontrol.try_cancel", per="lane")
 def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
-    """A launch is cancelled, the next one; then, in each CTA of a multicast, the answer is written and its
+    """A launch is canceled, the next one; then, in each CTA of a multicast, the answer is written and its
     bytes are completed.
     """
     cta = s.warp.cta

@@ -1,6 +1,6 @@
 """Structured sparsity in registers.
 
-``spcompress`` is not modelled: which of equal elements it keeps, and of more than two NaN, is the
+``spcompress`` is not modeled: which of equal elements it keeps, and of more than two NaN, is the
 implementation's (PTX ISA #data-movement-and-conversion-instructions-spcompress).
 """
 

@@ -130,7 +130,7 @@ def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
     found = there.barriers.get(int(offset))
     if found is None:
         raise cta.machine.fault(
-            "mbarrier-misuse", f"{op.name}: no mbarrier was initialised at {address:#x} of rank {rank}", s
+            "mbarrier-misuse", f"{op.name}: no mbarrier was initialized at {address:#x} of rank {rank}", s
         )
     return found
 
@@ -382,7 +382,7 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
-    """Operations before and after a synchronisation of threads are ordered like those of one thread."""
+    """Operations before and after a synchronization of threads are ordered like those of one thread."""
     cta = s.warp.cta
     released = released_by(cta)
     for lane in lanes.tolist():

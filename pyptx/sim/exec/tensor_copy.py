@@ -1,6 +1,6 @@
 """Tensor copies of PTX 9.4: those with masks of 16 and 32 bits are what they are with any mask.
 
-Not modelled are reports of validity, overrides of a map's fields, and the im2col orders along W.
+Not modeled are reports of validity, overrides of a map's fields, and the im2col orders along W.
 """
 
 from __future__ import annotations

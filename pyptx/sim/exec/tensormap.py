@@ -34,7 +34,7 @@ def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int,
         # The operand is one .b1024 object.
         raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {IMAGE_BYTES}", s)
     if name == "swizzle_mode" and value == _SWIZZLE_96B:
-        raise machine.fault("not-modelled", f"{op.name}: the 96-byte swizzle is not modelled yet", s)
+        raise machine.fault("not-modeled", f"{op.name}: the 96-byte swizzle is not modeled yet", s)
     if name == "global_stride" and value % 16:
         raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes is not a multiple of 16", s)
     segment, offset = s.reach_one("read", op, lane, address, USED_BYTES)
@@ -88,6 +88,6 @@ def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -
             check_written=kind == "write",
         )
         if kind == "read" and segment.unwritten(int(offset), USED_BYTES) is not None:
-            machine.memory.uninitialised(segment, int(offset), USED_BYTES, 0, s)
+            machine.memory.uninitialized(segment, int(offset), USED_BYTES, 0, s)
         found.append(segment.data[int(offset) : int(offset) + IMAGE_BYTES])
     found[1][:] = found[0]

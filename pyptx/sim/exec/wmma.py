@@ -44,7 +44,7 @@ class _Lines:
         by_rows = "row" in words
         self.lines, self.length = (layout.rows, layout.columns) if by_rows else (layout.columns, layout.rows)
         self.turned, self.bits = not by_rows, layout.bits
-        # A register whose elements are neighbours in memory is read or written at once.
+        # A register whose elements are neighbors in memory is read or written at once.
         along = layout.values and (layout.values[0].column if by_rows else layout.values[0].row) == 1
         self.align = max(4 if along else 0, layout.bits // 8)
         self.gather, self.scatter = Gather(layout), Scatter(layout)

@@ -80,7 +80,7 @@ def read_words(cta: CTA, address: int, places: Places, word_bytes: int, actor: A
         known = segment.written[start + places.offsets]
         if not known.all():
             position = start + int(places.offsets.reshape(-1)[np.argmin(known)])
-            memory.uninitialised(segment, position, word_bytes, 0, actor)
+            memory.uninitialized(segment, position, word_bytes, 0, actor)
     words: NDArray[Any] = segment.words(word_bytes)
     return words.take(start // word_bytes + places.indices)
 

@@ -26,7 +26,7 @@ def extreme(largest: bool, nan: bool, a: Any, b: Any) -> Any:
     result = (_NANS if nan else _NUMBERS)[largest](a, b)
     missed = np.isnan(result)
     if not nan and np.count_nonzero(missed):
-        # The C library, which numpy asks for the last few elements, lets a signalling NaN win.
+        # The C library, which numpy asks for the last few elements, lets a signaling NaN win.
         result = np.where(missed, np.where(np.isnan(a), b, a), result)
     words = _bits(result)
     # numpy holds both zeros for equal: look where the result is the zero that should have lost.

@@ -2,7 +2,7 @@
 
 Owns :class:`Terms` (numbers with the exponents that the hardware aligns by), :func:`fused_sum` and what
 rounds its result.  A tensor core adds a block of products and the accumulator at once, in fixed point: the
-exponents of the factors are added (the product is not normalised); every addend is aligned to the largest
+exponents of the factors are added (the product is not normalized); every addend is aligned to the largest
 exponent and cut, toward zero, to :data:`FRACTION` bits behind its leading place; the sum of those is exact.
 It is cut to f32, or rounded to nearest for f16.  Zeros have no exponent, factors and products are exact,
 subnormals count, a zero sum is +0, and every NaN that comes out is the canonical one.

@@ -31,7 +31,7 @@ __all__ = [
     "PADDED",
     "contained",
     "descriptor_fault",
-    "not_modelled",
+    "not_modeled",
     "read_shared",
     "shared_words",
     "unpacked",
@@ -52,15 +52,15 @@ _PAGE = 0xFF << 6
 _ABSOLUTE = 52
 
 
-def not_modelled(what: str, actor: Actor) -> Fault:
+def not_modeled(what: str, actor: Actor) -> Fault:
     """A fault that ends a run as incomplete."""
-    return Fault(Finding(RULES["not-modelled"], what, actor.location, actor.who()))
+    return Fault(Finding(RULES["not-modeled"], what, actor.location, actor.who()))
 
 
 def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
-    """What a descriptor that decodes to nothing, or to what is not modelled, does to a run."""
+    """What a descriptor that decodes to nothing, or to what is not modeled, does to a run."""
     if isinstance(error, UnsupportedError):
-        return not_modelled(error.message, actor)
+        return not_modeled(error.message, actor)
     return cta.machine.fault("bad-descriptor", error.message, actor)
 
 
@@ -181,7 +181,7 @@ def _in_two_chunks(
     """
     nbytes = k // 2 if nibbles else k * _BYTES.get(element, 1)
     if nbytes != 48:
-        raise not_modelled(f"an absolute leading address with {nbytes} bytes of K is not modelled yet", actor)
+        raise not_modeled(f"an absolute leading address with {nbytes} bytes of K is not modeled yet", actor)
     try:
         tile = SmemDescriptor.decode(word)
     except PyptxError as error:

@@ -3,7 +3,7 @@
 PTX ISA `#tcgen05-memory-consistency-model-pipelined-instructions`_ has the pairs that execute in the order of
 their instructions: mma and mma of one accumulator and shape, cp and mma, shift and mma, shift and
 cp.4x256b, mma and shift.  All of one thread; between threads, where ``tcgen05.fence`` on both sides of a
-synchronisation orders them.
+synchronization orders them.
 
 Two pairs more are kept here.  A cp writes after an mma: the list lacks it, but CUTLASS's block-scaled main
 loops copy the next stage's scales over those that the MMAs before may still read, with nothing in between.
@@ -15,7 +15,7 @@ writes as another accumulator is still open.
 A thread's commits arrive in their order, too: NVIDIA's kernels for pairs wait for the last one alone before
 their CTAs end, and Triton's documentation of ``tcgen05_commit`` says so.
 
-That the synchronisation between two fences was one is not checked: a fence::after_thread_sync takes what any
+That the synchronization between two fences was one is not checked: a fence::after_thread_sync takes what any
 fence::before_thread_sync of the CTA has released until then.
 
 .. _#tcgen05-memory-consistency-model-pipelined-instructions:

@@ -24,7 +24,7 @@ from ..numbers.products import round_to_f16
 from ..numbers.single import canonical
 from .addresses import cell_at
 from .copies import shift_down
-from .operands import contained, descriptor_fault, not_modelled, read_shared
+from .operands import contained, descriptor_fault, not_modeled, read_shared
 from .scaling import read_scales, scaled
 from .sparsity import expanded, read_indices
 
@@ -87,7 +87,7 @@ class Mma:
         self.ctas, self.operands = ctas, operands
         o = operands
         if kind == "ti16":
-            raise not_modelled("tcgen05.mma kind::ti16 is not modelled yet", actor)
+            raise not_modeled("tcgen05.mma kind::ti16 is not modeled yet", actor)
         block = mma_kind(kind).k // o.scales[2] if o.scales is not None else None
         try:
             d = InstructionDescriptor.decode(
@@ -107,7 +107,7 @@ class Mma:
         if d.wide_k and ctas[0].grid.program.target.number < 103:
             raise self._bad("K = 96 (bit 31) exists on sm_103a", actor)
         if d.wide_k and o.a_in_tensor_memory:
-            raise not_modelled(f"tcgen05.mma kind::{kind}: K = 96 with A in tensor memory", actor)
+            raise not_modeled(f"tcgen05.mma kind::{kind}: K = 96 with A in tensor memory", actor)
         if d.sparse != (o.metadata is not None):
             raise self._bad(
                 f"the instruction descriptor says {'sparse' if d.sparse else 'dense'}, "

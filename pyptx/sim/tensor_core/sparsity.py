@@ -23,7 +23,7 @@ __all__ = ["expanded", "read_indices"]
 
 Array = NDArray[Any]
 
-#: Stored elements of a chunk, its places, and neighbours that share one, by kind; others have two of four.
+#: Stored elements of a chunk, its places, and neighbors that share one, by kind; others have two of four.
 _CHUNKS = {"tf32": (1, 2, 1), "mxf4": (2, 4, 2), "mxf4nvf4": (2, 4, 2)}
 _WIDE = ("f16", "tf32")
 

@@ -159,7 +159,7 @@ def _vprintf(a: Arguments) -> list[int]:
         try:
             text, count = formatted(a.string(template), read, a.string)
         except OverflowError as error:
-            raise a.machine.fault("not-modelled", str(error), a.at) from None
+            raise a.machine.fault("not-modeled", str(error), a.at) from None
         a.at.split.warp.cta.grid.printed.append(text)
         a.machine.printed_characters += len(text)
         if a.machine.printed_characters > _MOST_PRINTED:

@@ -57,7 +57,7 @@ class Calls:
             found = image.functions.get(site.callee)
             if found is None or found.kind == "entry":
                 raise self.machine.fault(
-                    "not-modelled", f"{site.callee} is no function of the module", At(s, site)
+                    "not-modeled", f"{site.callee} is no function of the module", At(s, site)
                 )
             return found
         addresses = s.frame.u64[site.callee.row]
@@ -121,7 +121,7 @@ class Calls:
                 if param.nbytes > held or param.type.bits == 1:
                     wrong = f"{operand} for {param.name} of {function.name}, which has {param.nbytes} bytes"
         if wrong:
-            raise self.machine.fault("not-modelled", wrong, At(s, site))
+            raise self.machine.fault("not-modeled", wrong, At(s, site))
 
     def leave(self, s: Split) -> Split:
         """The split back in the caller, with the results."""
@@ -221,13 +221,13 @@ class Calls:
     # --- functions of the system --------------------------------------------------------------
 
     def _builtin(self, s: Split, site: CallSite, function: Function) -> None:
-        behaviour = BUILTINS.get(function.name)
-        if behaviour is None or SIGNATURES[function.name] != (
+        behavior = BUILTINS.get(function.name)
+        if behavior is None or SIGNATURES[function.name] != (
             tuple(param.nbytes for param in function.params),
             tuple(param.nbytes for param in function.returns),
         ):
             raise self.machine.fault(
-                "not-modelled", f"{function.name} has no body in the module and is not modelled", At(s, site)
+                "not-modeled", f"{function.name} has no body in the module and is not modeled", At(s, site)
             )
         self._check(s, site, function)
         lanes = s.lanes
@@ -240,7 +240,7 @@ class Calls:
                 given.append(raw.view(f"u{param.nbytes}")[:, 0])
             else:
                 given.append(self._value(argument, s.frame, param)[lanes])
-        answer = behaviour(Arguments(self.machine, At(s, site), lanes, given))
+        answer = behavior(Arguments(self.machine, At(s, site), lanes, given))
         for result, param in zip(site.results, function.returns, strict=False):
             values = np.broadcast_to(np.asarray(answer, f"u{param.nbytes}"), lanes.shape)
             if isinstance(result, Symbol):

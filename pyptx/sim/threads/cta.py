@@ -53,7 +53,7 @@ class CTA:
         self.key = (grid.number, self.number)
         #: Whether dependent launches still wait for it to let them go.
         self.holds = True
-        #: Whether its threads have seen that no cluster is left whose launch could be cancelled.
+        #: Whether its threads have seen that no cluster is left whose launch could be canceled.
         self.refused = False
         start = program.shared_start
         data = np.zeros(grid.shared_bytes + SHARED_START - start, np.uint8)

@@ -1,7 +1,7 @@
 """Registers of threads: storage for the activations of one function, and views of some warps of it.
 
 Registers are numpy arrays ``[register, thread]``, one array per width, so that one warp is a view and so are
-several neighbouring warps of a CTA, which then execute together.
+several neighboring warps of a CTA, which then execute together.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Grid:
 
     @property
     def workspace(self) -> int:
-        """Address of the bytes with which all CTAs synchronise; 0 if they do not run at once."""
+        """Address of the bytes with which all CTAs synchronize; 0 if they do not run at once."""
         if self._workspace is None:
             self._workspace = 0
             if self._fits_whole():

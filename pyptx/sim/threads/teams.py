@@ -91,7 +91,7 @@ class Teams:
         self.machine = machine
 
     def of(self, s: Split) -> Company | None:
-        """The team of ``s`` and its ready neighbours at the same place; None if it cannot be in one."""
+        """The team of ``s`` and its ready neighbors at the same place; None if it cannot be in one."""
         if s.pc == EXIT or not joins(s):
             return None
         block = s.warp.cta.grid.program.blocks[s.pc]

@@ -300,7 +300,7 @@ class Split:
             )
 
     def snapshot(self) -> Any:
-        """The registers as a value that compares: used to recognise a spin."""
+        """The registers as a value that compares: used to recognize a spin."""
         if self.regs is not None:
             return tuple(self.regs)
         return self.frame.snapshot(slice(None) if self.k is None else self.lanes)
@@ -313,7 +313,7 @@ class Split:
         for row, name in rows:
             known = self.frame.written[row, self.acting]
             if not known.all():
-                self.warp.cta.machine.uninitialised_register(self, name, int(np.argmin(known)), location)
+                self.warp.cta.machine.uninitialized_register(self, name, int(np.argmin(known)), location)
 
     def note_written(self, row: int) -> None:
         self.frame.written[row, self.lanes] = True
@@ -364,7 +364,7 @@ def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
 
 
 class Team(Split):
-    """Lanes of neighbouring whole warps of one CTA, ``warp`` the first: what effects get that treat lanes
+    """Lanes of neighboring whole warps of one CTA, ``warp`` the first: what effects get that treat lanes
     alone.
     """
 

@@ -108,7 +108,7 @@ class _Box(Part):
             elif not written.all():
                 first = np.argwhere(written == 0)[0]
                 position = offset + sum(int(i) * s for i, s in zip(first, self.strides, strict=True))
-                cta.machine.memory.uninitialised(segment, int(position), 1, 0, actor)
+                cta.machine.memory.uninitialized(segment, int(position), 1, 0, actor)
         return np.ndarray(lengths, np.uint8, segment.data.data, offset, self.strides)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:

@@ -96,17 +96,17 @@ def tensor_copy(
         "read", "generic", address, IMAGE_BYTES, actor, cta.reach, "tensormap", align=64, check_written=False
     )
     if segment.unwritten(offset, USED_BYTES) is not None:
-        machine.memory.uninitialised(segment, offset, USED_BYTES, 0, actor)
+        machine.memory.uninitialized(segment, offset, USED_BYTES, 0, actor)
     try:
         found = _prepared(segment.data[offset : offset + USED_BYTES].tobytes(), coordinates, mode, offsets)
     except UnsupportedError as error:
-        raise machine.fault("not-modelled", error.message, actor) from None
+        raise machine.fault("not-modeled", error.message, actor) from None
     except PyptxError as error:
         raise machine.fault("bad-tensor-map", error.message, actor) from None
     if found.wrong:
         raise machine.fault("bad-tensor-map", found.wrong, actor)
     if found.decoded.interleave != "none":
-        raise machine.fault("not-modelled", "tensor maps with interleave are not modelled", actor)
+        raise machine.fault("not-modeled", "tensor maps with interleave are not modeled", actor)
     return found
 
 

@@ -83,7 +83,7 @@ def _place(
             written[units] = 1
         elif not written[units].all():
             wrong = units[np.argmin(written[units].all(axis=1))]
-            cta.machine.memory.uninitialised(segment, unit * int(wrong), unit, 0, actor)
+            cta.machine.memory.uninitialized(segment, unit * int(wrong), unit, 0, actor)
     return segment, units
 
 

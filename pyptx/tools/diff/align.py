@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .canonical import Code, Interner, Line, Name, colours
+from .canonical import Code, Interner, Line, Name, colors
 from .labels import Places
 from .names import bijection, count_votes
 
@@ -36,7 +36,7 @@ _UNKNOWN = 0.05
 def align(a: Code, b: Code, intern: Interner) -> Aligned:
     """The lines that stand for each other."""
     depth = max(_DEPTHS)
-    first, second = colours(a, depth, intern), colours(b, depth, intern)
+    first, second = colors(a, depth, intern), colors(b, depth, intern)
     regions: list[Region] = [(0, len(a.lines), 0, len(b.lines))]
     pairs: Aligned = []
     crossing = _unique(first[depth], second[depth], regions[0])
@@ -196,7 +196,7 @@ def _cut(
 
 
 def _surroundings(a: Sequence[Line], b: Sequence[Line], i: int, j: int) -> int:
-    """How many neighbours of ``a[i]`` and ``b[j]`` agree."""
+    """How many neighbors of ``a[i]`` and ``b[j]`` agree."""
     return sum(
         0 <= i + k < len(a) and 0 <= j + k < len(b) and a[i + k].key == b[j + k].key
         for k in range(-_WINDOW, _WINDOW + 1)

@@ -11,7 +11,7 @@ from .inputs import Side, side_of
 from .model import Comparison
 from .modules import compare_modules
 from .show import as_json, report
-from .summary import summarise
+from .summary import summarize
 
 __all__ = ["Diff", "assert_same_ptx", "compare", "diff"]
 
@@ -79,7 +79,7 @@ def compare(first: Side, second: Side, *, header: bool, types: bool, machine: bo
         (first.module, second.module),
         tuple(differences),
         tuple(functions),
-        summarise((first.module, second.module), texts),
+        summarize((first.module, second.module), texts),
     )
 
 

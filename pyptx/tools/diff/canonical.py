@@ -46,7 +46,7 @@ from ...isa import bind_instruction
 from ...isa.special import SPECIAL_REGISTERS
 from ...isa.table import forms_of, orders, spelled
 
-__all__ = ["Code", "Interner", "Line", "canonical", "colours", "spelling"]
+__all__ = ["Code", "Interner", "Line", "canonical", "colors", "spelling"]
 
 #: A name in a line: ``%r`` of a register, ``v`` of a variable.
 Name = str
@@ -340,7 +340,7 @@ def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
     return tuple(found)
 
 
-def colours(code: Code, depth: int, intern: Interner) -> list[list[int]]:
+def colors(code: Code, depth: int, intern: Interner) -> list[list[int]]:
     """For each distance up to ``depth`` a number per line: equal where the line and what leads to it agree.
 
     At distance 0 it is the key; at n also the keys of the definitions of what the line reads, of the lines
@@ -359,7 +359,7 @@ def colours(code: Code, depth: int, intern: Interner) -> list[list[int]]:
                 branches[code.labels[label]].append((line.index, slot))
     for distance in range(1, depth + 1):
         before = found[-1]
-        origin = {name: _colour_of(places, before) for name, places in definitions.items()}
+        origin = {name: _color_of(places, before) for name, places in definitions.items()}
         found.append([])
         for line in code.lines:
             read = tuple(
@@ -369,8 +369,8 @@ def colours(code: Code, depth: int, intern: Interner) -> list[list[int]]:
                 before[place] if (place := code.labels.get(label, -1)) in range(len(before)) else None
                 for label in line.targets
             )
-            behind = _colour_of(branches.get(line.index, ()), before)
-            found[-1].append(intern(("colour", distance, line.key, read, ahead, behind)))
+            behind = _color_of(branches.get(line.index, ()), before)
+            found[-1].append(intern(("color", distance, line.key, read, ahead, behind)))
     return found
 
 
@@ -378,5 +378,5 @@ def colours(code: Code, depth: int, intern: Interner) -> list[list[int]]:
 _Slot = tuple[int, int]
 
 
-def _colour_of(places: Iterable[_Slot], before: Sequence[int]) -> Hashable:
+def _color_of(places: Iterable[_Slot], before: Sequence[int]) -> Hashable:
     return tuple(sorted({(before[index], slot) for index, slot in places}))

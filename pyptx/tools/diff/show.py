@@ -1,4 +1,4 @@
-"""Reports: the summary, then each function's differences side by side; as text, in colour, and as JSON."""
+"""Reports: the summary, then each function's differences side by side; as text, in color, and as JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report(diff: Comparison, *, width: int = 110, context: int = 2, limit: int |
 
 
 def print_report(diff: Comparison, *, context: int, limit: int | None, width: int | None = None) -> None:
-    """Print the report: in colour, as wide as the terminal, or as plain text in a pipe."""
+    """Print the report: in color, as wide as the terminal, or as plain text in a pipe."""
     if not sys.stdout.isatty():
         print(report(diff, width=width or 110, context=context, limit=limit))
         return
@@ -261,7 +261,7 @@ class _Marks:
         return bool(self.at(row)) or None in row
 
     def style(self, row: Row) -> tuple[str, str]:
-        """The sign between the columns, and the colour."""
+        """The sign between the columns, and the color."""
         a, b = row
         if a in self.moved_first or b in self.moved_second:
             return _MARKS["moved"]

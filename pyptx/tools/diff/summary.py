@@ -15,7 +15,7 @@ from ...isa.table import chapter_of, spelled
 from ...toolchain import Resources, assemble, disassemble
 from .canonical import spelling
 
-__all__ = ["Counts", "Machine", "Summary", "count", "machine", "summarise"]
+__all__ = ["Counts", "Machine", "Summary", "count", "machine", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _category(opcode: str, modifiers: tuple[str, ...]) -> str:
     return chapter_of(found[0].form.id).replace("_", " ") if found else "unknown"
 
 
-def summarise(
+def summarize(
     modules: tuple[Module, Module], texts: tuple[Callable[[], str], Callable[[], str]] | None = None
 ) -> Summary:
     """Counts of both; with ``texts``, functions that give their PTX, also what the tools make of them."""

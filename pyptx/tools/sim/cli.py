@@ -208,7 +208,7 @@ def _run(launching: Launching, overwrite: bool, shown: bool | None) -> tuple[lis
             target.entry,
             **extents,
             args=target.pack(bound.values),
-            uninitialised=fresh,
+            uninitialized=fresh,
             dependent=launch.settings.get("dependent", False),
         )
     limits = {name: settings[name] for name in ("max_steps", "timeout", "memory") if name in settings}

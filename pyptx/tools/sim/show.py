@@ -19,7 +19,7 @@ from .bind import Buffer
 
 __all__ = ["array_objects", "progress_line", "report_object", "show_arrays", "show_report"]
 
-_COLOURS = {
+_COLORS = {
     Verdict.CLEAN: "green",
     Verdict.REVIEW: "yellow",
     Verdict.INCOMPLETE: "yellow",
@@ -33,7 +33,7 @@ def show_report(report: Report) -> None:
     """What the kernel printed, then verdict and findings, on standard output."""
     if report.printed:
         click.echo(report.printed, nl=not report.printed.endswith("\n"))
-    verdict = click.style(str(report.verdict), fg=_COLOURS[report.verdict], bold=True)
+    verdict = click.style(str(report.verdict), fg=_COLORS[report.verdict], bold=True)
     click.echo(f"{report.entry} under {report.schedule}: {verdict}")
     events = f", {report.events:,} asynchronous steps" if report.events else ""
     click.echo(
@@ -42,7 +42,7 @@ def show_report(report: Report) -> None:
     for finding in report.findings:
         first, *rest = str(finding).splitlines()
         click.echo()
-        click.secho(first, fg=_COLOURS[finding.severity])
+        click.secho(first, fg=_COLORS[finding.severity])
         click.echo("\n".join(rest))
 
 

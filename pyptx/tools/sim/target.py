@@ -19,7 +19,7 @@ from ...core.errors import PyptxError, SpecError
 from ...core.types import ScalarType, u64
 from ...dsl import Scalar, Tile
 from ...entry import Kernel
-from ...entry.specialise import tensor_map
+from ...entry.specialize import tensor_map
 from ...ir import Function, Launch, Module, parse_module
 from ...sim import LoadedModule, load
 from ..load import load_target

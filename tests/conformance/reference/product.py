@@ -60,7 +60,7 @@ class Operand:
         """Of each element, ``[row, k]``; ``size`` bytes each."""
         span = _SPANS[self.swizzle]
         row, column = np.arange(rows)[:, None], np.arange(k)[None, :]
-        # Along the dimension whose neighbours lie side by side, in bytes; across it in lines.
+        # Along the dimension whose neighbors lie side by side, in bytes; across it in lines.
         along, across = (column * size, row) if self.major == "K" else (row * size, column)
         if span:
             linear = across % 8 * span + across // 8 * self.stride + along % span

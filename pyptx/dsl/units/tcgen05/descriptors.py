@@ -335,7 +335,7 @@ def smem_descriptor(
     Args:
         source: the operand: a buffer, or a shared address, a 32-bit register.
         tile: how it is stored; its major-ness and swizzle are used.
-        major: ``"K"`` or ``"MN"``: the dimension whose neighbours are adjacent in memory.
+        major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
         swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"`` (MN-major tf32); default:
             the buffer's, or ``"128B"``.
         leading: leading dimension byte offset, a multiple of 16 up to 262128; default: from the tile, or 16

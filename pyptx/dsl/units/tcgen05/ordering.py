@@ -1,4 +1,4 @@
-"""When asynchronous tcgen05 operations are complete, and their order around thread synchronisation."""
+"""When asynchronous tcgen05 operations are complete, and their order around thread synchronization."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def commit(
     Args:
         mbar: the barrier: a shared address with ``space="cluster"``, a generic 64-bit one with None.
         space: ``"cluster"`` or None.
-        multicast: mask of the cluster's CTAs whose barrier at the same offset is signalled, a 16-bit
+        multicast: mask of the cluster's CTAs whose barrier at the same offset is signaled, a 16-bit
             register (32-bit with ``multicast_bits=32``).
         cta_group: 1, or 2 for a pair of CTAs.
         multicast_bits: 16 or 32 names the width of the mask in the instruction (PTX 9.4; 32: sm_107f); None
@@ -72,7 +72,7 @@ def commit(
 
 
 def fence_before_thread_sync(*, pred: Predicate = None) -> None:
-    """Order earlier tcgen05 operations before a following thread synchronisation.
+    """Order earlier tcgen05 operations before a following thread synchronization.
 
     Records one ``tcgen05.fence::before_thread_sync``.  PTX ISA: `#tcgen05-instructions-tcgen05-fence`.
     """
@@ -80,7 +80,7 @@ def fence_before_thread_sync(*, pred: Predicate = None) -> None:
 
 
 def fence_after_thread_sync(*, pred: Predicate = None) -> None:
-    """Order later tcgen05 operations after an earlier thread synchronisation.
+    """Order later tcgen05 operations after an earlier thread synchronization.
 
     Records one ``tcgen05.fence::after_thread_sync``.  PTX ISA: `#tcgen05-instructions-tcgen05-fence`.
     """

@@ -18,7 +18,7 @@ from ..dsl import Scalar, Slot, Tile, record
 from ..ir import Directive, Launch, Module, PrintedModule, print_module
 from ..layout import TensorMap
 
-__all__ = ["Extent", "Options", "Specialization", "evaluate", "specialise"]
+__all__ = ["Extent", "Options", "Specialization", "evaluate", "specialize"]
 
 #: One to three numbers in x, y, z order, or a function of dims and constants that gives them.
 Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
@@ -118,7 +118,7 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
         ) from None
 
 
-def specialise(
+def specialize(
     options: Options, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
 ) -> Specialization:
     """Record ``body`` for these dims and constants.
