@@ -6,8 +6,8 @@ loop), :mod:`.code` (functions and their translation), :mod:`.threads` (warps, a
 :mod:`.schedule` (asynchrony), :mod:`.memory` (the seam for every access).
 """
 
-from .launch import LoadedModule, load
-from .report import Report
-from .stream import Stream
+from .api.launch import LoadedModule, load
+from .api.report import Report
+from .api.stream import Stream
 
 __all__ = ["LoadedModule", "Report", "Stream", "load"]

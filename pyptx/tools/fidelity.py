@@ -10,7 +10,7 @@ from collections import Counter
 from ..isa import all_forms
 from ..isa.table import chapter_of
 from ..sim.code.function import CONTROL
-from ..sim.semantics import FIDELITIES, semantic_of
+from ..sim.code.semantic import FIDELITIES, semantic_of
 from .markdown import code, prose, table
 
 __all__ = ["fidelity_of", "fidelity_page"]

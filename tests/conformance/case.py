@@ -19,7 +19,7 @@ from pyptx.core.types import TYPES
 from pyptx.ir import Module, parse_module
 from pyptx.isa import Binding, bind_instruction, required_version
 from pyptx.layout import TensorMap
-from pyptx.sim.semantics import Bound
+from pyptx.sim.code.semantic import Bound
 
 from .reference import Expected
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pyptx.core.types import TYPES
 from pyptx.isa.table import chapter_of
-from pyptx.sim.semantics import Bound, semantic_of
+from pyptx.sim.code.semantic import Bound, semantic_of
 
 from .case import KernelCase, Out
 from .recording import outputs_of, read, words_of

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
-from pyptx.sim.memory import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from pyptx.sim.memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 
 Chosen = Mapping[str, str]
 

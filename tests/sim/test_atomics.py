@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.sim.memory import Memory
+from pyptx.sim.memory.address_space import Memory
 from tests.sim.build import Kernel
 
 # --- the oracle: raw bits in, raw bits out ----------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyptx.layout import TensorMap
-from pyptx.sim.report import Report
+from pyptx.sim.api.report import Report
 from tests.sim.build import Kernel
 from tests.sim.test_bulk_copies import GIVEN, every_schedule
 from tests.sim.test_memory import finding

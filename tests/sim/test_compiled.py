@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyptx import sim
-from pyptx.sim.report import Report
+from pyptx.sim.api.report import Report
 
 from .compiled import recorded
 from .compiled.cases import CASES, run_of

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from pyptx.core.types import TYPES, ScalarType
 from pyptx.isa import Binding, all_forms, form
+from pyptx.sim.code.semantic import Op, semantic_of
 from pyptx.sim.numbers.formats import FORMATS, decoded, encode
 from pyptx.sim.numbers.narrow import random_fields
-from pyptx.sim.semantics import Op, semantic_of
 from tests.isa.samples import instructions
 from tests.sim import oracle_conversion
 from tests.sim.oracle_conversion import EXPECTED, NARROW, narrow, narrow_four, read

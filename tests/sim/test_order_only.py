@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pyptx.isa import Match, all_forms, variants
-from pyptx.sim.semantics import semantic_of
+from pyptx.sim.code.semantic import semantic_of
 from tests.sim.build import Kernel
 
 HEAD = """

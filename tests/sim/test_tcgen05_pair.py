@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pyptx.sim import Report
-from pyptx.sim.tensor_memory import TensorStorage, find_room
+from pyptx.sim.tcgen05.tensor_memory import TensorStorage, find_room
 from tests.sim.build import Kernel
 from tests.sim.tcgen05_stage import Cells, cells_of, perform_pair, played_pair
 from tests.sim.test_tcgen05_kinds import idesc

@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pyptx.layout import TensorMap
-from pyptx.sim.events import Step
-from pyptx.sim.machine import Machine
-from pyptx.sim.schedule import Late
+from pyptx.sim.engine.events import Step
+from pyptx.sim.machine.machine import Machine
+from pyptx.sim.machine.schedule import Late
 from tests.sim.build import Kernel
 from tests.sim.test_control import in_few_steps
 from tests.sim.test_memory import finding
@@ -352,7 +352,7 @@ def test_a_box_is_read_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     # The second store comes last: never its word alone.
     assert {(0, 15), (7, 7)} <= seen <= {(0, 15), (7, 15), (7, 7)}
     assert changed_source(schedule="late") == (7, 7)
-    monkeypatch.setattr("pyptx.sim.launch.make_policy", lambda schedule, seed: ReadsAtOnce())
+    monkeypatch.setattr("pyptx.sim.api.launch.make_policy", lambda schedule, seed: ReadsAtOnce())
     assert changed_source() == (0, 15)
 
 

@@ -20,7 +20,7 @@ from pyptx.flow import accesses
 from pyptx.ir import Function, Label, Module, Variable
 from pyptx.isa import all_forms, form, variants
 from pyptx.sim.code.function import CONTROL
-from pyptx.sim.semantics import semantics
+from pyptx.sim.code.semantic import semantics
 from tests.isa.samples import instructions
 from tests.sim.expected import ELSEWHERE, EXPECTED
 from tests.sim.oracle import ANY, Nan, Near, Packed

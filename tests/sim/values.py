@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyptx.core.types import TYPES, ScalarType
 from pyptx.isa import Form, Match, variants
 from pyptx.isa.notation import OperandSpec
-from pyptx.sim.semantics import semantic_of
+from pyptx.sim.code.semantic import semantic_of
 from tests.sim.build import Kernel
 from tests.sim.oracle import F32, F64, FORMATS
 

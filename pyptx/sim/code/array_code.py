@@ -26,9 +26,9 @@ from ...ir import (
 )
 from ...isa.notation import OperandSpec
 from ...isa.special import SPECIAL_REGISTERS
-from ..semantics import CLASSES, Op, Place
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
 from .function import Code, CodeBlock
+from .semantic import CLASSES, Op, Place
 
 __all__ = ["ArrayEmitter"]
 

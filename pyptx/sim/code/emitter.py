@@ -12,20 +12,10 @@ import numpy as np
 
 from ...core.types import TYPES, ScalarType
 from ...flow import accesses
-from ...ir import (
-    Address,
-    Element,
-    Immediate,
-    Indexed,
-    Instruction,
-    Minus,
-    Operand,
-    Register,
-    Symbol,
-)
+from ...ir import Address, Element, Immediate, Indexed, Instruction, Minus, Operand, Register, Symbol
 from ...isa.notation import OperandSpec
-from ..semantics import Op, Place
 from .function import Code, CodeBlock, named_space
+from .semantic import Op, Place
 
 __all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
 

@@ -35,8 +35,8 @@ from ...ir import (
 )
 from ...isa import Binding, bind_instruction
 from ...isa.notation import OperandSpec
-from ..memory import Fault
-from ..semantics import CLASSES, Op, Place, Semantic, semantic_of
+from ..memory.address_space import Fault
+from .semantic import CLASSES, Op, Place, Semantic, semantic_of
 
 if TYPE_CHECKING:
     from .program import Program

@@ -27,7 +27,7 @@ from ...ir import (
     SymbolAddress,
     Variable,
 )
-from ..memory import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
+from ..memory.address_space import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
 
 __all__ = ["Image", "Stored", "element_bytes"]
 

@@ -27,9 +27,9 @@ from ...ir import (
     Vector,
 )
 from ...isa.notation import OperandSpec
-from ..semantics import Op
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
 from .function import CodeBlock
+from .semantic import Op
 
 __all__ = ["LaneEmitter"]
 

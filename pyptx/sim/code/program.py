@@ -11,7 +11,7 @@ from ...core.errors import SimulationError
 from ...core.findings import RULES, Finding
 from ...ir import Function, Module, Special, Symbol, Variable, leaves
 from ...isa import target
-from ..memory import LOCAL_LIMIT, Fault
+from ..memory.address_space import LOCAL_LIMIT, Fault
 from .function import Code, CodeBlock, round_up
 from .image import Image
 

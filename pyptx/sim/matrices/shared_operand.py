@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
-from ..memory import Actor
+from ..memory.address_space import Actor
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.fragments import FragmentLayout
+from ..code.semantic import Op
 from ..numbers.multiply import Kinds
-from ..semantics import Op
 from .register_matrices import Gather, Scatter, full_warp
 
 __all__ = ["WarpProduct", "planned"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..semantics import Op
+from ..code.semantic import Op
 
 __all__ = ["Mode", "mode_of", "odd_sum", "signed_zero"]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ..machine import Machine
+    from ..machine.machine import Machine
     from .calls import At
 
 __all__ = ["BUILTINS", "SIGNATURES", "Arguments", "formatted"]

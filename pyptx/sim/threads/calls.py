@@ -14,14 +14,14 @@ import numpy as np
 from ...ir import Immediate, Operand, Param, Register, Sink, Symbol
 from ..code.emitter import CLASS_BITS, typed
 from ..code.function import CallSite, CodeBlock
-from ..semantics import CLASSES
+from ..code.semantic import CLASSES
 from .builtins import BUILTINS, SIGNATURES, Arguments
 from .frames import Frame
 from .warp import Group, Split, mask_of
 
 if TYPE_CHECKING:
     from ...ir import Function
-    from ..machine import Machine
+    from ..machine.machine import Machine
 
 __all__ = ["Calls"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events import Step
-from ..memory import Reach
+from ..engine.events import Step
+from ..memory.address_space import Reach
 from .cta import CTA
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from ..code.function import round_up
 from ..code.program import SHARED_START
-from ..events import Step
-from ..memory import Segment
-from ..tensor_memory import TensorMemory
+from ..engine.events import Step
+from ..memory.address_space import Segment
+from ..tcgen05.tensor_memory import TensorMemory
 from .local_memory import LocalMemory
 from .warp import Warp
 
 if TYPE_CHECKING:
-    from ..thread_copies import ThreadCopies
+    from ..copies.cp_async import ThreadCopies
     from .cluster import Cluster
     from .multiprocessor import Multiprocessor
     from .named_barrier import NamedBarrier

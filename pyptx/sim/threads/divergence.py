@@ -18,7 +18,7 @@ from .meeting import Deposited, Meeting
 from .warp import Group, Split, Warp, mask_of
 
 if TYPE_CHECKING:
-    from ..machine import Machine
+    from ..machine.machine import Machine
 
 __all__ = ["Divergence"]
 

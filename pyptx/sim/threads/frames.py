@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..semantics import CLASSES
+from ..code.semantic import CLASSES
 
 if TYPE_CHECKING:
     from ..code.function import Code

@@ -18,11 +18,11 @@ import numpy as np
 from ...core.findings import Finding
 from ...ir import Launch
 from ..code.program import SHARED_START, Program
-from ..memory import Segment
+from ..memory.address_space import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
 if TYPE_CHECKING:
-    from ..machine import Machine
+    from ..machine.machine import Machine
     from .cta import CTA
 
 __all__ = ["Grid"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory import LOCAL_LIMIT, Segment
+from ..memory.address_space import LOCAL_LIMIT, Segment
 
 if TYPE_CHECKING:
     from .cta import CTA

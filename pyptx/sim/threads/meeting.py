@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ..semantics import Op
+    from ..code.semantic import Op
     from .warp import Split
 
 __all__ = ["Deposited", "Meeting", "Together", "collective"]

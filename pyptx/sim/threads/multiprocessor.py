@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ...isa import Target
 from ..code.program import SHARED_START
-from ..tensor_memory import TensorStorage
+from ..tcgen05.tensor_memory import TensorStorage
 
 if TYPE_CHECKING:
     from .cta import CTA

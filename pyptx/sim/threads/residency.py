@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
-from ..events import Step
+from ..engine.events import Step
 from .cluster import Cluster
 from .multiprocessor import Multiprocessors
 from .warp import Split
 
 if TYPE_CHECKING:
-    from ..machine import Machine
+    from ..machine.machine import Machine
     from .cta import CTA
     from .grid import Grid
 

@@ -19,7 +19,7 @@ from ..code.translate import array_function, lane_function
 from .warp import Group, Spin, Split, Team, Warp, mask_of, spins
 
 if TYPE_CHECKING:
-    from ..machine import Machine
+    from ..machine.machine import Machine
 
 __all__ = ["Teams", "joins"]
 

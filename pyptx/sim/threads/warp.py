@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
-from ..semantics import CLASSES, Op
-from ..waits import Wait
+from ..code.semantic import CLASSES, Op
+from ..engine.waits import Wait
 from .frames import Frame
 
 if TYPE_CHECKING:
-    from ..events import Step
-    from ..memory import Segment
+    from ..engine.events import Step
+    from ..memory.address_space import Segment
     from .cta import CTA
     from .meeting import Meeting
     from .warpgroup import Products

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
-from ..events import Step
-from ..waits import Wait
+from ..engine.events import Step
+from ..engine.waits import Wait
 
 if TYPE_CHECKING:
     from ..code.function import Code
-    from ..semantics import Op
+    from ..code.semantic import Op
     from .warp import Split, Warp
 
 __all__ = ["Flight", "GroupsDone", "Held", "Products", "Warpgroup", "agree", "products_of"]

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from pyptx import sim
 from pyptx.core.types import TYPES
-from pyptx.sim.report import Report
-from pyptx.sim.semantics import Bound
+from pyptx.sim.api.report import Report
+from pyptx.sim.code.semantic import Bound
 from tests.conformance.case import In, Map, Number, Out, Run, aligned
 
 __all__ = ["differences", "passed", "simulated"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pyptx.sim.semantics import Bound
+from pyptx.sim.code.semantic import Bound
 from tests.conformance.case import In, Number, Out, Run
 
 from .sources import TEXTS

@@ -1,0 +1,173 @@
+"""Arguments of a launch: arrays mapped into global memory, everything else encoded into parameter bytes.
+
+A parameter that is a C struct by value takes a sequence of its members, each of which goes to the next
+multiple of its alignment, or a mapping from offsets to members.  A pointer takes a list of arrays, too: it
+points at a table of their addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import describe, host_bytes, is_array
+from ...core.errors import SpecError
+from ...ir import Param
+from ...layout.tensor_map import TensorMap
+from ...layout.tensor_map_image import IMAGE_BYTES
+from ..code.program import Program
+from ..memory.address_space import Memory, Segment
+
+__all__ = ["Mapped", "bind_arguments"]
+
+#: Arrays that are in global memory, by address and extent on the host.
+Mapped = dict[tuple[int, int], Segment]
+
+
+def bind_arguments(
+    memory: Memory, mapped: Mapped, program: Program, args: Sequence[Any], uninitialized: frozenset[int]
+) -> Segment:
+    """Map arrays into global memory, unless they are, and return the parameter space."""
+    params = program.function.params
+    if len(args) != len(params):
+        names = ", ".join(p.name for p in params)
+        raise SpecError(f"{len(args)} arguments given; {program.function.name} has {len(params)}: {names}")
+    raw = np.zeros(max(program.entry.param_bytes, 1), np.uint8)
+    for position, (param, value) in enumerate(zip(params, args, strict=True)):
+        offset = program.entry.symbols[param.name][1]
+        data = _encode(memory, mapped, param, value, position in uninitialized)
+        raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
+    return Segment("parameters", "param", 0, raw, tracked=False)
+
+
+def _encode(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: bool) -> bytes:
+    if isinstance(value, TensorMap):
+        if param.nbytes != IMAGE_BYTES:
+            raise SpecError(f"a tensor map for parameter {param.name}, which has {param.nbytes} bytes")
+        return _encode_map(memory, mapped, param.name, value, tracked)
+    if is_array(value) and np.ndim(value) > 0:
+        if param.nbytes != 8:
+            raise SpecError(f"an array for parameter {param.name}, which has {param.nbytes} bytes, not 8")
+        return _map_array(memory, mapped, param.name, value, tracked).to_bytes(8, "little")
+    if isinstance(value, (bytes, np.void)):
+        raw = value if isinstance(value, bytes) else value.tobytes()
+        if len(raw) != param.nbytes:
+            raise SpecError(f"{len(raw)} bytes for parameter {param.name}, which has {param.nbytes}")
+        return raw
+    if param.count is not None and isinstance(value, (list, tuple, Mapping)):
+        return _encode_struct(memory, mapped, param, value, tracked)
+    if isinstance(value, (list, tuple)) and param.nbytes == 8 and all(map(_is_buffer, value)):
+        table = [_map_array(memory, mapped, f"{param.name}[{i}]", v, tracked) for i, v in enumerate(value)]
+        addresses = np.array(table, np.uint64)
+        return _map_array(memory, mapped, param.name, addresses, tracked=False).to_bytes(8, "little")
+    if param.count is not None or isinstance(value, str):
+        raise SpecError(
+            f"{value!r} for parameter {param.name} of {param.nbytes} bytes: pass bytes, a structured numpy "
+            "scalar, or a list of the struct's members"
+        )
+    return _encode_scalar(param, value)
+
+
+def _is_buffer(value: Any) -> bool:
+    return is_array(value) and np.ndim(value) > 0
+
+
+def _encode_map(memory: Memory, mapped: Mapped, name: str, value: TensorMap, tracked: bool) -> bytes:
+    if value.array is None:
+        raise SpecError(f"the tensor map for {name} was made from an address; the simulator needs the array")
+    start = _map_array(memory, mapped, name, value.array, tracked)
+    return value.encode(start + value.address - describe(value.array).pointer)
+
+
+def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: bool) -> bytes:
+    """A C struct: the members at their alignment, or where a mapping says; the rest is zero."""
+    raw = bytearray(param.nbytes)
+    end = 0
+    for at, member in _members(value):
+        name = f"{param.name}.{end if at is None else at}"
+        data, alignment = _encode_member(memory, mapped, name, member, tracked)
+        offset = -(-end // alignment) * alignment if at is None else at
+        if offset < 0 or offset + len(data) > param.nbytes:
+            raise SpecError(
+                f"{len(data)} bytes at offset {offset} of parameter {param.name}, which has {param.nbytes}"
+            )
+        raw[offset : offset + len(data)] = data
+        end = offset + len(data)
+    return bytes(raw)
+
+
+def _members(value: Any) -> Iterator[tuple[int | None, Any]]:
+    """Members of a struct with their offsets, where these are given; structs inside are laid out in place."""
+    if isinstance(value, Mapping):
+        for offset, member in value.items():
+            if type(offset) is not int:
+                raise SpecError(f"{offset!r} is no offset: a struct by offsets has whole numbers as keys")
+            yield offset, member
+        return
+    for member in value:
+        if isinstance(member, (list, tuple)):
+            yield from _members(member)
+        else:
+            yield None, member
+
+
+def _encode_member(memory: Memory, mapped: Mapped, name: str, value: Any, tracked: bool) -> tuple[bytes, int]:
+    """The bytes of a member of a struct, and their alignment."""
+    if isinstance(value, TensorMap):
+        return _encode_map(memory, mapped, name, value, tracked), 64
+    if _is_buffer(value):
+        return _map_array(memory, mapped, name, value, tracked).to_bytes(8, "little"), 8
+    if isinstance(value, bytes):
+        return value, 1
+    if isinstance(value, np.generic):
+        return value.tobytes(), value.dtype.alignment
+    raise SpecError(
+        f"{value!r} as member {name} of a struct: pass an array (a pointer), a TensorMap, bytes, or a numpy "
+        "scalar, which says its size"
+    )
+
+
+def _encode_scalar(param: Param, value: Any) -> bytes:
+    number = value.item() if isinstance(value, np.generic) else value
+    if param.type.is_float:
+        return np.array(number, param.type.dtype).tobytes()
+    if isinstance(number, float) and isinstance(value, np.floating):
+        # An untyped parameter takes the bits of a numpy float of its own width.
+        raw = value.tobytes()
+        if len(raw) == param.nbytes:
+            return raw
+    if not isinstance(number, int):
+        raise SpecError(f"{value!r} for the integer parameter {param.name} (.{param.type})")
+    bits = param.type.bits
+    if not -(1 << (bits - 1)) <= number < 1 << bits:
+        raise SpecError(f"{number} does not fit parameter {param.name} (.{param.type})")
+    return (number & ((1 << bits) - 1)).to_bytes(param.nbytes, "little")
+
+
+def _map_array(memory: Memory, mapped: Mapped, name: str, array: Any, tracked: bool) -> int:
+    info = describe(array)
+    if info.device != "cpu":
+        raise SpecError(f"{name} is on {info.device}; the simulator takes numpy arrays and CPU tensors")
+    key = (info.pointer, info.extent)
+    segment = mapped.get(key)
+    if segment is None:
+        data = host_bytes(array)
+        # CUDA allocations are 256-byte aligned; a view that starts inside one is not.
+        inside = (info.pointer - _owner_pointer(array, info.pointer)) % 256
+        segment = memory.map_global(
+            f"{name} {info.shape} {info.type}", data, misalignment=inside, tracked=tracked
+        )
+        mapped[key] = segment
+    return segment.base
+
+
+def _owner_pointer(array: Any, pointer: int) -> int:
+    """Address of the allocation that ``array`` is a view of."""
+    if isinstance(array, np.ndarray):
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        return int(owner.ctypes.data)
+    return pointer - int(array.storage_offset()) * int(array.element_size())

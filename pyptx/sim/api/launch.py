@@ -1,0 +1,267 @@
+"""Loading a module into the simulator and launching its entries.
+
+Owns the public face of the simulator for one launch, :func:`load` and :class:`LoadedModule`, and what a
+launch must be to be one (:class:`Request`).  :func:`run` is the way from requests to reports, for one launch
+and for the launches of a :mod:`.stream`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import SpecError
+from ...core.findings import RULES, Finding
+from ...ir import Function, Launch, Module, parse_module
+from ..code.image import Image
+from ..code.program import Program
+from ..machine.limits import Limits, Progress
+from ..machine.machine import Machine
+from ..machine.schedule import make_policy
+from ..memory.address_space import Fault
+from ..threads.grid import Grid
+from .arguments import Mapped, bind_arguments
+from .report import Report
+
+__all__ = ["LoadedModule", "load"]
+
+#: CTAs of a cluster, at most: what is beyond 8 a launch has to ask for.
+LARGEST_CLUSTER = 16
+
+
+def load(module: Module | str) -> LoadedModule:
+    """Make a module, or PTX text from anywhere, ready to launch in the simulator.
+
+    Raises:
+        ParseError: text that is not PTX.
+        SpecError: neither a module nor text.
+    """
+    if isinstance(module, str):
+        module = parse_module(module)
+    if not isinstance(module, Module):
+        raise SpecError(f"sim.load takes an ir.Module or PTX text, got {type(module).__name__}")
+    return LoadedModule(module)
+
+
+class LoadedModule:
+    """A module in the simulator. Blocks of code are translated once, for all launches."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._image: Image | None = None
+        self._programs: dict[tuple[str, bool], Program] = {}
+
+    @property
+    def image(self) -> Image:
+        """The module laid out in memory: its variables keep their contents from launch to launch."""
+        if self._image is None:
+            self._image = Image(self.module)
+        return self._image
+
+    def variable(self, name: str) -> NDArray[np.uint8]:
+        """The bytes of a ``.global`` or ``.const`` variable, to read and to write between launches."""
+        found = self.image.find(name)
+        if found is None:
+            known = sorted(v.name for v in self.module.variables if v.space in ("global", "const"))
+            raise SpecError(f"no variable {name!r}; the module has {', '.join(known) or 'none'}")
+        return found
+
+    def launch(
+        self,
+        entry: str | None = None,
+        *,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        cluster: int | Sequence[int] = (1, 1, 1),
+        dynamic_smem: int = 0,
+        args: Sequence[Any] = (),
+        schedule: str = "eager",
+        seed: int = 0,
+        sanitize: bool | str = True,
+        max_steps: int | None = None,
+        timeout: float | None = None,
+        memory: int = Limits.memory,
+        progress: Callable[[Progress], None] | None = None,
+        uninitialized: Sequence[int] = (),
+    ) -> Report:
+        """Run ``entry`` (the only one if None) to its end and report.
+
+        Args:
+            grid, block, cluster: extents in x, y, z.
+            dynamic_smem: bytes of dynamic shared memory.
+            args: one per parameter: arrays and CPU tensors (global pointers; written in place),
+                :class:`TensorMap` values, numbers for scalars. C structs take bytes, a structured numpy
+                scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
+                alignment, or a dict of members by offset; a pointer takes a list of arrays: their addresses.
+            schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
+            sanitize: bounds, alignment and initialization are always checked; ``"strict"`` promotes
+                findings for review to errors.
+            max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
+            timeout: seconds after which it does.
+            memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
+                it is not enough for as many as the GPU would run.
+            progress: called about once a second with a :class:`Progress`.
+            uninitialized: positions of array arguments whose contents count as never written.
+
+        Raises:
+            SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
+                report, not raised.
+        """
+        request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialized)
+        options = Options(schedule, seed, sanitize, max_steps, timeout, memory, progress)
+        return run([request], options)[0]
+
+    def request(
+        self,
+        entry: str | None,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        cluster: int | Sequence[int],
+        dynamic_smem: int,
+        args: Sequence[Any],
+        uninitialized: Sequence[int],
+        *,
+        dependent: bool = False,
+    ) -> Request:
+        """A launch that has been checked. Arguments and errors as in :meth:`launch`."""
+        try:
+            function = self.module.entry(entry)
+        except KeyError as error:
+            raise SpecError(str(error.args[0])) from None
+        try:
+            launch = Launch(
+                Launch.extent(grid), Launch.extent(block), Launch.extent(cluster), int(dynamic_smem)
+            )
+        except ValueError as error:
+            raise SpecError(str(error)) from None
+        required = function.directive("reqnctapercluster")
+        if required is not None and launch.cluster == (1, 1, 1):
+            # As the driver: what the kernel was built for, where the launch does not say.
+            launch = replace(launch, cluster=Launch.extent(required))
+        _check_launch(function, launch)
+        return Request(self, function, launch, args, frozenset(uninitialized), dependent)
+
+    def program(self, function: Function, launch: Launch) -> Program:
+        """The code of an entry, translated as far as launches have run it. Raises
+        :class:`~.memory.Fault`.
+        """
+        clustered = launch.cluster != (1, 1, 1)
+        program = self._programs.get((function.name, clustered))
+        if program is None:
+            program = Program(self.image, function, clustered=clustered)
+            self._programs[function.name, clustered] = program
+        return program
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch, checked. ``dependent``: by programmatic dependent launch on the one before."""
+
+    module: LoadedModule
+    function: Function
+    launch: Launch
+    args: Sequence[Any]
+    uninitialized: frozenset[int]
+    dependent: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run goes; :meth:`LoadedModule.launch` says what each means."""
+
+    schedule: str = "eager"
+    seed: int = 0
+    sanitize: bool | str = True
+    max_steps: int | None = None
+    timeout: float | None = None
+    memory: int = Limits.memory
+    progress: Callable[[Progress], None] | None = None
+
+    @property
+    def limits(self) -> Limits:
+        steps = Limits.max_steps if self.max_steps is None else self.max_steps
+        return Limits(steps, self.timeout, self.memory)
+
+    @property
+    def name(self) -> str:
+        """What reports call the schedule."""
+        return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
+
+
+def run(requests: Sequence[Request], options: Options) -> list[Report]:
+    """Run the launches of one stream, at least one, to their end: a report for each."""
+    policy = make_policy(options.schedule, options.seed)
+    started = time.perf_counter()
+    programs: list[Program] = []
+    refused: dict[int, Finding] = {}
+    for index, request in enumerate(requests):
+        try:
+            programs.append(request.module.program(request.function, request.launch))
+        except Fault as fault:
+            refused[index] = fault.finding
+
+    def report(
+        entry: str, findings: list[Finding], steps: int = 0, events: int = 0, printed: str = ""
+    ) -> Report:
+        seconds, strict = time.perf_counter() - started, options.sanitize == "strict"
+        return Report(entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed)
+
+    if refused:
+        stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
+        return [
+            report(request.function.name, [refused.get(index, stopped)])
+            for index, request in enumerate(requests)
+        ]
+    target = max((program.target for program in programs), key=lambda target: target.number)
+    machine = Machine(target, policy, options.limits, progress=options.progress)
+    _fill(machine, requests, programs)
+    machine.run()
+    return [
+        report(grid.program.function.name, grid.findings, grid.steps, grid.events, "".join(grid.printed))
+        for grid in machine.grids
+    ]
+
+
+def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Program]) -> None:
+    """Map the modules' variables and the arguments, and line up the launches."""
+    images = {id(program.image): program.image for program in programs}
+    if sum(bool(image.stored) for image in images.values()) > 1:
+        raise SpecError("modules with global variables of their own cannot share a stream: make one of them")
+    for image in images.values():
+        machine.map_variables(image)
+    mapped: Mapped = {}
+    for request, program in zip(requests, programs, strict=True):
+        params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialized)
+        before = machine.grids[-1] if machine.grids else None
+        machine.add(
+            Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
+        )
+
+
+def _check_launch(function: Function, launch: Launch) -> None:
+    threads = int(np.prod(launch.block))
+    if launch.dynamic_smem < 0:
+        raise SpecError(f"{launch.dynamic_smem} bytes of dynamic shared memory")
+    if threads > 1024:
+        raise SpecError(f"block {launch.block} has {threads} threads; a CTA has at most 1024")
+    exact = function.directive("reqntid")
+    if exact is not None and (*exact, 1, 1)[:3] != launch.block:
+        raise SpecError(f"block {launch.block}, but {function.name} was built for {exact} (.reqntid)")
+    most = function.directive("maxntid")
+    if most is not None and threads > int(np.prod(most)):
+        raise SpecError(f"block {launch.block} exceeds {function.name}'s .maxntid {most}")
+    required = function.directive("reqnctapercluster")
+    if required is not None and (*required, 1, 1)[:3] != launch.cluster:
+        raise SpecError(
+            f"cluster {launch.cluster}, but {function.name} was built for {required} (.reqnctapercluster)"
+        )
+    size = int(np.prod(launch.cluster))
+    if size > LARGEST_CLUSTER:
+        raise SpecError(f"cluster {launch.cluster} has {size} CTAs; a cluster has at most {LARGEST_CLUSTER}")
+    if any(grid % extent for grid, extent in zip(launch.grid, launch.cluster, strict=True)):
+        raise SpecError(f"grid {launch.grid} is not whole clusters of {launch.cluster}")

@@ -1,0 +1,55 @@
+"""What a simulated launch found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.errors import SimulationError
+from ...core.findings import Finding, Verdict, verdict_of
+
+__all__ = ["Report"]
+
+
+@dataclass
+class Report:
+    """The outcome of a launch.
+
+    Attributes:
+        entry: name of the kernel.
+        schedule: the schedule that it ran under, with its seed.
+        findings: everything that was found, in order.
+        steps: warp-instructions executed.
+        events: steps of asynchronous operations that happened.
+        seconds: wall time of the run.
+        outputs: the kernel's output arrays, where the caller knows them.
+        strict: whether findings for review count as errors.
+        printed: what the kernel printed.
+    """
+
+    entry: str
+    schedule: str
+    findings: list[Finding]
+    steps: int
+    events: int
+    seconds: float
+    outputs: tuple[Any, ...] = field(default=(), repr=False)
+    strict: bool = False
+    printed: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """``clean``, ``review``, ``incomplete`` or ``error``."""
+        return verdict_of(self.findings, strict=self.strict)
+
+    def check(self) -> Report:
+        """Itself, or a :class:`SimulationError` if the verdict is error or incomplete."""
+        if self.verdict in (Verdict.ERROR, Verdict.INCOMPLETE):
+            error = SimulationError(f"simulation of {self.entry} ended as {self.verdict}\n{self}")
+            error.report = self  # type: ignore[attr-defined]
+            raise error
+        return self
+
+    def __str__(self) -> str:
+        head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"
+        return "\n".join([head, *map(str, self.findings)])

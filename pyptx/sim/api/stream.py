@@ -1,0 +1,84 @@
+"""Several launches in the order of one stream, some of them by programmatic dependent launch.
+
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-griddepcontrol`_; CUDA C++
+Programming Guide, programmatic dependent launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.errors import SpecError
+from ...ir import Module
+from ..machine.limits import Limits, Progress
+from .launch import LoadedModule, Options, Request, load, run
+from .report import Report
+
+__all__ = ["Stream"]
+
+
+class Stream:
+    """A list of launches, filled by :meth:`launch` and run together by :meth:`run`."""
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+
+    def launch(
+        self,
+        module: LoadedModule | Module | str,
+        entry: str | None = None,
+        *,
+        grid: int | Sequence[int],
+        block: int | Sequence[int],
+        cluster: int | Sequence[int] = (1, 1, 1),
+        dynamic_smem: int = 0,
+        args: Sequence[Any] = (),
+        uninitialized: Sequence[int] = (),
+        dependent: bool = False,
+    ) -> Stream:
+        """Append a launch; nothing runs yet. Returns the stream.
+
+        It starts when all launches before it have completed.  A ``dependent`` one starts earlier: as soon as
+        each CTA of the launch before it has executed ``griddepcontrol.launch_dependents`` or ended, or later,
+        as the schedule likes.  What it may see of that launch's work is then up to ``griddepcontrol.wait``.
+
+        An array that several launches get is one buffer. The other arguments and the errors are those of
+        :meth:`LoadedModule.launch`.
+
+        Raises:
+            SpecError: the first launch of a stream depends on none.
+        """
+        if dependent and not self._requests:
+            raise SpecError("the first launch of a stream depends on none")
+        loaded = module if isinstance(module, LoadedModule) else load(module)
+        request = loaded.request(
+            entry, grid, block, cluster, dynamic_smem, args, uninitialized, dependent=dependent
+        )
+        self._requests.append(request)
+        return self
+
+    def run(
+        self,
+        *,
+        schedule: str = "eager",
+        seed: int = 0,
+        sanitize: bool | str = True,
+        max_steps: int | None = None,
+        timeout: float | None = None,
+        memory: int = Limits.memory,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> list[Report]:
+        """Run what was launched since the last run: one report for each launch, in their order.
+
+        A finding that ends the run is in the report of the launch that it happened in; the launches that
+        have not completed then are ``incomplete``.  The arguments are those of :meth:`LoadedModule.launch`.
+
+        Raises:
+            SpecError: nothing was launched, or several modules have ``.global`` variables.
+        """
+        if not self._requests:
+            raise SpecError("nothing was launched in this stream")
+        options = Options(schedule, seed, sanitize, max_steps, timeout, memory, progress)
+        requests, self._requests = self._requests, []
+        return run(requests, options)

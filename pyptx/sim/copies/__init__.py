@@ -1,0 +1,17 @@
+"""The TMA engine: boxes of tensors and plain ranges between global and shared memory.
+
+- :mod:`~pyptx.sim.copies.tensor_maps`: the tensor map that an instruction names, and its copy
+- :mod:`~pyptx.sim.copies.boxes`: which bytes of global memory a copy moves
+- :mod:`~pyptx.sim.copies.elements`: what becomes of elements on the way
+- :mod:`~pyptx.sim.copies.shared`: where they lie in shared memory
+- :mod:`~pyptx.sim.copies.ranges`: copies of plain bytes
+
+When each part of a copy happens is for :mod:`pyptx.sim.semantics.bulk_copy` to say.
+"""
+
+from __future__ import annotations
+
+from .ranges import Range
+from .tensor_maps import TensorCopy, tensor_copy
+
+__all__ = ["Range", "TensorCopy", "tensor_copy"]

@@ -1,0 +1,210 @@
+"""Which bytes of global memory a tensor copy moves: boxes, four rows, the pixels under a filter.
+
+A copy is made of parts, one after the other in shared memory.  A load fills all of a part, what is outside
+the tensor with the map's fill value; a store drops what is outside.  Sources: PTX ISA, `#tensor-tiled-mode`_
+and ``#tensor-im2col-mode``.
+
+.. _#tensor-tiled-mode: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tiled-mode
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout.tensor_map_image import DecodedMap
+from ..memory.address_space import Actor
+from .elements import fill, loaded
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["Combine", "Part", "parts_of"]
+
+Bytes = NDArray[np.uint8]
+#: New bytes of the tensor from its old ones and those of the copy.
+Combine = Callable[[Bytes, Bytes], Bytes]
+
+
+def parts_of(
+    decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: Sequence[int]
+) -> list[Part]:
+    """The parts of a copy. Coordinates and offsets are innermost first; ``mode`` is the load mode."""
+    if mode.startswith("im2col"):
+        return [_Pixels(decoded, coordinates, tuple(offsets))]
+    if mode in ("tile::gather4", "tile::scatter4"):
+        return [_Box(decoded, (coordinates[0], row)) for row in coordinates[1:]]
+    return [_Box(decoded, coordinates)]
+
+
+class Part(ABC):
+    """Elements that lie densely in shared memory. ``nbytes`` counts them as they lie in global memory."""
+
+    nbytes: int
+
+    @abstractmethod
+    def read(self, cta: CTA, actor: Actor) -> Bytes:
+        """The bytes, with those outside the tensor filled."""
+
+    @abstractmethod
+    def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
+        """Write what lies inside the tensor, or combine it with what is there."""
+
+
+class _Box(Part):
+    """A box of a tensor: per axis (outermost first) the part inside the tensor."""
+
+    __slots__ = ("decoded", "empty", "inside", "nbytes", "shape", "start", "strides", "whole")
+
+    def __init__(self, decoded: DecodedMap, coordinates: tuple[int, ...]) -> None:
+        self.decoded = decoded
+        steps = (1, *decoded.element_strides[1:])
+        box, bits = decoded.box_shape, decoded.kind.bits
+        self.inside: list[slice] = []
+        #: Bytes from a box's element to the next one, but along the innermost axis from byte to byte.
+        self.strides: list[int] = []
+        self.start = decoded.address
+        self.whole, self.empty = True, False
+        self.shape: list[int] = []
+        for axis in reversed(range(decoded.rank)):
+            length, extent, first, step = (
+                box[axis],
+                decoded.dims[axis],
+                coordinates[axis],
+                steps[axis],
+            )
+            low = max(0, -(first // step))
+            high = max(low, min(length, -(-(extent - first) // step)))
+            self.whole &= low == 0 and high == length
+            self.empty |= low == high
+            if axis == 0:
+                low, high, length = low * bits // 8, high * bits // 8, length * bits // 8
+                self.start += first * bits // 8 + low
+                self.strides.append(1)
+            else:
+                self.start += (first + low * step) * decoded.strides[axis]
+                self.strides.append(step * decoded.strides[axis])
+            self.inside.append(slice(low, high))
+            self.shape.append(length)
+        self.nbytes = math.prod(self.shape)
+
+    def _view(self, cta: CTA, kind: str, actor: Actor) -> Bytes:
+        """The part of the box that is inside the tensor, as a strided view of global memory."""
+        lengths = tuple(part.stop - part.start for part in self.inside)
+        extent = sum((n - 1) * stride for n, stride in zip(lengths, self.strides, strict=True)) + 1
+        segment, offset = cta.machine.memory.access(
+            kind, "global", self.start, extent, actor, cta.reach, "async", align=1, check_written=False
+        )
+        if segment.written is not None:
+            written: Bytes = np.ndarray(lengths, np.uint8, segment.written.data, offset, self.strides)
+            if kind == "write":
+                written[...] = 1
+            elif not written.all():
+                first = np.argwhere(written == 0)[0]
+                position = offset + sum(int(i) * s for i, s in zip(first, self.strides, strict=True))
+                cta.machine.memory.uninitialized(segment, int(position), 1, 0, actor)
+        return np.ndarray(lengths, np.uint8, segment.data.data, offset, self.strides)
+
+    def read(self, cta: CTA, actor: Actor) -> Bytes:
+        if self.whole:
+            # A copy: what the tensor holds later is not what was read.
+            return loaded(self.decoded.kind, self._view(cta, "read", actor).copy()).reshape(-1)
+        data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
+        if not self.empty:
+            inside = loaded(self.decoded.kind, self._view(cta, "read", actor))
+            data.reshape(self.shape)[tuple(self.inside)] = inside
+        return data
+
+    def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
+        if self.empty:
+            return
+        given = np.ascontiguousarray(data.reshape(self.shape)[tuple(self.inside)])
+        if combine is not None:
+            old = np.ascontiguousarray(self._view(cta, "read", actor))
+            given = combine(old.reshape(-1), given.reshape(-1)).view(np.uint8).reshape(given.shape)
+        self._view(cta, "write", actor)[...] = given
+
+
+@lru_cache(maxsize=1024)
+def _walk(
+    decoded: DecodedMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
+    """Pixels inside the tensor, by their number in the copy; where each begins, from the tensor's start;
+    whether others lie beside an image (not past the last one).
+
+    The filter's base goes through the bounding box, W fastest, from the coordinates on; at the end of an
+    axis it goes on from the lower corner.  The offsets say which of the filter's elements is read.
+    """
+    spatial = decoded.rank - 2
+    position = list(coordinates[1:])
+    shift = (*offsets, *([0] * (spatial + 1 - len(offsets))))
+    last = [decoded.dims[axis + 1] - 1 + decoded.upper[axis] for axis in range(spatial)]
+    found, places = [], []
+    beside = False
+    for number in range(decoded.box[1]):
+        at = [first + more for first, more in zip(position, shift, strict=True)]
+        beside |= not all(0 <= at[axis] < decoded.dims[axis + 1] for axis in range(spatial))
+        if all(0 <= one < extent for one, extent in zip(at, decoded.dims[1:], strict=True)):
+            found.append(number)
+            places.append(sum(one * stride for one, stride in zip(at, decoded.strides[1:], strict=True)))
+        for axis in range(spatial):
+            position[axis] += decoded.element_strides[axis + 1]
+            if position[axis] <= last[axis]:
+                break
+            position[axis] = decoded.lower[axis]
+        else:
+            position[spatial] += 1
+    return np.array(found, np.int64), np.array(places, np.int64), beside
+
+
+class _Pixels(Part):
+    """Pixels of a bounding box, one after the other; of each some channels."""
+
+    __slots__ = ("addresses", "beside", "decoded", "high", "low", "nbytes", "numbers", "row")
+
+    def __init__(self, decoded: DecodedMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]) -> None:
+        self.decoded = decoded
+        bits, channels = decoded.kind.bits, decoded.box[0]
+        first = coordinates[0]
+        self.row = channels * bits // 8
+        self.low = max(0, -first) * bits // 8
+        self.high = max(self.low, min(channels, decoded.dims[0] - first) * bits // 8)
+        self.numbers, places, self.beside = _walk(decoded, (0, *coordinates[1:]), offsets)
+        self.addresses = places + (decoded.address + first * bits // 8 + self.low)
+        self.nbytes = self.row * decoded.box[1]
+
+    def _reach(self, cta: CTA, kind: str, actor: Actor) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
+        """For each allocation: which of the pixels inside lie there, its segment, and each byte of each."""
+        size = self.high - self.low
+        if not size or not len(self.numbers):
+            return
+        for which, segment, offsets in cta.machine.memory.reach(
+            kind, "global", self.addresses, size, actor, cta.reach, proxy="async", align=1
+        ):
+            yield which, segment, offsets[:, None] + np.arange(size)
+
+    def read(self, cta: CTA, actor: Actor) -> Bytes:
+        data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
+        rows = data.reshape(-1, self.row)
+        for which, segment, places in self._reach(cta, "read", actor):
+            inside = loaded(self.decoded.kind, segment.data[places])
+            rows[self.numbers[which], self.low : self.high] = inside
+        return data
+
+    def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
+        if self.beside:
+            # Measured on an H200: past the last image is dropped, this is an illegal instruction.
+            raise cta.machine.fault("bad-tensor-map", "an im2col store to pixels beside the image", actor)
+        given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
+        if combine is not None:
+            for which, segment, places in self._reach(cta, "read", actor):
+                old, new = segment.data[places].reshape(-1), np.ascontiguousarray(given[which])
+                given[which] = combine(old, new.reshape(-1)).view(np.uint8).reshape(new.shape)
+        for which, segment, places in self._reach(cta, "write", actor):
+            segment.data[places] = given[which]

@@ -1,0 +1,208 @@
+"""cp.async: copies that threads issue from global to shared memory, and their groups.
+
+Owns :class:`ThreadCopies`, the copies in flight of one CTA.  What the lanes of a warp issue together is one
+operation of two steps, *read global* and *write shared*, as long as nothing tells the lanes apart; when some
+of them wait (or arrive on an mbarrier) for what the others do not, the operation is split, so that what a
+thread has not waited for may still be on its way.
+
+Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import RULES, Finding
+from ..engine.events import Operation, Signal, Step
+from ..memory.address_space import Segment
+from ..memory.mbarrier import MBarrier
+from ..threads.loads import unit
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["ThreadCopies"]
+
+Array = NDArray[Any]
+
+
+class _Copy:
+    """What threads copy with one instruction: ``size`` bytes each, ``taken`` of them from the source."""
+
+    def __init__(
+        self,
+        owner: ThreadCopies,
+        operation: Operation,
+        size: int,
+        threads: Array,
+        group: Array,
+        dst: Array,
+        src: Array,
+        taken: Array | None,
+    ) -> None:
+        self.owner, self.operation, self.size = owner, operation, size
+        #: Numbers of the threads in the CTA, and the group of each that the copy belongs to.
+        self.threads, self.group = threads, group
+        #: ``taken`` is None where the source is taken whole.
+        self.dst, self.src, self.taken = dst, src, taken
+        #: What was read, an item of ``size`` bytes for each thread, once the first step has happened.
+        self.data: Array | None = None
+        self.read = Step(operation, "read", self._read, [])
+        self.write = Step(operation, "write", self._write, [self.read])
+        #: Arrivals on mbarriers that are ordered after this copy.
+        self.followers: list[Step] = []
+
+    @property
+    def done(self) -> bool:
+        return self.write.done
+
+    def split(self, keep: Array) -> _Copy:
+        """Leave the threads that ``keep`` marks here; the others' part is returned, with steps of its own."""
+        rest = ~keep
+        other = _Copy(
+            self.owner,
+            self.operation,
+            self.size,
+            self.threads[rest],
+            self.group[rest],
+            self.dst[rest],
+            self.src[rest],
+            None if self.taken is None else self.taken[rest],
+        )
+        if self.data is not None:
+            other.data = self.data[rest]
+            other.read.done = True
+            self.data = self.data[keep]
+        self.threads, self.group = self.threads[keep], self.group[keep]
+        self.dst, self.src = self.dst[keep], self.src[keep]
+        self.taken = None if self.taken is None else self.taken[keep]
+        other.followers = list(self.followers)
+        for step in self.followers:
+            step.after.append(other.write)
+        return other
+
+    # --- what happens ---------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        size = self.size
+        self.data = np.zeros(len(self.threads), unit(size))
+        if self.taken is None:
+            for which, segment, offsets in self._reach("read", "global", self.src, size):
+                self.data[which] = segment.words(size)[offsets // size]
+            return
+        data = self.data.view(np.uint8).reshape(-1, size)
+        for taken in np.unique(self.taken).tolist():
+            rows = np.flatnonzero(self.taken == taken)
+            # Where nothing is taken the address is not looked at.
+            for which, segment, offsets in (
+                self._reach("read", "global", self.src[rows], taken) if taken else ()
+            ):
+                data[rows[which], :taken] = segment.data[offsets[:, None] + np.arange(taken)]
+
+    def _write(self) -> None:
+        assert self.data is not None
+        for which, segment, offsets in self._reach("write", "shared", self.dst, self.size):
+            segment.words(self.size)[offsets // self.size] = self.data[which]
+
+    def _reach(self, kind: str, space: str, address: Array, size: int) -> list[tuple[Any, Segment, Array]]:
+        """The allocations that the addresses lie in; the alignment is the copy's, also where less is read."""
+        cta = self.owner.cta
+        return cta.machine.memory.reach(
+            kind, space, address, size, self.operation, cta.reach, align=self.size
+        )
+
+
+class ThreadCopies:
+    """The copies in flight of one CTA, and how many groups each thread has committed."""
+
+    def __init__(self, cta: CTA) -> None:
+        self.cta = cta
+        self._committed = np.zeros(cta.threads + 31, np.int64)
+        self._flying: list[_Copy] = []
+        #: Of each thread, the group of its last copy, groups below which it has waited for all, and the
+        #: number of the operation that the copy belongs to.
+        self._last = np.full_like(self._committed, -1)
+        self._waited = np.zeros_like(self._committed)
+        self._by = np.zeros_like(self._committed)
+        self._operations: dict[Any, tuple[int, Operation]] = {}
+
+    def _pending(self) -> list[_Copy]:
+        self._flying = [copy for copy in self._flying if not copy.done]
+        return self._flying
+
+    def issue(
+        self,
+        operation: Operation,
+        size: int,
+        threads: Array,
+        dst: Array,
+        src: Array,
+        taken: Array | None,
+    ) -> None:
+        """Put one instruction's copies in flight, in the open group of each thread."""
+        group = self._committed[threads]
+        copy = _Copy(self, operation, size, threads, group, dst, src, taken)
+        self._last[threads] = group
+        # An arrival covers what the open group had till then, and not this.
+        self._waited[threads] = np.minimum(self._waited[threads], group)
+        where = (operation.name, operation.location)
+        number, _ = self._operations.setdefault(where, (len(self._operations), operation))
+        self._by[threads] = number
+        self._pending().append(copy)
+        self.cta.machine.issue(self.cta, [copy.read, copy.write])
+
+    def commit(self, threads: Array) -> None:
+        """Close the open group of each thread."""
+        self._committed[threads] += 1
+
+    def to_wait_for(self, threads: Array, keep: int) -> list[Step]:
+        """What must happen until at most ``keep`` groups of each thread, and its open one, are in flight."""
+        limit = np.zeros_like(self._committed)
+        limit[threads] = self._committed[threads] - keep
+        np.maximum(self._waited, limit, out=self._waited)
+        return [copy.write for copy in self._select(limit)]
+
+    def arrive(self, operation: Operation, threads: Array, barrier: MBarrier) -> None:
+        """Arrive once for each thread, when all that it has issued so far is written."""
+        limit = np.zeros_like(self._committed)
+        limit[threads] = self._committed[threads] + 1
+        np.maximum(self._waited, limit, out=self._waited)
+        copies = self._select(limit)
+        signal = Signal(barrier, arrivals=len(threads))
+        step = Step(operation, "arrive", lambda: None, [copy.write for copy in copies], signal)
+        for copy in copies:
+            copy.followers.append(step)
+        self.cta.machine.issue(self.cta, [step])
+
+    def at_exit(self) -> None:
+        """All threads of the CTA have ended: each has waited for its copies, or let them arrive somewhere."""
+        left = np.flatnonzero(self._last >= self._waited)
+        for number, operation in self._operations.values():
+            threads = left[self._by[left] == number]
+            if len(threads):
+                self.cta.machine.report(
+                    Finding(
+                        RULES["copy-never-waited"],
+                        f"CTA {self.cta.coordinates} ended, and {len(threads)} of its threads had not waited "
+                        f"for their last {operation.name}",
+                        operation.location,
+                        operation.who(),
+                    )
+                )
+
+    def _select(self, limit: Array) -> list[_Copy]:
+        """Copies in flight of groups below the thread's limit, and of those only."""
+        chosen = []
+        for copy in list(self._pending()):
+            meant = copy.group < limit[copy.threads]
+            if not meant.any():
+                continue
+            if not meant.all():
+                rest = copy.split(meant)
+                self._flying.append(rest)
+                self.cta.machine.issue(self.cta, [step for step in (rest.read, rest.write) if not step.done])
+            chosen.append(copy)
+        return chosen

@@ -1,0 +1,100 @@
+"""Where the elements of a tensor copy lie in shared memory: row after row, through the swizzle.
+
+The swizzle acts on absolute shared-memory addresses.  Rows that are shorter than its span begin a span apart
+(measured on an H200, for every swizzle); the bytes between them stay as they are.  Source: PTX ISA,
+`#tensor-swizzling-modes`_.
+
+.. _#tensor-swizzling-modes:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-swizzling-modes
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout.swizzle import COPY_SWIZZLES, swizzle
+from ..memory.address_space import Actor
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["read_shared", "write_shared"]
+
+Bytes = NDArray[np.uint8]
+
+#: Carriers of 8 and 16 bytes that numpy moves whole; complex numbers are no more than that here.
+_CARRIERS: dict[int, Any] = {8: np.uint64, 16: np.complex128}
+
+
+def _unit(mode: str) -> int:
+    """Bytes that stay together."""
+    return 8 if mode.endswith("FLIP_8B") else 16
+
+
+@lru_cache(maxsize=1024)
+def _order(low: int, rows: int, row: int, mode: str) -> NDArray[np.int64]:
+    """The units of ``rows`` of ``row`` bytes, relative to the 1024-byte boundary below the first."""
+    unit = _unit(mode)
+    pitch = COPY_SWIZZLES[mode] or row
+    linear = low + pitch * np.arange(rows, dtype=np.int64)[:, None] + np.arange(0, row, unit)
+    units = np.asarray(swizzle(linear.reshape(-1), mode)) // unit
+    units.setflags(write=False)
+    return units
+
+
+def _in_units(data: Bytes, unit: int) -> NDArray[Any]:
+    return data[: data.size // unit * unit].view(_CARRIERS[unit])
+
+
+def _place(
+    cta: CTA, kind: str, address: int, nbytes: int, row: int, mode: str, actor: Actor
+) -> tuple[Any, NDArray[np.int64]]:
+    """The segment and the units of it where a box at ``address`` lies."""
+    if address % 128:
+        raise cta.machine.fault(
+            "misaligned",
+            f"tensor copy at shared address {address:#x}, which is not a multiple of 128",
+            actor,
+        )
+    unit = _unit(mode)
+    # Shared memory starts at a multiple of 1024, so offsets and addresses share their pattern bits.
+    units = _order(address & 1023, nbytes // row, row, mode)
+    pitch = COPY_SWIZZLES[mode] or row
+    whole = pitch == row
+    segment, offset = cta.machine.memory.access(
+        kind,
+        "shared",
+        address,
+        nbytes // row * pitch,
+        actor,
+        cta.reach,
+        "async",
+        align=1,
+        check_written=whole,
+    )
+    units = units + (offset & ~1023) // unit
+    if not whole and segment.written is not None:
+        written = _in_units(segment.written, unit).view(np.uint8).reshape(-1, unit)
+        if kind == "write":
+            written[units] = 1
+        elif not written[units].all():
+            wrong = units[np.argmin(written[units].all(axis=1))]
+            cta.machine.memory.uninitialized(segment, unit * int(wrong), unit, 0, actor)
+    return segment, units
+
+
+def write_shared(cta: CTA, address: int, data: Bytes, row: int, mode: str, actor: Actor) -> None:
+    """Write rows of ``row`` bytes to shared memory through the swizzle."""
+    segment, units = _place(cta, "write", address, data.size, row, mode, actor)
+    unit = _unit(mode)
+    _in_units(segment.data, unit)[units] = _in_units(data, unit)
+
+
+def read_shared(cta: CTA, address: int, nbytes: int, row: int, mode: str, actor: Actor) -> Bytes:
+    """Read ``nbytes``, rows of ``row`` bytes, from shared memory through the swizzle."""
+    segment, units = _place(cta, "read", address, nbytes, row, mode, actor)
+    return _in_units(segment.data, _unit(mode))[units].view(np.uint8)

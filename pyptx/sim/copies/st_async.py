@@ -1,0 +1,114 @@
+"""Stores and reductions of single threads that happen later: st.async and red.async.
+
+Each thread's is an operation of its own: nothing orders those of two threads, or two of one thread.  Those to
+shared memory complete their bytes on an mbarrier; those to global memory (.release) only happen at some time.
+Sources: PTX ISA, `#data-movement-and-conversion-instructions-st-async`_ and
+``#parallel-synchronization-and-communication-instructions-red-async``.
+
+.. _#data-movement-and-conversion-instructions-st-async:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-st-async
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import TYPES
+from ..code.semantic import Op
+from ..engine.events import Signal, Step
+from ..memory.address_space import SHARED_WINDOW, Segment
+from ..memory.mbarrier import MBarrier
+from ..threads.atomics import combination
+from ..threads.warp import Split
+
+__all__ = ["reduce_async", "shared_address", "store_async"]
+
+Bytes = NDArray[np.uint8]
+
+
+def shared_address(op: Op, address: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Addresses of shared memory that an instruction means: without .shared::cluster they are generic."""
+    return address if "shared::cluster" in op.name else address - SHARED_WINDOW
+
+
+def _bytes_of(b: Any, lanes: int, dtype: np.dtype[Any]) -> Bytes:
+    """The operand as (lanes, bytes): a row of values, a vector of rows, or one immediate for all."""
+    values = np.asarray(b)
+    rows = values if values.ndim == 2 else np.broadcast_to(values, (1, lanes))
+    # A copy: registers change before the store happens.
+    together = np.array(rows.T, dtype, order="C")
+    return together.view(np.uint8).reshape(lanes, -1)
+
+
+def _issue(
+    s: Split,
+    op: Op,
+    lanes: NDArray[Any],
+    address: NDArray[np.int64],
+    data: Bytes,
+    barriers: list[MBarrier] | None,
+    put: Callable[[Segment, int, Bytes], None],
+    *,
+    modify: bool,
+) -> None:
+    """One operation for each lane: write (``modify``: read first), then signal."""
+    cta = s.warp.cta
+    memory = cta.machine.memory
+    size = data.shape[1]
+    semantics = "release" if ".release" in op.name else "relaxed" if "red" in op.name else "weak"
+    scope = op.chosen.get("scope", "")
+    space = "shared" if barriers is not None else op.space
+    steps: list[Step] = []
+    for number, one in enumerate(address.tolist()):
+        s.acting = lanes[number : number + 1]
+        operation = cta.machine.operation(s, "st")
+
+        def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
+            for kind in ("read", "write") if modify else ("write",):
+                segment, offset = memory.access(
+                    kind, space, one, size, operation, cta.reach, "async", semantics, scope
+                )
+            put(segment, int(offset), given)
+
+        write = Step(operation, "write", happen, [])
+        steps.append(write)
+        if barriers is not None:
+            if barriers[number].address >> 24 != one >> 24:
+                raise cta.machine.fault(
+                    "mbarrier-misuse", f"{op.name}: the mbarrier is not in the CTA of the address {one:#x}", s
+                )
+            signal = Signal(barriers[number], nbytes=size)
+            steps.append(Step(operation, "signal", lambda: None, [write], signal))
+    s.acting = None
+    cta.machine.issue(cta, steps)
+
+
+def store_async(
+    s: Split, op: Op, lanes: NDArray[Any], address: NDArray[Any], b: Any, barriers: list[MBarrier] | None
+) -> None:
+    """Store each lane's value, later; then complete its bytes on its barrier, if there are any."""
+
+    def put(segment: Segment, offset: int, given: Bytes) -> None:
+        segment.data[offset : offset + given.size] = given
+
+    data = _bytes_of(b, len(lanes), TYPES[op.chosen.get("type", "b128")].register_dtype)
+    _issue(s, op, lanes, address, data, barriers, put, modify=False)
+
+
+def reduce_async(
+    s: Split, op: Op, lanes: NDArray[Any], address: NDArray[Any], b: Any, barriers: list[MBarrier] | None
+) -> None:
+    """Combine each lane's value with what is there, later; then complete its bytes on its barrier."""
+    in_shared = barriers is not None
+    combine = combination(op.chosen.get("op", "add"), op.chosen["type"], ftz=True, in_shared=in_shared)
+
+    def put(segment: Segment, offset: int, given: Bytes) -> None:
+        old = segment.data[offset : offset + given.size]
+        old[:] = combine(old.copy(), given)
+
+    data = _bytes_of(b, len(lanes), TYPES[op.chosen["type"]].register_dtype)
+    _issue(s, op, lanes, address, data, barriers, put, modify=True)

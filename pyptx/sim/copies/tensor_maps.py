@@ -1,0 +1,131 @@
+"""The tensor map that an instruction names, held against its coordinates, and the copy that both describe.
+
+Source: PTX ISA, `#tensor-tensormap`_.
+
+.. _#tensor-tensormap: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tensormap
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import PyptxError, UnsupportedError
+from ...layout.tensor_map import TensorMap
+from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
+from ..memory.address_space import Actor
+from . import elements
+from .boxes import Combine, parts_of
+from .shared import read_shared, write_shared
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["TensorCopy", "tensor_copy"]
+
+Bytes = NDArray[np.uint8]
+
+
+class TensorCopy:
+    """What one instruction moves through a tensor map.
+
+    Attributes:
+        decoded: the map. kind: its elements.
+        nbytes: of all that is moved, in shared memory, wherever it lies in the tensor.
+        counted: bytes that a load counts on its mbarrier.
+        wrong: what is wrong between the map and the instruction; nothing if all is well.
+    """
+
+    __slots__ = ("_parts", "_row", "counted", "decoded", "kind", "nbytes", "wrong")
+
+    def __init__(
+        self, decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]
+    ) -> None:
+        self.decoded, self.kind = decoded, decoded.kind
+        self.wrong = _misfit(decoded, coordinates, mode)
+        self._parts = [] if self.wrong else parts_of(decoded, coordinates, mode, offsets)
+        self._row = decoded.row_bytes
+        self.nbytes = decoded.box_bytes * len(self._parts)
+        self.counted = decoded.transaction_bytes * len(self._parts)
+
+    def read_tensor(self, cta: CTA, actor: Actor) -> Bytes:
+        """The elements as they lie in shared memory, those outside the tensor filled."""
+        found = [elements.to_shared(self.kind, part.read(cta, actor)) for part in self._parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def write_tensor(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
+        """Write what lies inside the tensor, or combine it with what is there."""
+        start = 0
+        moved = elements.to_global(self.kind, data)
+        for part in self._parts:
+            part.write(cta, moved[start : start + part.nbytes], actor, combine)
+            start += part.nbytes
+
+    def read_shared(self, cta: CTA, address: int, actor: Actor) -> Bytes:
+        """The elements at ``address`` of shared memory."""
+        return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor)
+
+    def write_shared(self, cta: CTA, address: int, data: Bytes, actor: Actor) -> None:
+        """Write them there."""
+        write_shared(cta, address, data, self._row, self.decoded.swizzle, actor)
+
+
+#: Kernels load the same boxes in many CTAs.
+@lru_cache(maxsize=4096)
+def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> TensorCopy:
+    return TensorCopy(TensorMap.decode(raw.ljust(IMAGE_BYTES, b"\0")), coordinates, mode, offsets)
+
+
+def tensor_copy(
+    cta: CTA,
+    tensor: tuple[int, tuple[int, ...]],
+    mode: str,
+    offsets: tuple[int, ...],
+    actor: Actor,
+) -> TensorCopy:
+    """The copy through the map at a generic address; map, coordinates and load mode must fit each other.
+
+    An H200 stops with "illegal instruction" where the innermost coordinate is not a multiple of 16 bytes.
+    """
+    machine = cta.machine
+    address, coordinates = tensor
+    segment, offset = machine.memory.access(
+        "read", "generic", address, IMAGE_BYTES, actor, cta.reach, "tensormap", align=64, check_written=False
+    )
+    if segment.unwritten(offset, USED_BYTES) is not None:
+        machine.memory.uninitialized(segment, offset, USED_BYTES, 0, actor)
+    try:
+        found = _prepared(segment.data[offset : offset + USED_BYTES].tobytes(), coordinates, mode, offsets)
+    except UnsupportedError as error:
+        raise machine.fault("not-modeled", error.message, actor) from None
+    except PyptxError as error:
+        raise machine.fault("bad-tensor-map", error.message, actor) from None
+    if found.wrong:
+        raise machine.fault("bad-tensor-map", found.wrong, actor)
+    if found.decoded.interleave != "none":
+        raise machine.fault("not-modeled", "tensor maps with interleave are not modeled", actor)
+    return found
+
+
+def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str:
+    """What is wrong between the map and the instruction; nothing if all is well."""
+    four_rows = mode in ("tile::gather4", "tile::scatter4")
+    rank = 2 if four_rows else len(coordinates)
+    if decoded.rank != rank:
+        return f"{rank} coordinates for a map of {decoded.rank} dimensions"
+    if decoded.im2col != mode.startswith("im2col"):
+        return f"{'an im2col' if decoded.im2col else 'a tiled'} tensor map for a copy in the mode .{mode}"
+    if four_rows and decoded.box[1] != 1:
+        return f".{mode} needs a box of one row, not of {decoded.box[1]}"
+    kind = decoded.kind
+    # Groups of 16 packed elements that are padded in shared memory go in runs of 128.
+    unit = 128 if kind.held > kind.bits else 128 // kind.bits
+    if coordinates[0] % unit:
+        return (
+            f"innermost coordinate {coordinates[0]} of .{kind.name} elements is "
+            f"{coordinates[0] * kind.bits / 8:g} bytes, not a multiple of {unit * kind.bits // 8}"
+        )
+    return ""

@@ -1,0 +1,1 @@
+"""Asynchronous operations as events, and what threads wait for."""

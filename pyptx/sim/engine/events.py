@@ -1,0 +1,171 @@
+"""Asynchronous operations as events.
+
+An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) is a few :class:`Step` s:
+read the sources, write the target, signal.  A step may happen once the steps it is ordered after have
+happened; those edges come from the ISA and nothing else.  *When* it happens is the schedule's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
+from ..memory.address_space import Fault, Segment
+
+if TYPE_CHECKING:
+    from ..memory.mbarrier import MBarrier
+    from ..threads.grid import Grid
+    from ..threads.warp import Warp
+
+__all__ = ["Engines", "Operation", "Signal", "Step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What a step does to an mbarrier when it happens."""
+
+    barrier: MBarrier
+    arrivals: int = 0
+    nbytes: int = 0
+
+
+class Operation:
+    """One asynchronous operation: its engine, who issued it and where. An :class:`~.memory.Actor`."""
+
+    __slots__ = ("engine", "lanes", "location", "name", "warp")
+
+    def __init__(
+        self,
+        name: str,
+        engine: str,
+        warp: Warp,
+        lanes: Sequence[int] | NDArray[np.intp],
+        location: SourceLocation | None,
+    ) -> None:
+        self.name, self.engine, self.warp, self.lanes, self.location = name, engine, warp, lanes, location
+
+    @property
+    def grid(self) -> Grid:
+        """The launch that issued it."""
+        return self.warp.cta.grid
+
+    @property
+    def issuer(self) -> str:
+        """The threads that issued it."""
+        return self.warp.named(self.lanes)
+
+    def who(self, lane: int | None = None) -> str:
+        del lane
+        return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
+
+    def loads_early(self) -> bool:
+        return False
+
+    def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+        """Engines reach no thread's own memory."""
+        del size
+        raise Fault(
+            Finding(
+                RULES["out-of-bounds"],
+                f"{kind} at local address {address!r}: engines do not reach local memory",
+                self.location,
+                self.who(),
+            )
+        )
+
+
+class Step:
+    """One event of an operation. ``serial`` counts steps in order of issue."""
+
+    __slots__ = ("action", "after", "done", "name", "operation", "position", "serial", "signal")
+
+    def __init__(
+        self,
+        operation: Operation,
+        name: str,
+        action: Callable[[], None],
+        after: list[Step],
+        signal: Signal | None = None,
+    ) -> None:
+        self.operation, self.name, self.action, self.signal = operation, name, action, signal
+        self.done: bool = False
+        self.after = [step for step in after if not step.done]
+        self.serial = -1
+        self.position = -1
+
+    @property
+    def ready(self) -> bool:
+        """Whether everything it is ordered after has happened."""
+        if self.after:
+            self.after = [step for step in self.after if not step.done]
+        return not self.after
+
+    def closure(self) -> list[Step]:
+        """Itself and every step that must happen before it, in an order in which they may happen."""
+        ordered: list[Step] = []
+        seen: set[int] = set()
+        stack: list[tuple[Step, bool]] = [(self, False)]
+        while stack:
+            step, expanded = stack.pop()
+            if expanded:
+                ordered.append(step)
+            elif not step.done and id(step) not in seen:
+                seen.add(id(step))
+                stack.append((step, True))
+                stack.extend((earlier, False) for earlier in step.after)
+        return ordered
+
+
+class Engines:
+    """Every step that has been issued and has not happened."""
+
+    def __init__(self, acts: Callable[[Operation], None], on_change: Callable[[], None]) -> None:
+        self.pending: dict[int, Step] = {}
+        #: The same steps in no order, to draw one from; each knows its position.
+        self.pool: list[Step] = []
+        self.executed = 0
+        self._serial = 0
+        self._acts, self._on_change = acts, on_change
+
+    def issue(self, steps: list[Step]) -> None:
+        for step in steps:
+            step.serial = self._serial
+            self._serial += 1
+            self.pending[step.serial] = step
+            step.position = len(self.pool)
+            self.pool.append(step)
+            if step.signal is not None:
+                step.signal.barrier.signals[step.serial] = step
+
+    def execute(self, step: Step) -> None:
+        """Let one step happen; everything it is ordered after must have happened."""
+        assert step.ready and not step.done, step.name
+        step.done = True
+        self._acts(step.operation)
+        del self.pending[step.serial]
+        last = self.pool.pop()
+        if last is not step:
+            self.pool[step.position] = last
+            last.position = step.position
+        step.action()
+        signal = step.signal
+        if signal is not None:
+            barrier = signal.barrier
+            del barrier.signals[step.serial]
+            if signal.nbytes:
+                barrier.complete(signal.nbytes, step.operation)
+            if signal.arrivals:
+                barrier.arrive(signal.arrivals, step.operation)
+        self.executed += 1
+        self._on_change()
+
+    def force(self, step: Step) -> None:
+        """Let ``step`` happen after everything that is ordered before it."""
+        for earlier in step.closure():
+            self.execute(earlier)

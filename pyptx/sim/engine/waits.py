@@ -1,0 +1,151 @@
+"""What a parked split waits for.
+
+A wait knows whether it is over, which events in flight could end it, how to finish the instruction
+that caused it, and how to describe itself in a deadlock report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ..memory.mbarrier import MBarrier
+from .events import Step
+
+if TYPE_CHECKING:
+    from ..threads.warp import Split
+
+__all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait"]
+
+
+class Wait:
+    """Base. ``split`` is set when the split parks."""
+
+    split: Split
+
+    def over(self) -> bool:
+        raise NotImplementedError
+
+    def unblocking(self) -> list[Step] | None:
+        """The least set of steps in flight that ends this wait (newest first), or None."""
+        return None
+
+    def finish(self) -> None:
+        """Complete the instruction: called once, when the split goes on."""
+
+    def describe(self) -> str:
+        raise NotImplementedError
+
+    def subscribe(self, wake: Callable[[], None]) -> bool:
+        """Arrange for ``wake`` to be called when the wait is over; False asks to be polled."""
+        del wake
+        return False
+
+    @property
+    def can_time_out(self) -> bool:
+        """Whether the instruction may give up and answer "not yet"."""
+        return False
+
+    def time_out(self) -> None:
+        """Complete the instruction with "not yet"."""
+        raise NotImplementedError
+
+
+class BarrierPhase(Wait):
+    """``mbarrier.try_wait`` on a phase that has not completed."""
+
+    __slots__ = ("answer", "barrier", "parity", "split")
+
+    def __init__(self, barrier: MBarrier, parity: int, answer: Callable[[bool], None]) -> None:
+        self.barrier, self.parity, self.answer = barrier, parity, answer
+
+    def over(self) -> bool:
+        return self.barrier.completed(self.parity)
+
+    def subscribe(self, wake: Callable[[], None]) -> bool:
+        self.barrier.waiters.append(wake)
+        return True
+
+    def unblocking(self) -> list[Step] | None:
+        barrier = self.barrier
+        arrivals, nbytes = barrier.pending, barrier.tx
+        if arrivals == 0 and nbytes == 0:
+            return []
+        chosen: list[Step] = []
+        for step in reversed(barrier.signals.values()):
+            signal = step.signal
+            assert signal is not None
+            useful = (signal.arrivals and arrivals) or (signal.nbytes and nbytes > 0)
+            if not useful:
+                continue
+            chosen.append(step)
+            arrivals -= signal.arrivals
+            nbytes -= signal.nbytes
+            if arrivals == 0 and nbytes == 0:
+                return chosen
+        return None
+
+    def finish(self) -> None:
+        self.answer(True)
+
+    @property
+    def can_time_out(self) -> bool:
+        return True
+
+    def time_out(self) -> None:
+        self.answer(False)
+
+    def describe(self) -> str:
+        text = f"waits for parity {self.parity} of {self.barrier.describe()}"
+        if self.barrier.tx < 0:
+            text += f": {-self.barrier.tx} bytes arrived that no expect_tx announced"
+        if self.barrier.tx > 0 and not self.barrier.signals:
+            text += f": {self.barrier.tx} announced bytes never come"
+        return text
+
+
+class StepsDone(Wait):
+    """Waits until given steps have happened: ``tcgen05.wait``, ``cp.async.bulk.wait_group``."""
+
+    __slots__ = ("action", "split", "steps", "what")
+
+    def __init__(self, what: str, steps: list[Step], action: Callable[[], Any] | None = None) -> None:
+        self.what, self.steps, self.action = what, steps, action
+
+    def over(self) -> bool:
+        return all(step.done for step in self.steps)
+
+    def unblocking(self) -> list[Step] | None:
+        return [step for step in reversed(self.steps) if not step.done]
+
+    def finish(self) -> None:
+        if self.action is not None:
+            self.action()
+
+    def describe(self) -> str:
+        missing = sum(not step.done for step in self.steps)
+        return f"waits for {self.what}: {missing} operation(s) in flight"
+
+
+class Condition(Wait):
+    """Waits until a condition of the machine holds: a CTA barrier, free tensor memory."""
+
+    __slots__ = ("condition", "on_finish", "split", "text")
+
+    def __init__(
+        self,
+        condition: Callable[[], bool],
+        text: Callable[[], str],
+        on_finish: Callable[[], None] | None = None,
+    ) -> None:
+        self.condition, self.text, self.on_finish = condition, text, on_finish
+
+    def over(self) -> bool:
+        return self.condition()
+
+    def finish(self) -> None:
+        if self.on_finish is not None:
+            self.on_finish()
+
+    def describe(self) -> str:
+        return self.text()

@@ -1,0 +1,218 @@
+"""Schedules: the only place that decides what happens next.
+
+A policy chooses which split runs and which events of the engines happen when.  Completion order follows
+the steps' order edges and nothing stronger.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from ...core.errors import SpecError
+from ..engine.events import Step
+
+if TYPE_CHECKING:
+    from ..threads.warp import Split
+    from .machine import Machine
+
+__all__ = ["Policy", "make_policy"]
+
+_ENGINES = ("tma", "mma", "ld", "st", "cp")
+
+
+class Policy:
+    """``eager``: an operation's events happen as soon as they may; the newest ready split runs."""
+
+    name = "eager"
+    #: Whether warps of a CTA that are at one place in the code may run together.
+    together = True
+    #: Blocks that a split runs before others get a turn, unless it parks first.
+    quantum = 4096
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        """New steps are in flight."""
+        for step in steps:
+            if not step.done and step.ready:
+                machine.engines.execute(step)
+
+    def split(self, machine: Machine) -> Split:
+        """The next split to run, taken out of ``machine.ready`` (which is not empty)."""
+        return machine.ready.pop()
+
+    def before_split(self, machine: Machine) -> None:
+        """Called before each turn: events may happen here."""
+
+    def idle(self, machine: Machine) -> bool:
+        """No thread can run: let events happen. False if there are none."""
+        return self._any_ready(machine)
+
+    @staticmethod
+    def _any_ready(machine: Machine) -> bool:
+        for step in list(machine.engines.pending.values()):
+            if step.ready:
+                machine.engines.execute(step)
+                return True
+        return False
+
+    def elect(self, mask: int) -> int:
+        """The lane that elect.sync picks: the lowest, as an H200 does (the ISA leaves it open)."""
+        return (mask & -mask).bit_length() - 1
+
+    def gives_up(self) -> bool:
+        """Whether a try_wait that could go on waiting answers false now."""
+        return False
+
+    def starts(self) -> bool:
+        """Whether a launch, or a cluster that may still be canceled, starts now that it can."""
+        return True
+
+
+class Late(Policy):
+    """``late``: nothing happens until no thread can run, then the least that lets one go on."""
+
+    name = "late"
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        pass
+
+    def starts(self) -> bool:
+        return False
+
+    def idle(self, machine: Machine) -> bool:
+        for wait in reversed(machine.parked.values()):
+            steps = wait.unblocking()
+            if steps:
+                for step in steps:
+                    if not step.done:
+                        machine.engines.force(step)
+                return True
+        return self._newest_step(machine)
+
+    @staticmethod
+    def _newest_step(machine: Machine) -> bool:
+        """No set of events ends a wait, or nobody waits: what is in flight happens, newest first."""
+        if not machine.engines.pending:
+            return False
+        machine.engines.force(next(reversed(machine.engines.pending.values())))
+        return True
+
+
+class Random(Policy):
+    """``random``: any legal choice of events, of split order, of a spurious false.
+
+    Not of the elected lane: CUTLASS issues copies by ``elect.sync``, has thread 0 expect their bytes, and
+    breaks where they are not one thread.
+    """
+
+    name = "random"
+    together = False
+    quantum = 4
+    #: Chance that an event happens before a split's turn, and that a try_wait gives up.
+    event_chance = 0.5
+    give_up_chance = 0.05
+    #: Chance that threads whose wait is over find out while others can run.
+    poll_chance = 0.3
+    #: Chance that a warp which is held back gets its turn all the same.
+    held_turn_chance = 0.005
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        # Drawn apart, and how readily too: early and late starts are both worth seeing.
+        self._starts = random.Random(seed)
+        self._start_chance = self._starts.choice((0.02, 0.2, 0.6))
+        # Under some seeds one warp, or one CTA of each cluster, hardly gets a turn while others can run: what
+        # it does first comes late.
+        self._pace = random.Random(seed)
+        holds = self._pace.random() < 0.5
+        self._held_rank = self._pace.choice((None, 0, 1)) if holds else None
+        self._held_warp = self._pace.choice((None, *range(4))) if holds else None
+        self._holds = self._held_rank is not None or self._held_warp is not None
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        pass
+
+    def split(self, machine: Machine) -> Split:
+        ready = machine.ready
+        position = self._random.randrange(len(ready))
+        while self._holds and len(ready) > 1 and self._holds_back(ready[position]):
+            position = self._pace.randrange(len(ready))
+        ready[position], ready[-1] = ready[-1], ready[position]
+        return ready.pop()
+
+    def _holds_back(self, s: Split) -> bool:
+        cta, number, rank = s.warp.cta, self._held_warp, self._held_rank
+        held = number is None or s.warp.index == number % len(cta.warps)
+        held &= rank is None or cta.rank == rank
+        return held and self._pace.random() > self.held_turn_chance
+
+    def before_split(self, machine: Machine) -> None:
+        if self._pace.random() < self.poll_chance:
+            machine.poll()
+        while machine.engines.pending and self._random.random() < self.event_chance:
+            if not self._one(machine):
+                return
+
+    def idle(self, machine: Machine) -> bool:
+        return self._one(machine)
+
+    def _one(self, machine: Machine) -> bool:
+        pool = machine.engines.pool
+        if not pool:
+            return False
+        step = pool[self._random.randrange(len(pool))]
+        while not step.ready:
+            # Whatever it is ordered after comes first, down to something that may happen now.
+            step = self._random.choice(step.after)
+        machine.engines.execute(step)
+        return True
+
+    def gives_up(self) -> bool:
+        return self._random.random() < self.give_up_chance
+
+    def starts(self) -> bool:
+        return self._starts.random() < self._start_chance
+
+
+class Starve(Late):
+    """``starve:ENGINE``: that engine is late while the others are eager."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self.name = f"starve:{engine}"
+
+    def starts(self) -> bool:
+        return True
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        self._drain(machine)
+
+    def _drain(self, machine: Machine) -> bool:
+        progress, again = False, True
+        while again:
+            again = False
+            for step in list(machine.engines.pending.values()):
+                if not step.done and step.ready and step.operation.engine != self.engine:
+                    machine.engines.execute(step)
+                    progress = again = True
+        return progress
+
+    def idle(self, machine: Machine) -> bool:
+        return self._drain(machine) or super().idle(machine)
+
+
+def make_policy(schedule: str, seed: int) -> Policy:
+    """The policy called ``schedule``. Raises :class:`SpecError` naming those that exist."""
+    if schedule == "eager":
+        return Policy()
+    if schedule == "late":
+        return Late()
+    if schedule == "random":
+        return Random(seed)
+    kind, _, engine = schedule.partition(":")
+    if kind == "starve" and engine in _ENGINES:
+        return Starve(engine)
+    raise SpecError(
+        f"unknown schedule {schedule!r}",
+        hint=f"eager, late, random (with seed=), or starve:ENGINE with ENGINE one of {', '.join(_ENGINES)}",
+    )

@@ -1,0 +1,528 @@
+"""Memory of the machine: one 64-bit address space of segments, and the one seam for every access.
+
+Owns :class:`Segment` (bytes, which of them were written, red zones around), :class:`Memory` with
+:meth:`Memory.access`, through which *every* read and write of global, shared, parameter and local memory
+goes, whoever the actor is.  Bounds, alignment and initialization are checked there; observers (the
+sanitizer, a timeline) hook in there.
+
+The address model is the hardware's: a shared address carries the CTA's rank in its cluster in bits 24
+and up; its generic address is a 4-GiB-aligned base plus that value.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
+
+if TYPE_CHECKING:
+    from .mbarrier import MBarrier
+
+__all__ = [
+    "CONST_WINDOW",
+    "FUNCTION_WINDOW",
+    "GLOBAL_BASE",
+    "LOCAL_LIMIT",
+    "LOCAL_WINDOW",
+    "PARAM_WINDOW",
+    "RED_ZONE",
+    "SHARED_WINDOW",
+    "Actor",
+    "Fault",
+    "Memory",
+    "Observer",
+    "Reach",
+    "Scattered",
+    "Segment",
+]
+
+Bytes = NDArray[np.uint8]
+Offsets = NDArray[np.int64]
+
+#: Generic base of the shared window: 4-GiB aligned.
+SHARED_WINDOW = 0x7E_0000_0000
+#: Generic base of the parameter window.
+PARAM_WINDOW = 0x7D_0000_0000
+#: Generic base of constant memory.
+CONST_WINDOW = 0x7C_0000_0000
+#: Generic base of every thread's own local memory.
+LOCAL_WINDOW = 0x7B_0000_0000
+#: Bytes of local memory that a thread can have.
+LOCAL_LIMIT = 512 << 10
+#: Addresses of functions: for indirect calls, never for an access.
+FUNCTION_WINDOW = 0x7A_0000_0000
+#: Where the first global allocation lies.
+GLOBAL_BASE = 0x7F_0000_0000
+#: Unmapped bytes between global allocations.
+RED_ZONE = 1 << 20
+_WINDOW = 1 << 32
+
+_WINDOWS = (
+    ("shared", SHARED_WINDOW),
+    ("param", PARAM_WINDOW),
+    ("const", CONST_WINDOW),
+    ("local", LOCAL_WINDOW),
+)
+_ALL = slice(None)
+_READ_ONLY = frozenset({"param", "const"})
+
+_INITIALIZED = {
+    1: np.uint8(1),
+    2: np.uint16(0x0101),
+    4: np.uint32(0x01010101),
+    8: np.uint64(0x0101010101010101),
+}
+_UNSIGNED: dict[int, np.dtype[Any]] = {
+    **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)},
+    16: np.dtype("V16"),
+    32: np.dtype("V32"),
+}
+
+
+class Fault(Exception):
+    """A finding that ends the run."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class Scattered(Exception):
+    """The lanes of one access lie in different allocations or spaces: access them one by one."""
+
+
+class Actor(Protocol):
+    """Whoever accesses memory: a split of a warp, or an operation of an engine."""
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """The line of the instruction that made the access."""
+
+    def who(self, lane: int | None = None) -> str:
+        """The thread, in words; ``lane`` is the position among the accessing lanes."""
+
+    def loads_early(self) -> bool:
+        """Whether it loads into a register that nothing reads before the next branch."""
+
+    def local(self, address: int | Offsets, size: int, kind: str) -> tuple[Segment, int | Offsets]:
+        """The segment of the CTA's local memory, and where in it the threads' own ``address`` lies."""
+
+
+#: Called with (kind, space, segment, offset, size, actor, proxy, semantics, scope) for every access.
+Observer = Callable[..., None]
+
+
+class Segment:
+    """``size`` bytes at ``base``. ``written`` is None where everything counts as initialized."""
+
+    __slots__ = (
+        "_words",
+        "barriers",
+        "base",
+        "data",
+        "derived",
+        "name",
+        "size",
+        "space",
+        "writes",
+        "written",
+    )
+
+    def __init__(self, name: str, space: str, base: int, data: Bytes, *, tracked: bool) -> None:
+        self.name, self.space, self.base, self.data = name, space, base, data
+        self.size = int(data.size)
+        self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
+        #: Live mbarrier objects by offset.
+        self.barriers: dict[int, MBarrier] = {}
+        #: How many accesses wrote to it: what is :attr:`derived` from its bytes holds while this is the same.
+        self.writes = 0
+        self.derived: dict[Any, tuple[int, Any]] = {}
+        self._words: dict[int, NDArray[Any]] = {}
+
+    def words(self, size: int) -> NDArray[Any]:
+        """The data as unsigned words of ``size`` bytes (void for 16 and 32) from the first aligned address.
+
+        The word at an aligned offset has the index ``offset // size``, wherever the segment starts.
+        """
+        found = self._words.get(size)
+        if found is None:
+            found = self._words[size] = self._aligned(self.data, size)
+        return found
+
+    def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
+        skip = -self.base % size
+        return data[skip : skip + (self.size - skip) // size * size].view(_UNSIGNED[size])
+
+    def mark(self, offset: int | Offsets, size: int) -> None:
+        """Note that ``size`` bytes at each offset were written."""
+        if self.written is None:
+            return
+        if isinstance(offset, int):
+            self.written[offset : offset + size] = 1
+            return
+        word = min(size, 8)
+        view = self._aligned(self.written, word)
+        first = offset // word
+        for part in range(size // word):
+            view[first + part] = _INITIALIZED[word]
+
+    def whole(self, first: int, end: int) -> bool:
+        """Whether every byte from ``first`` to ``end``, multiples of 16, was written."""
+        if self.written is None:
+            return True
+        words = self._aligned(self.written, 8)[first // 8 : end // 8]
+        return bool(np.bitwise_and.reduce(words) == _INITIALIZED[8])
+
+    def unwritten(self, offset: int | Offsets, size: int) -> int | None:
+        """Position of the first accessing lane that reads an unwritten byte (0 for a single range)."""
+        if self.written is None:
+            return None
+        if isinstance(offset, int):
+            return None if self.written[offset : offset + size].all() else 0
+        for byte in range(size):
+            known = self.written[offset + byte]
+            if not known.all():
+                return int(np.argmin(known))
+        return None
+
+
+class Reach(dict[int, Segment]):
+    """What a cluster alone reaches: the shared memories of its CTAs by rank, its launch's parameters and its
+    module's constants. ``ended`` has the ranks of the CTAs that have exited.
+    """
+
+    def __init__(self, params: Segment | None = None, const: Segment | None = None) -> None:
+        super().__init__()
+        self.params, self.const = params, const
+        self.ended: set[int] = set()
+
+
+class Memory:
+    """Global memory, and the seam for every access to any."""
+
+    def __init__(self, report: Callable[[Finding], None]) -> None:
+        self._bases: list[int] = []
+        self._segments: list[Segment] = []
+        self._next = GLOBAL_BASE
+        self._report = report
+        self.observers: list[Observer] = []
+        #: Counts changes that a spinning thread could see.
+        self.version = 0
+
+    # --- allocation ---------------------------------------------------------------------------
+
+    def map_global(self, name: str, data: Bytes, *, misalignment: int = 0, tracked: bool = False) -> Segment:
+        """Place ``data`` in global memory, 256-byte aligned plus ``misalignment``, behind a red zone."""
+        return self.place_global(name, self._next + misalignment, data, tracked=tracked)
+
+    def place_global(self, name: str, base: int, data: Bytes, *, tracked: bool = False) -> Segment:
+        """Place ``data`` at ``base``, which lies behind every earlier allocation."""
+        segment = Segment(name, "global", base, data, tracked=tracked)
+        self._next = (base + segment.size + RED_ZONE + 255) // 256 * 256
+        self._bases.append(base)
+        self._segments.append(segment)
+        return segment
+
+    def unmap_global(self, base: int) -> None:
+        """End the life of the allocation at ``base``."""
+        position = bisect.bisect_left(self._bases, base)
+        del self._bases[position], self._segments[position]
+
+    # --- the seam -----------------------------------------------------------------------------
+
+    def access(
+        self,
+        kind: str,
+        space: str,
+        address: int | Offsets,
+        size: int,
+        actor: Actor,
+        shared: Reach,
+        proxy: str = "generic",
+        semantics: str = "weak",
+        scope: str = "",
+        align: int | None = None,
+        check_written: bool = True,
+    ) -> tuple[Segment, Any]:
+        """Resolve, check and announce one access of ``size`` bytes at each address.
+
+        Args:
+            kind: ``"read"``, ``"write"`` or ``"barrier"``.
+            space: ``shared``, ``global``, ``param``, ``local`` or ``generic``.
+            address: one address, or one per accessing lane.
+            shared: what the actor's cluster reaches.
+            align: required alignment, ``size`` if None.
+            check_written: False where the caller itself checks, or marks, a sparser set of bytes.
+
+        Returns the segment and the byte offset(s) in it. Raises :class:`Fault` for an access outside every
+        allocation or misaligned; reports a read of bytes that nothing wrote.
+        """
+        align = size if align is None else align
+        located = None if isinstance(address, int) else self._together(space, address, size, align, shared)
+        if located is not None:
+            segment, offset = located
+        else:
+            segment, offset, space = self._locate(kind, space, address, size, actor, shared, align)
+        if segment.written is not None and check_written:
+            if kind == "write":
+                segment.mark(offset, size)
+            elif kind == "read":
+                lane = segment.unwritten(offset, size)
+                if lane is not None:
+                    self.uninitialized(segment, offset, size, lane, actor)
+        if kind == "write":
+            if segment.space in _READ_ONLY:
+                self._read_only(segment, offset, size, actor)
+            self.version += 1
+            segment.writes += 1
+            if segment.barriers:
+                self._spare_barriers(segment, offset, size, actor)
+        for observer in self.observers:
+            observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
+        return segment, offset
+
+    def _together(
+        self, space: str, address: Offsets, size: int, align: int, shared: Reach
+    ) -> tuple[Segment, Offsets] | None:
+        """Segment and offsets, if it is soon seen that all lanes lie in one segment, aligned; else None."""
+        if space == "local":
+            return None
+        first = int(address[0])
+        window = 0
+        if space == "generic":
+            space, window = self._window(first)
+            if space == "local":
+                return None
+        segment = self._find(space, first - window, shared)
+        if segment is None or segment.base % align:
+            return None
+        offset = address - (segment.base + window)
+        # At least the largest offset; more than any size if one is negative.
+        union = int(np.bitwise_or.reduce(offset.view(np.uint64)))
+        return None if union + size > segment.size or union % align else (segment, offset)
+
+    def _locate(
+        self,
+        kind: str,
+        space: str,
+        address: int | Offsets,
+        size: int,
+        actor: Actor,
+        shared: Reach,
+        align: int,
+    ) -> tuple[Segment, Any, str]:
+        """Segment, offsets and state space; every way to be wrong is told apart."""
+        if isinstance(address, int):
+            low = high = address
+        else:
+            low, high = int(address.min()), int(address.max())
+        if space == "generic":
+            space, window = self._window(low)
+            if low != high and self._window(high)[0] != space:
+                raise Scattered
+            address, low, high = address - window, low - window, high - window
+        segment: Segment | None
+        if space == "local":
+            segment, address = actor.local(address, size, kind)
+            low, high = (
+                (address, address) if isinstance(address, int) else (int(address.min()), int(address.max()))
+            )
+        else:
+            segment = self._find(space, low, shared)
+        if segment is None or high + size > segment.base + segment.size:
+            self._out_of_bounds(kind, space, address, size, actor, shared)
+        assert segment is not None
+        if align > 1:
+            union = address if isinstance(address, int) else int(np.bitwise_or.reduce(address))
+            if union % align:
+                self._misaligned(kind, space, address, size, align, actor)
+        return segment, address - segment.base, space
+
+    def reach(
+        self,
+        kind: str,
+        space: str,
+        address: Offsets,
+        size: int,
+        actor: Actor,
+        shared: Reach,
+        **how: Any,
+    ) -> list[tuple[Any, Segment, Offsets]]:
+        """:meth:`access` at addresses that may lie in several allocations.
+
+        Returns ``(which, segment, offsets)`` for each of them: ``which`` indexes the addresses (all of them,
+        a slice, in the usual case of one).
+        """
+        try:
+            return [(_ALL, *self.access(kind, space, address, size, actor, shared, **how))]
+        except Scattered:
+            pass
+        found: dict[int, tuple[Segment, list[int], list[int]]] = {}
+        acting = getattr(actor, "acting", None)
+        for position, one in enumerate(address.tolist()):
+            if acting is not None:
+                actor.acting = acting[position : position + 1]  # type: ignore[attr-defined]
+            segment, offset = self.access(kind, space, one, size, actor, shared, **how)
+            _, positions, offsets = found.setdefault(id(segment), (segment, [], []))
+            positions.append(position)
+            offsets.append(offset)
+        if acting is not None:
+            actor.acting = acting  # type: ignore[attr-defined]
+        return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
+
+    def _spare_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        """A live mbarrier is opaque: only mbarrier operations may change its bytes. Where it is at rest the
+        write ends its life, which compilers leave to that."""
+        low = high = offset
+        if not isinstance(offset, int):
+            low, high = int(offset.min()), int(offset.max())
+        for at, barrier in list(segment.barriers.items()):
+            if low < at + 8 and at < high + size and np.any((offset < at + 8) & (at < offset + size)):
+                finding = Finding(
+                    RULES["mbarrier-overwritten" if barrier.at_rest else "mbarrier-misuse"],
+                    f"write of {size} bytes over the live {barrier.describe()}",
+                    actor.location,
+                    actor.who(),
+                    (("initialized", barrier.location),),
+                )
+                if not barrier.at_rest:
+                    raise Fault(finding)
+                self._report(finding)
+                del segment.barriers[at]
+
+    def _find(self, space: str, address: int, shared: Reach) -> Segment | None:
+        if space.startswith("shared"):
+            segment = shared.get(address >> 24)
+        elif space.startswith("param"):
+            segment = shared.params
+        elif space == "const":
+            segment = shared.const
+        else:
+            position = bisect.bisect_right(self._bases, address) - 1
+            segment = self._segments[position] if position >= 0 else None
+        if segment is None or not segment.base <= address < segment.base + segment.size:
+            return None
+        return segment
+
+    @staticmethod
+    def _window(address: int) -> tuple[str, int]:
+        """State space of a generic address, and what to subtract to get the address in it."""
+        if address < GLOBAL_BASE:
+            for space, window in _WINDOWS:
+                if window <= address < window + _WINDOW:
+                    return space, window
+        return "global", 0
+
+    # --- findings -----------------------------------------------------------------------------
+
+    def _out_of_bounds(
+        self,
+        kind: str,
+        space: str,
+        address: int | Offsets,
+        size: int,
+        actor: Actor,
+        shared: Reach,
+    ) -> None:
+        lane: int | None = None
+        first = address if isinstance(address, int) else 0
+        if not isinstance(address, int):
+            for position, value in enumerate(address.tolist()):
+                segment = self._find(space, value, shared)
+                if segment is None or value + size > segment.base + segment.size:
+                    lane, first = position, value
+                    break
+            else:
+                raise Scattered
+        where = self._nearest(space, first, shared)
+        raise Fault(
+            Finding(
+                RULES["out-of-bounds"],
+                f"{kind} of {size} bytes at {space} address {first:#x}: {where}",
+                actor.location,
+                actor.who(lane),
+            )
+        )
+
+    def _nearest(self, space: str, address: int, shared: Reach) -> str:
+        if space.startswith("shared"):
+            rank = address >> 24
+            if rank in shared.ended:
+                return f"the CTA of rank {rank} has exited, and its shared memory with it"
+            if rank not in shared and 0 < rank < 256:
+                return f"the cluster has no CTA of rank {rank}"
+            candidates = list(shared.values())
+        elif space.startswith("param"):
+            candidates = [shared.params] if shared.params is not None else []
+        elif space == "const":
+            candidates = [shared.const] if shared.const is not None else []
+        else:
+            candidates = self._segments
+        if not candidates:
+            return f"there is no {space} memory"
+
+        def distance(segment: Segment) -> int:
+            if address < segment.base:
+                return segment.base - address
+            return max(0, address - segment.base - segment.size + 1)
+
+        near = min(candidates, key=distance)
+        end = near.base + near.size
+        span = f"{near.name} ({near.size} bytes, {near.base:#x} to {end:#x})"
+        if address < near.base:
+            return f"{near.base - address} bytes before {span}"
+        if address >= end:
+            return f"{address - end} bytes past the end of {span}"
+        return f"it runs past the end of {span}"
+
+    @staticmethod
+    def _read_only(segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        address = segment.base + int(np.min(offset))
+        raise Fault(
+            Finding(
+                RULES["out-of-bounds"],
+                f"write of {size} bytes at {segment.space} address {address:#x}: "
+                f"{segment.space} memory is read-only",
+                actor.location,
+                actor.who(),
+            )
+        )
+
+    def _misaligned(
+        self, kind: str, space: str, address: int | Offsets, size: int, align: int, actor: Actor
+    ) -> None:
+        lane, first = None, address
+        if not isinstance(address, int):
+            lane = int(np.argmax(address % align != 0))
+            first = int(address[lane])
+        raise Fault(
+            Finding(
+                RULES["misaligned"],
+                f"{kind} of {size} bytes at {space} address {first:#x}, which is not a multiple of {align}",
+                actor.location,
+                actor.who(lane),
+            )
+        )
+
+    def uninitialized(
+        self, segment: Segment, offset: int | Offsets, size: int, lane: int, actor: Actor
+    ) -> None:
+        """Report a read of ``size`` bytes at ``offset`` (of lane number ``lane``) that nothing wrote."""
+        position = offset if isinstance(offset, int) else int(offset[lane])
+        if segment.written is not None:
+            position += int(np.argmin(segment.written[position : position + size]))
+        self._report(
+            Finding(
+                RULES["undefined-load" if actor.loads_early() else "uninitialized-read"],
+                f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
+                f"(offset {position}) was never written",
+                actor.location,
+                actor.who(None if isinstance(offset, int) else lane),
+            )
+        )

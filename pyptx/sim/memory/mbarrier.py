@@ -1,0 +1,170 @@
+"""mbarrier objects: full phase, pending arrivals and transaction count, and who waits.
+
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier`.  The phase is kept
+as a whole number, so that a wait two phases late is seen and not aliased by its parity.
+
+The object is opaque, and so is the state that an arrival returns; yet a program sees the state's bits.
+They are those of an H200: the upper half of the object's 64 bits, where counts are kept negative, so that
+the last arrival carries into the phase bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
+from .address_space import Actor, Fault
+
+if TYPE_CHECKING:
+    from ..engine.events import Step
+
+__all__ = ["MAX_COUNT", "MBarrier", "parity_of", "pending_of"]
+
+#: Largest pending count and transaction count; both are 20-bit fields.
+MAX_COUNT = (1 << 20) - 1
+
+#: Fields of the upper half of the object's 64 bits, which begins within the 21 bits of the tx-count.
+_TX_BITS, _TX_BELOW = 21, 11
+_PENDING_SHIFT = 11
+_PHASE_SHIFT = 31
+
+
+def pending_of(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The pending count that states hold: 1 to 2**20, as an H200 takes it from any 64 bits."""
+    return np.uint64(MAX_COUNT + 1) - (state >> np.uint64(32 + _PENDING_SHIFT) & np.uint64(MAX_COUNT))
+
+
+def parity_of(state: int) -> int:
+    """Parity of the phase to which a state belongs."""
+    return state >> 32 + _PHASE_SHIFT
+
+
+class MBarrier:
+    """One live barrier at shared address ``address``.
+
+    Attributes:
+        expected: arrivals per phase.
+        layout: 0 or 1.
+        pending: arrivals missing in the current phase.
+        tx: bytes expected minus bytes arrived in the current phase.
+        phase: number of completed phases.
+        signals: steps in flight that will arrive or complete bytes here, oldest first.
+        waiters: called once, after the phase completed.
+    """
+
+    __slots__ = (
+        "address",
+        "completed_by",
+        "expected",
+        "layout",
+        "location",
+        "name",
+        "pending",
+        "phase",
+        "signals",
+        "tx",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        address: int,
+        expected: int,
+        name: str,
+        location: SourceLocation | None,
+        layout: int = 0,
+        *,
+        completed_by: Callable[[Any], None],
+    ) -> None:
+        self.address, self.expected, self.name, self.location = address, expected, name, location
+        self.layout = layout
+        #: Called with whoever completes a phase.
+        self.completed_by = completed_by
+        self.pending = expected
+        self.tx = 0
+        self.phase = 0
+        self.signals: dict[int, Step] = {}
+        self.waiters: list[Callable[[], None]] = []
+
+    def state(self, arrived: int = 0) -> int:
+        """The state of an arrival now, after ``arrived`` of the same instruction; its lower half is zero."""
+        upper = (
+            (self.phase & 1) << _PHASE_SHIFT
+            | (-(self.pending - arrived) & MAX_COUNT) << _PENDING_SHIFT
+            | (-self.tx & (1 << _TX_BITS) - 1) >> _TX_BELOW
+        )
+        return upper << 32
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether its phase has not begun, nobody waits, and nothing in flight signals it."""
+        return self.pending == self.expected and not (self.tx or self.waiters or self.signals)
+
+    def completed(self, parity: int) -> bool:
+        """Whether the phase with this parity is the one before the current one."""
+        return self.phase & 1 != parity
+
+    def expect(self, count: int, actor: Actor) -> None:
+        """expect-tx: ``count`` more bytes in this phase."""
+        self.tx += count
+        self._check_tx(actor)
+        self._advance(actor)
+
+    def complete(self, count: int, actor: Actor) -> None:
+        """complete-tx: ``count`` bytes have arrived."""
+        self.tx -= count
+        self._check_tx(actor)
+        self._advance(actor)
+
+    def arrive(self, count: int, actor: Actor) -> None:
+        """``count`` arrivals in the current phase."""
+        if not 1 <= count <= self.pending:
+            raise self._fault(
+                actor,
+                f"{count} arrival(s) on {self.describe()}: only {self.pending} are pending in this phase",
+            )
+        self.pending -= count
+        self._advance(actor)
+
+    def arrive_incomplete(self, count: int, actor: Actor) -> None:
+        """``count`` arrivals that must not complete the phase."""
+        if count == self.pending and not self.tx:
+            raise self._fault(
+                actor, f"{count} arrival(s) .noComplete complete the phase of {self.describe()}"
+            )
+        self.arrive(count, actor)
+
+    def drop(self, count: int, actor: Actor) -> None:
+        """``count`` arrivals fewer are expected from the next phase on."""
+        if count > self.expected:
+            raise self._fault(actor, f"{count} arrival(s) dropped from {self.describe()}")
+        self.expected -= count
+
+    def _check_tx(self, actor: Actor) -> None:
+        if abs(self.tx) > MAX_COUNT:
+            raise self._fault(actor, f"the tx-count of {self.describe()} leaves -{MAX_COUNT}..{MAX_COUNT}")
+
+    def _fault(self, actor: Actor, text: str) -> Fault:
+        origin = (("initialized", self.location),)
+        return Fault(Finding(RULES["mbarrier-misuse"], text, actor.location, actor.who(), origin))
+
+    def _advance(self, actor: Actor) -> None:
+        if self.pending == 0 and self.tx == 0:
+            self.phase += 1
+            self.completed_by(actor)
+            self.pending = self.expected
+            waiters, self.waiters = self.waiters, []
+            for wake in waiters:
+                wake()
+
+    def describe(self) -> str:
+        """Address, phase and counts, in words."""
+        return (
+            f"mbarrier {self.name} (shared {self.address:#x}): phase {self.phase} (parity {self.phase & 1}), "
+            f"{self.pending} of {self.expected} arrivals pending, tx-count {self.tx}"
+        )

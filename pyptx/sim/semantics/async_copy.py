@@ -1,0 +1,98 @@
+"""cp.async: copies of threads, their groups, and their arrival on an mbarrier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..code.semantic import Op, executes
+from ..copies.cp_async import ThreadCopies
+from ..engine.waits import StepsDone
+from ..memory.mbarrier import MAX_COUNT
+from ..threads.warp import Split
+from .mbarrier import own_barrier
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+Array = NDArray[Any]
+
+
+def _copies(cta: CTA) -> ThreadCopies:
+    if cta.copies is None:
+        cta.copies = ThreadCopies(cta)
+    return cta.copies
+
+
+def _threads(s: Split, lanes: Array) -> Array:
+    """Numbers of the threads in the CTA; lanes count from the first of the warps that execute together."""
+    return lanes + 32 * s.warp.index
+
+
+def _issue(s: Split, lanes: Array, dst: Array, src: Array, size: Any, taken: Any) -> None:
+    cta = s.warp.cta
+    _copies(cta).issue(
+        cta.machine.operation(s, "cp"),
+        size.item(),
+        _threads(s, lanes),
+        dst.copy(),
+        src.copy(),
+        None if taken is None else np.broadcast_to(taken, len(lanes)),
+    )
+
+
+@executes("cp.async", "cp.async.cg", per="warp", team=True)
+def copy(
+    s: Split, op: Op, lanes: Array, dst: Array, src: Array, size: Any, taken: Any = None, policy: Any = None
+) -> None:
+    # More than the copy's size is undefined: no more than that is read.
+    _issue(s, lanes, dst, src, size, None if taken is None else np.minimum(taken, size))
+
+
+@executes("cp.async.ignore_src", "cp.async.cg.ignore_src", per="warp", team=True)
+def copy_unless(
+    s: Split, op: Op, lanes: Array, dst: Array, src: Array, size: Any, ignored: Any, policy: Any = None
+) -> None:
+    _issue(s, lanes, dst, src, size, np.where(ignored, 0, size))
+
+
+@executes("cp.async.commit_group", per="warp", team=True)
+def commit_group(s: Split, op: Op, lanes: Array) -> None:
+    _copies(s.warp.cta).commit(_threads(s, lanes))
+
+
+def _wait(s: Split, lanes: Array, keep: int) -> StepsDone | None:
+    steps = _copies(s.warp.cta).to_wait_for(_threads(s, lanes), keep)
+    return StepsDone("cp.async copies", steps) if steps else None
+
+
+@executes("cp.async.wait_group", per="warp", yields=True)
+def wait_group(s: Split, op: Op, lanes: Array, n: Any) -> StepsDone | None:
+    return _wait(s, lanes, n.item())
+
+
+@executes("cp.async.wait_all", per="warp", yields=True)
+def wait_all(s: Split, op: Op, lanes: Array) -> StepsDone | None:
+    """A commit and a wait for every group."""
+    _copies(s.warp.cta).commit(_threads(s, lanes))
+    return _wait(s, lanes, 0)
+
+
+@executes("cp.async.mbarrier.arrive", per="warp")
+def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
+    """Without ``.noinc`` the arrival is one more than those expected: the pending count goes up first."""
+    cta = s.warp.cta
+    threads = _threads(s, lanes)
+    for one in np.unique(address).tolist():
+        barrier = own_barrier(s, op, one)
+        members = threads[address == one]
+        if "noinc" not in op.binding.match.name.split("."):
+            if barrier.pending + len(members) > MAX_COUNT:
+                raise cta.machine.fault(
+                    "mbarrier-misuse", f"{op.name}: more than {MAX_COUNT} pending arrivals", s
+                )
+            barrier.pending += len(members)
+            cta.machine.memory.version += 1
+        _copies(cta).arrive(cta.machine.operation(s, "cp"), members, barrier)

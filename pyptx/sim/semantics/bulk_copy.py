@@ -1,0 +1,420 @@
+"""Bulk and tensor copies as events: read the source, write the target, signal.
+
+Nothing else orders them: a copy's steps follow each other, and an mbarrier or a bulk group says when they
+have happened (``#data-movement-and-conversion-instructions-asynchronous-copy-completion-mechanisms``).
+A copy to several CTAs of a cluster is read once; each of them gets a write and a signal of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..code.semantic import Op, executes
+from ..copies import Range, tensor_copy
+from ..engine.events import Operation, Signal, Step
+from ..engine.waits import StepsDone
+from ..threads.atomics import combination
+from ..threads.warp import Split
+from .mbarrier import live_barrier
+
+Bytes = NDArray[np.uint8]
+#: The map's address and the coordinates, innermost first.
+Tensor = tuple[int, tuple[int, ...]]
+
+
+# --- operations ---------------------------------------------------------------------------------
+
+
+#: Where the rank of a CTA begins in a shared address; the bits below are the offset.
+_RANK_BIT = 24
+_OFFSET = (1 << _RANK_BIT) - 1
+
+
+def _targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
+    """Destinations and their barriers: the two addresses, or the same offsets in each CTA of ``mask``.
+
+    The barrier lies in the destination's CTA.  With .cta_group::2 it may be the peer's, and of a mask the
+    one of each pair that has the parity of the CTA which ``mbar`` is in.
+    """
+    pairs = op.chosen.get("cta_group") == "cta_group::2"
+    if mask is None:
+        apart = dst >> _RANK_BIT ^ mbar >> _RANK_BIT
+        if apart and not (pairs and apart == 1):
+            raise s.warp.cta.machine.fault(
+                "mbarrier-misuse",
+                f"{op.name}: the mbarrier at {mbar:#x} is not in the CTA of the destination {dst:#x}"
+                + (" nor in its peer" if pairs else ""),
+                s,
+            )
+        return [(dst, mbar)]
+    found = []
+    for rank in range(mask.bit_length()):
+        if mask >> rank & 1:
+            holder = rank & ~1 | mbar >> _RANK_BIT & 1 if pairs else rank
+            found.append((dst & _OFFSET | rank << _RANK_BIT, mbar & _OFFSET | holder << _RANK_BIT))
+    return found
+
+
+def _signaled(
+    s: Split,
+    op: Op,
+    operation: Operation,
+    targets: list[tuple[int, int]],
+    nbytes: int,
+    read: Callable[[], Bytes],
+    write: Callable[[int, Bytes], None],
+) -> None:
+    """A copy that completes ``nbytes`` on each target's barrier when it is written there."""
+    cta = s.warp.cta
+    held: list[Bytes] = []
+    first = Step(operation, "read", lambda: held.append(read()), [])
+    steps = [first]
+    for dst, mbar in targets:
+        barrier = live_barrier(s, op, mbar)
+        step = Step(operation, "write", lambda dst=dst: write(dst, held[0]), [first])  # type: ignore[misc]
+        steps += [step, Step(operation, "signal", lambda: None, [step], Signal(barrier, nbytes=nbytes))]
+    cta.machine.issue(cta, steps)
+
+
+def _grouped(
+    s: Split, lane: int, operation: Operation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
+) -> None:
+    """A copy of the thread's open bulk group. What is read is what the source holds then."""
+    held: list[Bytes] = []
+    first = Step(operation, "read", lambda: held.append(read()), [])
+    second = Step(operation, "write", lambda: write(held.pop()), [first])
+    _groups(s, lane)[0].append((first, second))
+    s.warp.cta.machine.issue(s.warp.cta, [first, second])
+
+
+# --- plain copies -------------------------------------------------------------------------------
+
+
+def _range(s: Split, op: Op, space: str, address: int, nbytes: int) -> Range:
+    """A range of multiples of 16. Copies without .relaxed are weak, whatever they signal."""
+    if address % 16 or nbytes % 16:
+        raise s.warp.cta.machine.fault(
+            "misaligned",
+            f"{op.name} of {nbytes} bytes at {space} address {address:#x}: both are multiples of 16",
+            s,
+        )
+    scope = op.chosen.get("scope", "")
+    return Range(space, address, nbytes, "relaxed" if scope else "weak", scope)
+
+
+@executes(
+    *("cp.async.bulk.load", "cp.async.bulk.load.weak", "cp.async.bulk.load.relaxed"),
+    "cp.async.bulk.load.wide_multicast",
+    per="lane",
+)
+def load(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    src: int,
+    size: int,
+    mbar: int,
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    target = _range(s, op, "shared", dst, size)
+    _copy(s, op, _range(s, op, "global", src, size), target, _targets(s, op, dst, mbar, mask), size)
+
+
+def _copy(
+    s: Split, op: Op, source: Range, target: Range, targets: list[tuple[int, int]], counted: int
+) -> None:
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "tma")
+    _signaled(
+        s,
+        op,
+        operation,
+        targets,
+        counted,
+        lambda: source.read(cta, operation),
+        lambda where, data: replace(target, address=where).write(cta, data, operation),
+    )
+
+
+@executes("cp.async.bulk.load.ignore_oob", "cp.async.bulk.load.relaxed.ignore_oob", per="lane")
+def load_ignore_oob(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    src: int,
+    size: int,
+    left: int,
+    right: int,
+    mbar: int,
+    policy: int | None = None,
+) -> None:
+    """What is ignored is not read; the manual leaves open what its target holds: here, what it held."""
+    whole = _range(s, op, "global", src, size), _range(s, op, "shared", dst, size)
+    if not 0 <= left <= 15 or not 0 <= right <= 15 or left + right > size:
+        raise s.warp.cta.machine.fault(
+            "misaligned", f"{op.name} ignores {left} and {right} of {size} bytes; expected 0..15 each", s
+        )
+    source, target = (
+        replace(each, address=each.address + left, nbytes=size - left - right) for each in whole
+    )
+    _copy(s, op, source, target, [(target.address, mbar)], size)
+
+
+@executes("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem", per="lane")
+def within_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
+    target = _range(s, op, "shared", dst, size)
+    _copy(s, op, _range(s, op, "shared", src, size), target, _targets(s, op, dst, mbar, None), size)
+
+
+@executes("cp.async.bulk.store", "cp.async.bulk.store.sem", per="lane")
+def store_range(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    src: int,
+    size: int,
+    policy: int | None = None,
+    mask: int | None = None,
+) -> None:
+    cta = s.warp.cta
+    source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
+    operation = cta.machine.operation(s, "tma")
+    _grouped(
+        s,
+        lane,
+        operation,
+        lambda: source.read(cta, operation),
+        lambda data: target.write(cta, data, operation, mask),
+    )
+
+
+def _combination(op: Op, *, in_shared: bool) -> Callable[[Bytes, Bytes], Bytes]:
+    """What a reduction does to words of its type. An H200 keeps subnormal numbers, .noftz or not."""
+    name, kind = op.chosen.get("op", "add"), op.chosen.get("type", "f32")
+    return combination(name, kind, ftz=False, in_shared=in_shared)
+
+
+@executes("cp.reduce.async.bulk.cluster", "cp.reduce.async.bulk.cluster.relaxed", per="lane")
+def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
+    cta = s.warp.cta
+    source, target = _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size)
+    combine = _combination(op, in_shared=True)
+    operation = cta.machine.operation(s, "tma")
+    _signaled(
+        s,
+        op,
+        operation,
+        _targets(s, op, dst, mbar, None),
+        size,
+        lambda: source.read(cta, operation),
+        lambda _, data: target.combine(cta, data, combine, operation),
+    )
+
+
+@executes(
+    *("cp.reduce.async.bulk.global", "cp.reduce.async.bulk.global.relaxed"),
+    *("cp.reduce.async.bulk.global.noftz", "cp.reduce.async.bulk.global.noftz.f32"),
+    "cp.reduce.async.bulk.global.noftz.relaxed",
+    per="lane",
+)
+def reduce_in_global(
+    s: Split, op: Op, lane: int, dst: int, src: int, size: int, policy: int | None = None
+) -> None:
+    cta = s.warp.cta
+    source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
+    combine = _combination(op, in_shared=False)
+    operation = cta.machine.operation(s, "tma")
+    _grouped(
+        s,
+        lane,
+        operation,
+        lambda: source.read(cta, operation),
+        lambda data: target.combine(cta, data, combine, operation),
+    )
+
+
+@executes("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.evict_last", per="lane")
+def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | None = None) -> None:
+    """Nothing that a thread could see."""
+    _range(s, op, "global", src, size)
+
+
+# --- tensor copies ------------------------------------------------------------------------------
+
+
+def _mode(op: Op) -> str:
+    """The load mode; some forms have only one, and it is part of their name."""
+    found = op.chosen.get("load_mode")
+    if found is not None:
+        return found
+    form = op.binding.form_id
+    for part, mode in (
+        (".gather4", "tile::gather4"),
+        (".scatter4", "tile::scatter4"),
+        (".im2col", "im2col"),
+    ):
+        if part in form:
+            return mode
+    return "tile"
+
+
+def _load(
+    s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
+) -> None:
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "tma")
+    copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
+    _signaled(
+        s,
+        op,
+        operation,
+        _targets(s, op, dst, mbar, mask),
+        copy.counted,
+        lambda: copy.read_tensor(cta, operation),
+        lambda where, data: copy.write_shared(cta, where, data, operation),
+    )
+
+
+@executes("cp.async.bulk.tensor.load", "cp.async.bulk.tensor.load.gather4", per="lane")
+def load_box(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    tensor: Tensor,
+    mbar: int,
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    _load(s, op, dst, tensor, mbar, (), mask)
+
+
+@executes("cp.async.bulk.tensor.load.im2col", per="lane")
+def load_pixels(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    tensor: Tensor,
+    mbar: int,
+    offsets: tuple[int, ...],
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    _load(s, op, dst, tensor, mbar, tuple(offsets), mask)
+
+
+def _store(
+    s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
+) -> None:
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "tma")
+    copy = tensor_copy(cta, tensor, _mode(op), (), operation)
+    if min(tensor[1]) < 0:
+        # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
+        raise cta.machine.fault(
+            "bad-tensor-map",
+            f"a store at the negative coordinates {tensor[1]} (innermost first)",
+            operation,
+        )
+    for what in (copy.kind.name, copy.decoded.swizzle):
+        # The manual has them for loads alone.
+        if what in ("b4x16_p64", "128B_ATOM_32B_FLIP_8B"):
+            raise cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", operation)
+    _grouped(
+        s,
+        lane,
+        operation,
+        lambda: copy.read_shared(cta, src, operation),
+        lambda data: copy.write_tensor(cta, data, operation, combine),
+    )
+
+
+@executes(
+    *(
+        "cp.async.bulk.tensor.store",
+        "cp.async.bulk.tensor.store.im2col",
+        "cp.async.bulk.tensor.store.scatter4",
+    ),
+    per="lane",
+)
+def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
+    _store(s, op, lane, tensor, src)
+
+
+#: What a reduction takes each element type for; bitwise operations take words for what they are.
+_WORDS = {4: "b32", 8: "b64"}
+_REDUCED = {
+    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f64"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
+
+
+@executes("cp.reduce.async.bulk.tensor", per="lane")
+def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
+    name = op.chosen["op"]
+    kind = tensor_copy(s.warp.cta, tensor, _mode(op), (), s).kind
+    if name in _REDUCED:
+        type = kind.name.removesuffix(".ftz")
+        known = type in _REDUCED[name]
+    else:
+        type = _WORDS.get(kind.nbytes, "")
+        known = bool(type) and not kind.type.is_float
+    if not known:
+        raise s.warp.cta.machine.fault(
+            "bad-tensor-map", f"{op.name} on a tensor of .{kind.name} elements: there is no such reduction", s
+        )
+    _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
+
+
+@executes(
+    *("cp.async.bulk.prefetch.tensor", "cp.async.bulk.prefetch.tensor.im2col"),
+    "cp.async.bulk.prefetch.tensor.gather4",
+    per="lane",
+)
+def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
+    """Nothing that a thread could see; the map must be one, all the same."""
+    tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)
+
+
+# --- bulk groups --------------------------------------------------------------------------------
+
+
+def _groups(s: Split, lane: int) -> tuple[list[Any], list[list[Any]]]:
+    return s.warp.cta.bulk.setdefault((s.warp.index, lane), ([], []))
+
+
+@executes("cp.async.bulk.commit_group", per="lane")
+def commit_group(s: Split, op: Op, lane: int) -> None:
+    uncommitted, groups = _groups(s, lane)
+    groups.append(list(uncommitted))
+    uncommitted.clear()
+
+
+@executes("cp.async.bulk.wait_group", per="warp", yields=True)
+def wait_group(s: Split, op: Op, lanes: Any, n: Any) -> StepsDone | None:
+    keep = int(np.ravel(n)[0])
+    reads = "read" in op.chosen
+    steps: list[Step] = []
+    for lane in lanes.tolist():
+        _, groups = _groups(s, lane)
+        # The oldest groups are forgotten once complete; a newer one that is done still counts.
+        while groups and all(write.done for _, write in groups[0]):
+            del groups[0]
+        waited = groups[: max(0, len(groups) - keep)]
+        steps += [read if reads else write for group in waited for read, write in group]
+    steps = [step for step in steps if not step.done]
+    what = "the sources of bulk copies to be read" if reads else "bulk copies"
+    return StepsDone(what, steps) if steps else None

@@ -1,0 +1,96 @@
+"""prefetch, applypriority, discard and createpolicy: caches change no values, policies are numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..code.semantic import Op, executes
+from ..threads.warp import Split
+
+Array = NDArray[Any]
+
+#: Bits 52 and up of a policy, as an H200 has them.
+_KIND = 0x100
+_OF_A_RANGE = 0x080
+_PRIMARY = {
+    "L2::evict_unchanged": 0x000,
+    "L2::evict_first": 0x020,
+    "L2::evict_last": 0x040,
+    "L2::evict_normal": 0x060,
+}
+_SECONDARY = {"L2::evict_unchanged": 0x000, "L2::evict_first": 0x010}
+#: What a fraction is counted in: 1.0 is 15 sixteenths, of which the last is cut off.
+_STEPS = np.float32(15.99)
+#: So many units above a power of two the logarithm is still that of the power (measured on an H200).
+_LOST = 10
+
+
+@executes(
+    *(
+        "prefetch",
+        "prefetch.evict",
+        "prefetch.valid_addr",
+        "prefetchu",
+        "prefetch.tensormap",
+        "applypriority",
+    ),
+    per="warp",
+    team=True,
+)
+def hint(s: Split, op: Op, lanes: Array, address: Any, size: Any = None) -> None:
+    """Nothing that a thread could see."""
+    return None
+
+
+@executes("discard", per="warp", team=True)
+def discard(s: Split, op: Op, lanes: Array, address: Array, size: Any) -> None:
+    """The line holds no value any more (``#data-movement-and-conversion-instructions-discard``)."""
+    nbytes = size.item()
+    for _, segment, offsets in s.reach("write", op, lanes, address, nbytes, check_written=False):
+        if segment.written is None:
+            segment.written = np.ones(segment.size, np.uint8)
+        segment.written[offsets[:, None] + np.arange(nbytes)] = 0
+
+
+def _properties(op: Op) -> int:
+    primary, secondary = op.chosen["primary"], op.chosen.get("secondary", "L2::evict_unchanged")
+    return _KIND | _PRIMARY[primary] | _SECONDARY[secondary]
+
+
+@executes("createpolicy.fractional")
+def fractional(op: Op, fraction: Any = None) -> Any:
+    share = np.float32(1) if fraction is None else np.asarray(fraction, np.float32)
+    steps = np.clip(np.nan_to_num(share * _STEPS), 0, 0xFFFFFFFF).astype(np.uint64) & np.uint64(0xF)
+    return (np.uint64(_properties(op)) | steps) << np.uint64(52)
+
+
+@executes("createpolicy.range", per="warp", team=True)
+def of_range(s: Split, op: Op, lanes: Array, address: Array, primary: Any, total: Any) -> Any:
+    """Blocks of a power of two, at least 4 KiB: their size, the first of them, and how many get the primary.
+
+    A range of no bytes has no blocks and no properties.
+    """
+    base = address.astype(np.uint64)
+    primary = np.broadcast_to(np.asarray(primary, np.uint64), base.shape)
+    total = np.broadcast_to(np.asarray(total, np.uint32), base.shape)
+    # 128 blocks at most cover the range: the next power of two, as the logarithm of an f32 number gives it.
+    number = total.astype(np.float32).view(np.uint32)
+    logarithm = (number >> 23).astype(np.int64) - 127 + ((number & 0x7FFFFF) > _LOST)
+    shift = np.maximum(logarithm - 7, 12).astype(np.uint64)
+    ones = (np.uint64(1) << shift) - np.uint64(1)
+    first = base >> shift
+    blocks = ((base + ((primary + ones) & np.uint64(0xFFFFFFFF))) >> shift) - first
+    word = (
+        np.uint64(_properties(op) | _OF_A_RANGE) | ((shift - np.uint64(12)) & np.uint64(0xF))
+    ) << np.uint64(15)
+    word |= (first & np.uint64(0x7F)) << np.uint64(7) | np.minimum(blocks, np.uint64(0x7F))
+    return np.where(total == 0, np.uint64((_KIND | _OF_A_RANGE) << 52), word << np.uint64(37))
+
+
+@executes("createpolicy.cvt")
+def of_property(access_property: Any) -> Any:
+    """An access property of the CUDA API has the bits of a policy already."""
+    return access_property

@@ -1,0 +1,103 @@
+"""Cluster barriers, addresses in other CTAs' shared memory, and questions about generic addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..code.semantic import Op, executes
+from ..engine.waits import Condition
+from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ..threads.warp import Split
+
+Array = NDArray[Any]
+
+#: Where the rank of a CTA begins in a shared address; the bits below are the offset.
+_RANK_BIT = 24
+#: State spaces are windows of 4 GiB: the upper half of a generic address tells them apart.
+_UPPER = 32
+_SPACES = {
+    "local": LOCAL_WINDOW,
+    "const": CONST_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+}
+
+
+# --- barrier ------------------------------------------------------------------------------------
+
+
+def _threads(s: Split, lanes: Array) -> Array:
+    """The lanes as threads of the cluster."""
+    cta = s.warp.cta
+    return np.asarray(lanes + 32 * (s.warp.index + cta.rank * len(cta.warps)))
+
+
+def _misused(s: Split, op: Op, lanes: Array, wrong: Array, what: str) -> None:
+    if wrong.any():
+        lane = int(np.argmax(wrong))
+        raise s.warp.cta.machine.fault(
+            "divergent-collective", f"{op.name}: lane {int(lanes[lane])} {what}", s
+        )
+
+
+@executes("barrier.cluster.arrive", per="warp")
+def arrive(s: Split, op: Op, lanes: Array) -> None:
+    barrier = s.warp.cta.cluster.barrier
+    threads = _threads(s, lanes)
+    _misused(s, op, lanes, barrier.owed[threads] >= 0, "arrives again without having waited")
+    barrier.arrived[threads] = True
+    barrier.owed[threads] = barrier.phase
+    barrier.advance()
+
+
+@executes("barrier.cluster.wait", per="warp", yields=True)
+def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
+    barrier = s.warp.cta.cluster.barrier
+    threads = _threads(s, lanes)
+    phases = barrier.owed[threads]
+    _misused(s, op, lanes, phases < 0, "waits without having arrived")
+    barrier.owed[threads] = -1
+    newest = int(phases.max())
+
+    def complete() -> bool:
+        # A thread that ends counts as arrived.
+        barrier.advance()
+        return barrier.phase > newest
+
+    if complete():
+        return None
+    return Condition(complete, lambda: f"waits at {op.name}: {barrier.missing()} threads have not arrived")
+
+
+# --- addresses ----------------------------------------------------------------------------------
+
+
+@executes("mapa", scalar=f"({{a}} & ~{0xFF << _RANK_BIT:#x}) | (({{b}} & 0xff) << {_RANK_BIT})")
+def mapa(op: Op, a: Array, b: Any) -> Any:
+    """The rank goes into its bits of the address; the window of a generic address stays."""
+    word = a.dtype.type
+    return (a & ~word(0xFF << _RANK_BIT)) | ((np.asarray(b).astype(word) & word(0xFF)) << word(_RANK_BIT))
+
+
+@executes("getctarank", scalar=f"({{a}} >> {_RANK_BIT}) & 0xff")
+def getctarank(op: Op, a: Array) -> Any:
+    return ((a >> a.dtype.type(_RANK_BIT)) & a.dtype.type(0xFF)).astype(np.uint32)
+
+
+@executes("isspacep", per="warp", team=True)
+def isspacep(s: Split, op: Op, lanes: Array, a: Array) -> Any:
+    space = op.chosen["space"]
+    upper = a >> np.uint64(_UPPER)
+    shared = upper == SHARED_WINDOW >> _UPPER
+    if space == "shared::cluster":
+        return shared
+    if space in ("shared", "shared::cta"):
+        rank = (a & np.uint64(0xFFFFFFFF)) >> np.uint64(_RANK_BIT)
+        return shared & (rank == s.warp.cta.rank)
+    if space == "global":
+        # The window of the parameters lies within global memory, those of constants and local memory do not.
+        return ~shared & (upper != LOCAL_WINDOW >> _UPPER) & (upper != CONST_WINDOW >> _UPPER)
+    return upper == _SPACES[space] >> _UPPER

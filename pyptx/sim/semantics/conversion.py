@@ -1,0 +1,497 @@
+"""Conversions: between integers and floats, between float formats of all widths, and packed.
+
+Two rules about NaN: a result of 32 bits or less is the canonical NaN, unless the source or the result is f64:
+there sign and payload stay, and the NaN becomes quiet. What only copies a register copies any NaN.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import TYPES
+from ..code.semantic import Op, executes
+from ..numbers.bits import clamped
+from ..numbers.formats import cut_f32, decoded, odd_f32, rounded, wrong_side
+from ..numbers.narrow import narrowed, random_fields, scale, scaled, stride, widened
+from ..numbers.rounding import mode_of
+from ..numbers.single import TINY, flushed, round_f32
+
+Array = NDArray[Any]
+
+_F16, _F32, _F64 = np.float16, np.float32, np.float64
+_U16, _U32, _U64 = np.uint16, np.uint32, np.uint64
+_QUIET_F64 = _U64(1 << 51)
+#: Words of a format in a register: its NaN, its largest number, its last place.
+_WORDS: dict[str, tuple[Array, int, int]] = {
+    "f16": (np.array(0x7FFF, _U16), 0x7BFF, 1),
+    "bf16": (np.array(0x7FFF, _U16), 0x7F7F, 1),
+    "tf32": (np.array(0x7FFFE000, _U32), 0x7F7FE000, 0x2000),
+}
+#: The canonical NaN of a float dtype, as its word.
+_NAN = {2: _WORDS["f16"][0], 4: np.array(0x7FFFFFFF, _U32)}
+
+
+def _modifiers(op: Op) -> dict[str, str]:
+    """The chosen modifiers; ``rnd``, ``dtype`` and ``atype`` also where the form leaves no choice."""
+    found = op.cache.get("modifiers")
+    if found is None:
+        words = op.name.split(".")
+        rounding = next((word for word in words if word in ("rn", "rz", "rm", "rp", "rs")), "rn")
+        found = {"rnd": rounding, "dtype": words[-2], "atype": words[-1], **op.chosen}
+        op.cache["modifiers"] = found
+    return found
+
+
+def _array(a: Any) -> Array:
+    """An operand as an array that may be viewed: immediates are scalars."""
+    return a if a.ndim else np.asarray(a)[None]
+
+
+def _word(a: Array) -> Array:
+    return np.asarray(a.view(f"u{a.itemsize}"))
+
+
+def _canonical(result: Array) -> Array:
+    """A new array of f16 or f32, its NaNs made canonical."""
+    nan = result != result
+    if np.count_nonzero(nan):
+        np.putmask(_word(result), nan, _NAN[result.itemsize])
+    return result
+
+
+def _saturated(a: Array) -> Array:
+    """Clamped to [0, 1]; NaN and -0 become +0."""
+    zero, one = a.dtype.type(0), a.dtype.type(1)
+    return np.asarray(np.where(a > zero, np.minimum(a, one), zero))
+
+
+def _bf16_to_f32(a: Array) -> Array:
+    """Exact; a NaN keeps its payload."""
+    return np.left_shift(_array(a), _U32(16), dtype=_U32).view(_F32)
+
+
+def _halves(a: Array) -> NDArray[np.uint16]:
+    """32-bit words as ``(n, 2)`` halves, the lower one first."""
+    return np.ascontiguousarray(_array(a)).view(_U16).reshape(-1, 2)
+
+
+# --- integers ---------------------------------------------------------------------------------
+
+
+def _int_scalar(chosen: dict[str, str]) -> str:
+    if "sat" not in chosen:
+        return "{a}"
+    low, high = TYPES[chosen["dtype"]].limits
+    return f"min(max({{a}}, {low}), {high})"
+
+
+@executes("cvt.int", scalar=_int_scalar)
+def cvt_int(op: Op, a: Array) -> Any:
+    dtype = TYPES[op.chosen["dtype"]].register_dtype
+    if "sat" in op.chosen:
+        low, high = TYPES[op.chosen["dtype"]].limits
+        source_low, source_high = TYPES[op.chosen["atype"]].limits
+        a = clamped(a, max(low, source_low), min(high, source_high))
+    return np.asarray(a).astype(dtype)
+
+
+def _pack_field(dtype: str, a: str) -> str:
+    low, high = _limits(dtype)
+    return f"(min(max({{{a}}}, {low}), {high}) & {(1 << int(dtype[1:])) - 1})"
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    """Limits of integers: those of fewer than 8 bits are types of this instruction alone."""
+    bits = int(dtype[1:])
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
+
+
+def _pack_scalar(chosen: dict[str, str]) -> str:
+    dtype = chosen["dtype"]
+    return f"{_pack_field(dtype, 'a')} << {dtype[1:]} | {_pack_field(dtype, 'b')}"
+
+
+def _insert_scalar(chosen: dict[str, str]) -> str:
+    return f"{{c}} << {2 * int(chosen['dtype'][1:])} | {_pack_scalar(chosen)}"
+
+
+@executes("cvt.pack", scalar=_pack_scalar)
+def cvt_pack(op: Op, a: Array, b: Array) -> Any:
+    dtype = op.chosen["dtype"]
+    bits = int(dtype[1:])
+    low, high = _limits(dtype)
+    upper, lower = (clamped(x, low, high).astype(_U32) & _U32((1 << bits) - 1) for x in (a, b))
+    return upper << _U32(bits) | lower
+
+
+@executes("cvt.pack.insert", scalar=_insert_scalar)
+def cvt_pack_insert(op: Op, a: Array, b: Array, c: Array) -> Any:
+    return c << _U32(2 * int(op.chosen["dtype"][1:])) | cvt_pack(op, a, b)
+
+
+# --- integers to floats -----------------------------------------------------------------------
+
+
+def _sides(a: Array, nearest: Array) -> tuple[Array, Array]:
+    """Where a float rounded from integers lies above and below them."""
+    near = nearest.astype(_F64)
+    if a.itemsize == 8:
+        # 64 bits in two parts, each of which is a double; what is left of their sum is exact too.
+        shift, low = a.dtype.type(32), a.dtype.type(0xFFFFFFFF)
+        error = (a >> shift).astype(_F64) * 2.0**32 - near + (a & low).astype(_F64)
+    else:
+        error = a.astype(_F64) - near
+    return error < 0, error > 0
+
+
+@executes("cvt.float_from_int", "cvt.float_from_int.sat", "cvt.half_from_int")
+def cvt_float_from_int(op: Op, a: Array) -> Any:
+    chosen = _modifiers(op)
+    a = _array(a)
+    nearest = a.astype(TYPES[chosen["dtype"]].register_dtype)
+    result = nearest if chosen["rnd"] == "rn" else wrong_side(nearest, *_sides(a, nearest), chosen["rnd"])
+    return _saturated(result) if "sat" in chosen else result
+
+
+@executes("cvt.bfloat_from_int", "cvt.bfloat_from_byte")
+def cvt_bfloat_from_int(op: Op, a: Array) -> Any:
+    a = _array(a)
+    nearest = a.astype(_F32)
+    if a.itemsize > 2:
+        nearest = odd_f32(nearest, *_sides(a, nearest))
+    return cut_f32(nearest, 16, _modifiers(op)["rnd"]) >> _U32(16)
+
+
+# --- floats to integers -----------------------------------------------------------------------
+
+_INTEGRAL: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+
+
+def _to_int(op: Op, a: Array, source: str) -> Any:
+    """The integer that floats round to, clamped.
+
+    Measured on an H200: NaN becomes 0, but the top bit alone where source or result has 64 bits.
+    """
+    kind = TYPES[_modifiers(op)["dtype"]]
+    low, high = kind.limits
+    whole = _INTEGRAL[_modifiers(op)["irnd"]](a, dtype=_F64)
+    wide = source == "f64" or kind.bits == 64
+    np.putmask(whole, whole != whole, float(low or high // 2 + 1) if wide else 0.0)
+    np.maximum(whole, float(low), out=whole)
+    if kind.bits < 64:
+        return np.minimum(whole, float(high), out=whole).astype(kind.register_dtype)
+    # The largest integer of 64 bits is no double.
+    over = whole >= 2.0 ** high.bit_length()
+    np.putmask(whole, over, 0.0)
+    result = whole.astype(kind.register_dtype)
+    np.putmask(result, over, high)
+    return result
+
+
+@executes("cvt.int_from_float", "cvt.int_from_float.sat")
+def cvt_int_from_float(op: Op, a: Array) -> Any:
+    a = _array(a)
+    return _to_int(op, flushed(a) if "ftz" in _modifiers(op) else a, _modifiers(op)["atype"])
+
+
+@executes("cvt.int_from_half")
+def cvt_int_from_half(op: Op, a: Array) -> Any:
+    return _to_int(op, a, "f16")
+
+
+@executes("cvt.int_from_bfloat", "cvt.byte_from_bfloat")
+def cvt_int_from_bfloat(op: Op, a: Array) -> Any:
+    return _to_int(op, _bf16_to_f32(a), "bf16")
+
+
+# --- f32 to f16, bf16 and tf32 ----------------------------------------------------------------
+
+
+def _finish(word: Array, nan: Array, name: str, chosen: dict[str, str]) -> Array:
+    """.satfinite, .relu, NaN and .pzo of new words of a format."""
+    canonical, largest, unit = _WORDS[name]
+    sign = 1 << (8 * word.itemsize - 1)
+    if "satfinite" in chosen:
+        np.putmask(word, word == largest + unit, largest)
+        np.putmask(word, word == sign + largest + unit, sign + largest)
+    if "relu" in chosen:
+        np.putmask(word, word >= sign, 0)
+    if np.count_nonzero(nan):
+        np.putmask(word, nan, canonical)
+    if "pzo" in chosen:
+        np.putmask(word, word == sign, 0)
+    return word
+
+
+def _to_16(a: Array, name: str, chosen: dict[str, str]) -> NDArray[np.uint16]:
+    """f32 to the bits of f16 or bf16, rounded once."""
+    rnd = chosen["rnd"]
+    if name == "f16":
+        # Measured on an H200: .ftz does nothing here, where only .rm and .rp could tell.
+        word: Array = rounded(a, _F16, rnd).view(_U16)
+    elif rnd == "rn":
+        word = a.astype(ml_dtypes.bfloat16).view(_U16)
+        if "ftz" in chosen:
+            np.putmask(word, np.abs(a) < TINY, word & _U16(0x8000))
+    else:
+        word = (cut_f32(flushed(a) if "ftz" in chosen else a, 16, rnd) >> _U32(16)).astype(_U16)
+    return _finish(word, a != a, name, chosen)
+
+
+@executes(
+    "cvt.narrow16",
+    "cvt.narrow16.directed",
+    "cvt.narrow16.relu",
+    "cvt.f16_from_f32",
+    "cvt.bf16_from_f32.ftz",
+)
+def cvt_narrow16(op: Op, a: Array) -> Any:
+    chosen = _modifiers(op)
+    name = chosen["dtype"]
+    word = _to_16(_array(a), name, chosen)
+    if name == "bf16":
+        return word
+    return _saturated(word.view(_F16)) if "sat" in chosen else word.view(_F16)
+
+
+def _pair(a: Array, b: Array) -> Array:
+    """Operands side by side, the first one in the upper half of a register."""
+    a, b = _array(a), _array(b)
+    both = np.empty((max(len(a), len(b)), 2), a.dtype)
+    both[:, 1], both[:, 0] = a, b
+    return both
+
+
+@executes("cvt.pack16", "cvt.pack16.relu", "cvt.pack16.pzo")
+def cvt_pack16(op: Op, a: Array, b: Array) -> Any:
+    chosen = _modifiers(op)
+    return _to_16(_pair(a, b), chosen["dtype"][:-2], chosen).view(_U32)[:, 0]
+
+
+@executes("cvt.pack16.rs")
+def cvt_pack16_rs(op: Op, a: Array, b: Array, rbits: Array) -> Any:
+    """Each half of the random bits is for its operand: all 16 for bf16, the lower 13 for f16."""
+    chosen = _modifiers(op)
+    name = chosen["dtype"][:-2]
+    bits = 13 if name == "f16" else 16
+    random = _halves(rbits).astype(np.int64) & ((1 << bits) - 1)
+    return narrowed(_pair(a, b), name, chosen, random, bits).astype(_U16).view(_U32)[:, 0]
+
+
+@executes("cvt.tf32")
+def cvt_tf32(op: Op, a: Array) -> Any:
+    chosen = _modifiers(op)
+    a = _array(a)
+    return _finish(cut_f32(a, 13, chosen["rnd"]), a != a, "tf32", chosen)
+
+
+@executes("cvt.half.pzo")
+def cvt_half_pzo(op: Op, a: Array) -> Any:
+    if _modifiers(op)["dtype"] == "tf32":
+        return cvt_tf32(op, a)
+    return cvt_narrow16(op, a)
+
+
+@executes("cvt.tf32.rna")
+def cvt_tf32_rna(op: Op, a: Array) -> Any:
+    """Measured on an H200: a NaN is cut, so that one with only low bits set becomes infinite."""
+    word = _word(_array(a))
+    unit, half = _U32(1 << 13), _U32(1 << 12)
+    magnitude, infinity = _U32(0x7FFFFFFF), 0x7F800000
+    word = word + half * ((word & magnitude) < infinity) & ~(unit - _U32(1))
+    if "satfinite" in op.chosen:
+        word -= unit * ((word & magnitude) >= infinity)
+    return word
+
+
+# --- between f16 and bf16, and wider ----------------------------------------------------------
+
+
+@executes("cvt.widen16", "cvt.f32_from_f16.sat", "cvt.f32_from_bf16.rnd", "cvt.f32_from_bf16.ftz")
+def cvt_widen16(op: Op, a: Array) -> Any:
+    chosen = _modifiers(op)
+    if a.dtype == _F16:
+        wide = _canonical(_array(a).astype(_F32))
+        return _saturated(wide) if "sat" in chosen else wide
+    wide = _bf16_to_f32(a)
+    return _canonical(flushed(wide)) if "ftz" in chosen else wide
+
+
+@executes("cvt.f16_from_bf16")
+def cvt_f16_from_bf16(op: Op, a: Array) -> Any:
+    return _to_16(_bf16_to_f32(a), "f16", _modifiers(op)).view(_F16)
+
+
+@executes("cvt.bf16_from_f16")
+def cvt_bf16_from_f16(op: Op, a: Array) -> Any:
+    return _to_16(_array(a).astype(_F32), "bf16", _modifiers(op))
+
+
+def _cut_nan(a: Array, word: Array, mantissa: int) -> Array:
+    """Narrow words with the NaNs of doubles: sign, upper payload, quiet; in place."""
+    nan = a != a
+    if nan.any():
+        bits = 8 * word.itemsize
+        source = a.view(_U64)[nan]
+        payload = source >> _U64(52 - mantissa) & _U64((1 << mantissa) - 1) | _U64(1 << (mantissa - 1))
+        exponent = _U64((1 << (bits - 1)) - (1 << mantissa))
+        word[nan] = (source >> _U64(63)) << _U64(bits - 1) | exponent | payload
+    return word
+
+
+@executes("cvt.f16_from_f64")
+def cvt_f16_from_f64(op: Op, a: Array) -> Any:
+    a = _array(a)
+    result = rounded(a, _F16, _modifiers(op)["rnd"])
+    _cut_nan(a, result.view(_U16), 10)
+    return _saturated(result) if "sat" in _modifiers(op) else result
+
+
+@executes("cvt.bf16_from_f64")
+def cvt_bf16_from_f64(op: Op, a: Array) -> Any:
+    a = _array(a)
+    nearest = a.astype(_F32)
+    back = nearest.astype(_F64)
+    word = cut_f32(odd_f32(nearest, back > a, back < a), 16, _modifiers(op)["rnd"]) >> _U32(16)
+    return _cut_nan(a, word.astype(_U16), 7)
+
+
+@executes("cvt.f64_from_f16", "cvt.f64_from_bf16")
+def cvt_f64_from_16(op: Op, a: Array) -> Any:
+    wide = _array(a) if a.dtype == _F16 else _bf16_to_f32(a)
+    return _to_f64(wide, "sat" in _modifiers(op))
+
+
+@executes("cvt.f64_from_f32")
+def cvt_f64_from_f32(op: Op, a: Array) -> Any:
+    a = _array(a)
+    return _to_f64(_canonical(flushed(a)) if "ftz" in _modifiers(op) else a, "sat" in _modifiers(op))
+
+
+def _to_f64(a: Array, saturate: bool) -> Array:
+    """Exact; NaNs become quiet."""
+    wide: Array = a.astype(_F64)
+    np.bitwise_or(wide.view(_U64), _QUIET_F64, out=wide.view(_U64), where=wide != wide)
+    return _saturated(wide) if saturate else wide
+
+
+@executes("cvt.f32_from_f64")
+def cvt_f32_from_f64(op: Op, a: Array) -> Any:
+    a = _array(a)
+    result = round_f32(a, mode_of(op))
+    return result if "sat" in op.chosen else _cut_nan(a, _word(result), 23).view(_F32)
+
+
+# --- to the same format -----------------------------------------------------------------------
+
+
+#: Without these a conversion to the same format copies.
+_CHANGING = frozenset({"irnd", "ftz", "sat"})
+
+
+def _same(a: Array, chosen: dict[str, str]) -> Array:
+    """Floats made integral, flushed and saturated as the modifiers say; NaNs are not made canonical."""
+    if "ftz" in chosen:
+        a = flushed(a)
+    if "irnd" in chosen:
+        a = _INTEGRAL[chosen["irnd"]](a)
+    return _saturated(a) if "sat" in chosen else a
+
+
+@executes("cvt.f32")
+def cvt_f32(op: Op, a: Array) -> Any:
+    a = _array(a)
+    return a if _CHANGING.isdisjoint(op.chosen) else _canonical(_same(a, op.chosen))
+
+
+@executes("cvt.f64")
+def cvt_f64(op: Op, a: Array) -> Any:
+    a = _array(a)
+    return a if _CHANGING.isdisjoint(op.chosen) else _to_f64(_same(a, op.chosen), False)
+
+
+@executes("cvt.f16")
+def cvt_f16(op: Op, a: Array) -> Any:
+    return _canonical(_same(_array(a).copy(), _modifiers(op)))
+
+
+@executes("cvt.bf16")
+def cvt_bf16(op: Op, a: Array) -> Any:
+    wide = _same(_bf16_to_f32(a), _modifiers(op))
+    return _to_16(wide, "bf16", {"rnd": "rn"})
+
+
+# --- narrow formats ---------------------------------------------------------------------------
+
+
+def _packed(op: Op, pair: Array, factor: Array | None) -> Any:
+    """Lower and upper floats ``(n, 2)``, divided by their scale factors, as packed narrow codes."""
+    chosen = _modifiers(op)
+    kind = TYPES[chosen["dtype"]]
+    name = kind.name[:-2]
+    code = narrowed(pair if factor is None else scaled(pair, factor, chosen), name, chosen)
+    code = code.astype(kind.register_dtype)
+    return code[:, 1] << stride(name) | code[:, 0]
+
+
+@executes("cvt.f8x2", "cvt.f6x2", "cvt.narrow8", "cvt.ue8m0x2", "cvt.ue5m3x2", "cvt.s2f6x2")
+def cvt_narrow_pair(op: Op, a: Array, b: Array, factor: Array | None = None) -> Any:
+    return _packed(op, _pair(a, b), factor)
+
+
+@executes(
+    "cvt.f8x2_from_f16x2",
+    "cvt.f8x2_from_bf16x2",
+    "cvt.f6x2_from_pack",
+    "cvt.narrow8_from_pack",
+    "cvt.ue8m0x2_from_bf16x2",
+    "cvt.ue5m3x2_from_pack",
+    "cvt.s2f6x2_from_bf16x2",
+)
+def cvt_narrow_pack(op: Op, a: Array, factor: Array | None = None) -> Any:
+    halves = _halves(a)
+    pair = _bf16_to_f32(halves) if _modifiers(op)["atype"] == "bf16x2" else halves.view(_F16)
+    if factor is None:
+        pair = pair.astype(_F32)
+    return _packed(op, pair, factor)
+
+
+@executes("cvt.f8x4.rs")
+def cvt_narrow_four_rs(op: Op, v: Array, rbits: Array) -> Any:
+    chosen = _modifiers(op)
+    kind = TYPES[chosen["dtype"]]
+    name = kind.name[:-2]
+    result: Array = np.zeros(1, np.int64)
+    for a, random in zip(v, random_fields(rbits, name), strict=True):
+        result = result << stride(name) | narrowed(a, name, chosen, random)
+    return result.astype(kind.register_dtype)
+
+
+@executes(
+    "cvt.f16x2_from_f8x2",
+    "cvt.f16x2_from_f6x2",
+    "cvt.f16x2_from_ue5m3x2",
+    "cvt.bf16x2_from_ue8m0x2",
+    "cvt.bf16x2_from_f8x2",
+    "cvt.bf16x2_from_ue5m3x2",
+    "cvt.bf16x2_from_s2f6x2",
+)
+def cvt_widen_pair(op: Op, a: Array, factor: Array | None = None) -> Any:
+    """Two narrow codes to f16 or bf16, then times their scale factors: the product is rounded once."""
+    chosen = _modifiers(op)
+    target, source = chosen["dtype"][:-2], chosen["atype"][:-2]
+    code = np.ascontiguousarray(_array(a)).view(np.uint8)
+    if stride(source) == 8:
+        code = code.reshape(-1, 2)
+    else:
+        code = np.stack([code, code >> np.uint8(4)], axis=-1)
+    if factor is None:
+        words = widened(source, target, "relu" in chosen, "satfinite" in chosen)[code]
+    else:
+        scales = np.stack([scale(factor, 0), scale(factor, 8)], axis=-1)
+        words = narrowed(np.resize(decoded(source), 256)[code] * scales, target, chosen).astype(_U16)
+    return words.view(_U32)[:, 0]

@@ -1,0 +1,132 @@
+"""mov, ld, st, st.async, st.bulk, cvta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import b16, b32, b64, b128
+from ..code.semantic import Op, executes
+from ..copies.st_async import shared_address, store_async
+from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ..threads.loads import load, load_one, store, store_one
+from ..threads.warp import Split
+from .mbarrier import live_barrier
+
+Array = NDArray[Any]
+
+#: The dtype of a register, by its bytes.
+_WHOLE = {kind.nbytes: kind.register_dtype for kind in (b16, b32, b64, b128)}
+#: Where a state space begins among the generic addresses; what is not here is where global memory is.
+_WINDOWS = {
+    "shared": SHARED_WINDOW,
+    "shared::cta": SHARED_WINDOW,
+    "shared::cluster": SHARED_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+    "const": CONST_WINDOW,
+    "local": LOCAL_WINDOW,
+}
+
+
+@executes("mov", "mov.b128", scalar="{a}")
+def mov(a: Any) -> Any:
+    return a
+
+
+@executes("mov.vec")
+def mov_vec(a: Array) -> Any:
+    return a
+
+
+@executes(
+    "mov.pack.b16",
+    "mov.pack.b32",
+    "mov.pack.b32.v4",
+    "mov.pack.b64",
+    "mov.pack.b64.v4",
+    "mov.pack.b128",
+    "mov.pack.b128.v4",
+)
+def mov_pack(a: Array) -> Any:
+    """The first element is the lowest part, as bytes lie in memory."""
+    parts = np.ascontiguousarray(a.T)
+    return parts.view(_WHOLE[parts.itemsize * parts.shape[1]])[:, 0]
+
+
+def _mov_unpack(parts: int) -> Callable[[Array], Array]:
+    def unpack(a: Array) -> Array:
+        whole = np.ascontiguousarray(np.atleast_1d(a))[:, None]
+        return whole.view(f"u{whole.itemsize // parts}").T
+
+    return unpack
+
+
+executes("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")(_mov_unpack(2))
+executes("mov.unpack.b32.v4", "mov.unpack.b64.v4", "mov.unpack.b128.v4")(_mov_unpack(4))
+
+
+def _cvta_scalar(chosen: dict[str, str]) -> str:
+    return f"{{a}} + {_WINDOWS.get(chosen['space'], 0)}"
+
+
+def _cvta_to_scalar(chosen: dict[str, str]) -> str:
+    return f"{{a}} - {_WINDOWS.get(chosen['space'], 0)}"
+
+
+@executes("cvta", scalar=_cvta_scalar)
+def cvta(op: Op, a: Array) -> Any:
+    return a + np.uint64(_WINDOWS.get(op.chosen["space"], 0))
+
+
+@executes("cvta.to", scalar=_cvta_to_scalar)
+def cvta_to(op: Op, a: Array) -> Any:
+    return a - np.uint64(_WINDOWS.get(op.chosen["space"], 0))
+
+
+_LOADS = (
+    *("ld", "ld.evict", "ld.v256", "ld.cop.v256", "ld.unified", "ld.param.where", "ld.param.func", "ldu"),
+    *("ld.volatile", "ld.volatile.v256", "ld.strong", "ld.strong.v256", "ld.mmio"),
+    *("ld.nc", "ld.nc.evict", "ld.nc.v256", "ld.nc.cop.v256", "ld.readonly", "ld.readonly.v256"),
+)
+_LOADS_OF_128_BITS = (
+    *("ld.b128", "ld.evict.b128", "ld.unified.b128", "ld.param.where.b128", "ld.param.func.b128", "ldu.b128"),
+    *("ld.volatile.b128", "ld.strong.b128", "ld.mmio.b128", "ld.nc.b128", "ld.nc.evict.b128"),
+)
+_STORES = (
+    *("st", "st.evict", "st.v256", "st.cop.v256", "st.param", "st.volatile", "st.volatile.v256"),
+    *("st.strong", "st.strong.v256", "st.mmio"),
+)
+_STORES_OF_128_BITS = (
+    *("st.b128", "st.evict.b128", "st.param.b128", "st.volatile.b128", "st.strong.b128", "st.mmio.b128"),
+)
+
+executes(*_LOADS, per="warp", lane=load_one, team=True)(load)
+executes(*_LOADS_OF_128_BITS, per="warp", team=True)(load)
+executes(*_STORES, per="warp", lane=store_one, team=True)(store)
+executes(*_STORES_OF_128_BITS, per="warp", team=True)(store)
+
+
+@executes("st.async", "st.async.b128", per="warp")
+def st_async(s: Split, op: Op, lanes: Array, address: Array, b: Any, mbar: Array) -> None:
+    barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
+    store_async(s, op, lanes, shared_address(op, address), b, barriers)
+
+
+@executes("st.async.release", per="warp")
+def st_async_release(s: Split, op: Op, lanes: Array, address: Array, b: Any) -> None:
+    store_async(s, op, lanes, address, b, None)
+
+
+@executes("st.bulk", "st.bulk.u32", per="lane")
+def st_bulk(s: Split, op: Op, lane: int, address: int, size: int, initial: int) -> None:
+    """Zeroes, as by ordinary weak stores."""
+    if size % 8:
+        raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes, not a multiple of 8", s)
+    segment, offset = s.reach_one("write", op, lane, address, size, align=8)
+    if segment.space != "shared":
+        raise s.warp.cta.machine.fault("out-of-bounds", f"st.bulk in {segment.space} memory", s)
+    segment.data[offset : offset + size] = 0

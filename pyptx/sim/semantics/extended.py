@@ -1,0 +1,107 @@
+"""Extended-precision integer arithmetic: the carry between instructions.
+
+The manual calls what ``sub.cc`` writes a borrow.  ptxas makes of CC.CF the carry of its adders: a subtraction
+is the sum of ``a``, the complement of ``b`` and one, its carry is the borrow's complement, and an ``addc``
+behind a ``sub.cc`` adds that.  (Read off machine code for sm_90; a chain of subtractions alone cannot tell.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import TYPES
+from ..code.semantic import Op, executes
+from ..numbers.bits import high_half
+
+Array = NDArray[Any]
+
+
+def _unsigned(values: Array) -> Array:
+    return values.astype(f"u{values.dtype.itemsize}")
+
+
+def _total(s: Any, op: Op, lanes: Array, a: Array, b: Array, carry: Any) -> Any:
+    """``a + b + carry`` of unsigned values; .cc keeps the carry out."""
+    partial = a + b
+    total = partial + carry.astype(a.dtype)
+    if "cc" in op.chosen:
+        s.carry[lanes] = (partial < a) | (total < partial)
+    return total
+
+
+def _lane_total(s: Any, op: Op, lane: int, a: int, b: int, carry: int) -> int:
+    """The same of one lane's values, signed or not."""
+    bits = TYPES[op.chosen["type"]].bits
+    mask = (1 << bits) - 1
+    total = (a & mask) + (b & mask) + carry
+    if "cc" in op.chosen:
+        s.carry[lane] = total >> bits
+    return total & mask
+
+
+_NONE, _ONE = np.uint8(0), np.uint8(1)
+
+
+def _sum_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
+    return _lane_total(s, op, lane, a, b, 0)
+
+
+@executes("add.cc", per="warp", team=True, lane=_sum_lane)
+def add_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
+    return _total(s, op, lanes, _unsigned(a), _unsigned(b), _NONE)
+
+
+def _sum_with_carry_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
+    return _lane_total(s, op, lane, a, b, int(s.carry[lane]))
+
+
+@executes("addc", per="warp", team=True, lane=_sum_with_carry_lane)
+def add_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
+    return _total(s, op, lanes, _unsigned(a), _unsigned(b), s.carry[lanes])
+
+
+def _difference_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
+    return _lane_total(s, op, lane, a, ~b, 1)
+
+
+@executes("sub.cc", per="warp", team=True, lane=_difference_lane)
+def subtract_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
+    return _total(s, op, lanes, _unsigned(a), ~_unsigned(b), _ONE)
+
+
+def _difference_with_carry_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
+    return _lane_total(s, op, lane, a, ~b, int(s.carry[lane]))
+
+
+@executes("subc", per="warp", team=True, lane=_difference_with_carry_lane)
+def subtract_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
+    return _total(s, op, lanes, _unsigned(a), ~_unsigned(b), s.carry[lanes])
+
+
+def _half(op: Op, a: Array, b: Array) -> Array:
+    return _unsigned(a * b if op.chosen["half"] == "lo" else high_half(a, b))
+
+
+def _lane_half(op: Op, a: int, b: int) -> int:
+    return a * b if op.chosen["half"] == "lo" else a * b >> TYPES[op.chosen["type"]].bits
+
+
+def _mad_lane(carry: Callable[[Any, int], int]) -> Callable[..., int]:
+    def of_one(s: Any, op: Op, lane: int, a: int, b: int, c: int) -> int:
+        return _lane_total(s, op, lane, _lane_half(op, a, b), c, carry(s, lane))
+
+    return of_one
+
+
+@executes("mad.cc", per="warp", team=True, lane=_mad_lane(lambda s, lane: 0))
+def mad_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array, c: Array) -> Any:
+    return _total(s, op, lanes, _half(op, a, b), _unsigned(c), _NONE)
+
+
+@executes("madc", per="warp", team=True, lane=_mad_lane(lambda s, lane: int(s.carry[lane])))
+def mad_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array, c: Array) -> Any:
+    return _total(s, op, lanes, _half(op, a, b), _unsigned(c), s.carry[lanes])

@@ -1,0 +1,104 @@
+"""ldmatrix, stmatrix and movmatrix: matrices between rows of shared memory and the registers of a warp."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout.fragments import matrix_fragment
+from ..code.semantic import Op, executes
+from ..matrices.register_matrices import Gather, Scatter, full_warp
+from ..threads.warp import Split
+
+Array = NDArray[Any]
+
+#: Bits of the elements that rows of 16 pack into their first bytes, and whether they are extended by sign.
+_PACKED = {"b4x16_p64": (4, False), "b6x16_p32": (6, False), "s4": (4, True)}
+
+
+class _Rows:
+    """Where an instruction's rows lie, and how its matrices lie in registers."""
+
+    def __init__(self, op: Op) -> None:
+        words = op.binding.match.spelling
+        shape, num = next(word for word in words if word.startswith("m")), int(op.chosen["num"][1:])
+        trans = "trans" in words or "trans" in op.chosen
+        layout = matrix_fragment(shape, num, trans=trans)
+        self.rows, self.bits = layout.rows * num, layout.bits
+        self.form = (num, layout.rows, layout.columns) if num > 1 else (layout.rows, layout.columns)
+        packed = next((_PACKED[word] for word in words if word in _PACKED), None)
+        self.packed, self.signed = packed or (0, False)
+        #: Bytes of a row that are read, and what its address is a multiple of.
+        self.nbytes = layout.columns * (self.packed or self.bits) // 8
+        self.align = 8 if self.signed else 16
+        self.gather, self.scatter = Gather(layout), Scatter(layout)
+
+
+def _rows(op: Op) -> _Rows:
+    found: _Rows | None = op.cache.get(_Rows)
+    if found is None:
+        found = op.cache[_Rows] = _Rows(op)
+    return found
+
+
+def _unpacked(data: Array, bits: int, signed: bool) -> Array:
+    """Bytes from rows ``[rows, bytes]`` of 16 packed elements, the first in the low bits."""
+    stream = np.unpackbits(data, axis=1, bitorder="little").reshape(len(data), 16, bits)
+    values = np.packbits(stream, axis=2, bitorder="little")[:, :, 0]
+    if signed:
+        values = (values ^ np.uint8(8)) - np.uint8(8)
+    return values
+
+
+@executes(
+    "ldmatrix",
+    "ldmatrix.m16n16",
+    "ldmatrix.m16n16.unpack",
+    "ldmatrix.m8n16.unpack",
+    "ldmatrix.m8n16.extend",
+    per="warp",
+    collective="warp",
+)
+def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
+    """PTX ISA #warp-level-matrix-instructions-ldmatrix."""
+    rows = _rows(op)
+    given = lanes < rows.rows
+    who, where = (lanes, address) if given.all() else (lanes[given], address[given])
+    s.acting = who
+    data = np.zeros((rows.rows, rows.nbytes), np.uint8)
+    each = np.arange(rows.nbytes)
+    for which, segment, offsets in s.reach("read", op, who, where, rows.nbytes, align=rows.align):
+        data[who[which]] = segment.data[offsets[:, None] + each]
+    codes = _unpacked(data, rows.packed, rows.signed) if rows.packed else data.view(f"u{rows.bits // 8}")
+    result = rows.scatter(codes.reshape(rows.form))
+    return result if len(lanes) == result.shape[1] else result[:, lanes]
+
+
+@executes("stmatrix", "stmatrix.m16n8", per="warp", collective="warp")
+def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> None:
+    """PTX ISA #warp-level-matrix-instructions-stmatrix."""
+    rows = _rows(op)
+    codes = rows.gather(full_warp(registers, lanes)).reshape(rows.rows, -1)
+    data = np.ascontiguousarray(codes).view(np.uint8)
+    given = lanes < rows.rows
+    who, where = (lanes, address) if given.all() else (lanes[given], address[given])
+    s.acting = who
+    each = np.arange(rows.nbytes)
+    for which, segment, offsets in s.reach("write", op, who, where, rows.nbytes, align=rows.align):
+        segment.data[offsets[:, None] + each] = data[who[which]]
+
+
+_TURN = partial(matrix_fragment, "m8n8", 1)
+
+
+@executes("movmatrix", per="warp", collective="warp")
+def movmatrix(s: Split, op: Op, lanes: Array, a: Any) -> Array:
+    """PTX ISA #warp-level-matrix-instructions-movmatrix."""
+    both = op.cache.get("both")
+    if both is None:
+        both = op.cache["both"] = Gather(_TURN()), Scatter(_TURN(trans=True))
+    gather, scatter = both
+    return np.asarray(scatter(gather(full_warp(a, lanes)))[0, lanes])

@@ -1,0 +1,338 @@
+"""mbarrier operations.
+
+What lanes of a warp do to one object with one count is one transaction, on an H200 as here: the phase may
+not complete within it.  All these lanes get the state before the instruction; those of ``.noComplete`` get
+one each, as if they came in order, and in its lower half the mask of their transaction.  (The lower half of
+other states is whatever the register held, zero here.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...core.findings import RULES, Finding
+from ..code.semantic import Op, executes
+from ..engine.waits import BarrierPhase
+from ..memory.address_space import Segment
+from ..memory.mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
+from ..threads.warp import Split
+
+
+def _changed(s: Split) -> None:
+    """A spinning thread may see the difference. (Asking a barrier changes nothing.)"""
+    s.warp.cta.machine.memory.version += 1
+
+
+def _place(s: Split, op: Op, address: int) -> tuple[Segment, int]:
+    cta = s.warp.cta
+    sem, scope = op.chosen.get("sem", "relaxed"), op.chosen.get("scope", "cta")
+    segment, offset = cta.machine.memory.access(
+        "barrier", op.space, address, 8, s, cta.reach, "generic", sem, scope
+    )
+    return segment, int(offset)
+
+
+def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
+    """The barrier object at ``address``, in the instruction's space. Raises a fault where none is live."""
+    machine = s.warp.cta.machine
+    segment, offset = machine.memory.access("barrier", op.space, address, 8, s, s.warp.cta.reach)
+    barrier = segment.barriers.get(int(offset))
+    if barrier is None:
+        raise machine.fault(
+            "mbarrier-misuse", f"{op.name}: no mbarrier was initialized at shared address {address:#x}", s
+        )
+    return barrier
+
+
+def own_barrier(s: Split, op: Op, address: int) -> MBarrier:
+    """The live object at ``address``, for what a thread may do to those of its own CTA alone."""
+    barrier = live_barrier(s, op, address)
+    _own(s, op, barrier.address)
+    return barrier
+
+
+def _own(s: Split, op: Op, address: int) -> None:
+    if address >> 24 != s.warp.cta.rank:
+        raise s.warp.cta.machine.fault(
+            "mbarrier-misuse",
+            f"{op.name} of an mbarrier in the CTA of rank {address >> 24}: it works on the own CTA's alone",
+            s,
+        )
+
+
+def _name(op: Op) -> str:
+    """What the kernel's text calls the barrier where it is initialized: ``bar_full+8``."""
+    return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
+
+
+@executes("mbarrier.init", "mbarrier.init.layout", per="lane")
+def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
+    segment, offset = _place(s, op, address)
+    if not 1 <= count <= MAX_COUNT:
+        raise s.warp.cta.machine.fault(
+            "mbarrier-misuse", f"mbarrier.init with count {count}; expected 1..{MAX_COUNT}", s
+        )
+    _own(s, op, segment.base + offset)
+    old = segment.barriers.get(offset)
+    if old is not None:
+        s.warp.cta.machine.report(
+            Finding(
+                RULES["mbarrier-reinit"],
+                f"mbarrier.init over the live {old.describe()}",
+                op.location,
+                s.who(),
+                (("initialized", old.location),),
+            )
+        )
+    segment.barriers[offset] = MBarrier(
+        segment.base + offset,
+        count,
+        _name(op),
+        op.location,
+        int(op.chosen.get("layout", "layout::v0") == "layout::v1"),
+        completed_by=s.warp.cta.machine.completed.append,
+    )
+    segment.mark(offset, 8)
+    _changed(s)
+
+
+@executes("mbarrier.check_layout", per="lane")
+def check_layout(s: Split, op: Op, lane: int, address: int) -> bool:
+    return live_barrier(s, op, address).layout == int(op.chosen["layout"] == "layout::v1")
+
+
+@executes("mbarrier.inval", per="lane")
+def inval(s: Split, op: Op, lane: int, address: int) -> None:
+    own_barrier(s, op, address)
+    segment, offset = _place(s, op, address)
+    del segment.barriers[offset]
+
+
+# --- arrivals -----------------------------------------------------------------------------------
+
+#: Lanes of one transaction: the object's address, the operand that they share, their positions in the call.
+_Transaction = tuple[int, int, list[int]]
+
+
+def _transactions(lanes: Any, address: Any, operand: Any) -> list[_Transaction]:
+    """The lanes of a call by warp, object and operand, in the order of their first lanes."""
+    if np.ndim(operand) == 0 and len(lanes) <= 32 and (address == address[0]).all():
+        return [(int(address[0]), int(operand), list(range(len(lanes))))]
+    found: dict[tuple[int, int, int], list[int]] = {}
+    operands = np.broadcast_to(operand, address.shape)
+    for position, key in enumerate(
+        zip((lanes >> 5).tolist(), address.tolist(), operands.tolist(), strict=True)
+    ):
+        found.setdefault(key, []).append(position)
+    return [(where, value, positions) for (_, where, value), positions in found.items()]
+
+
+def _arrive_lane(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
+    barrier = live_barrier(s, op, address)
+    state = barrier.state()
+    _take(s, op, barrier, 1 if count is None else count)
+    return state
+
+
+def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -> int:
+    barrier = live_barrier(s, op, address)
+    state = barrier.state()
+    barrier.expect(tx, s)
+    _take(s, op, barrier, 1)
+    return state
+
+
+def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
+    """``count`` arrivals, which may be dropped from later phases."""
+    _changed(s)
+    if op.name.startswith("mbarrier.arrive_drop"):
+        barrier.drop(count, s)
+    if "noComplete" in op.chosen:
+        barrier.arrive_incomplete(count, s)
+    else:
+        barrier.arrive(count, s)
+
+
+@executes("mbarrier.arrive", "mbarrier.arrive_drop", per="warp", team=True, lane=_arrive_lane)
+@executes("mbarrier.arrive.remote", "mbarrier.arrive_drop.remote", per="warp", team=True, lane=_arrive_lane)
+def arrive(s: Split, op: Op, lanes: Any, address: Any, count: Any = None) -> Any:
+    return _arrive(s, op, lanes, address, 1 if count is None else count, with_bytes=False)
+
+
+@executes(
+    "mbarrier.arrive.expect_tx",
+    "mbarrier.arrive.expect_tx.remote",
+    "mbarrier.arrive_drop.expect_tx",
+    "mbarrier.arrive_drop.expect_tx.remote",
+    per="warp",
+    team=True,
+    lane=_arrive_expect_tx_lane,
+)
+def arrive_expect_tx(s: Split, op: Op, lanes: Any, address: Any, tx: Any) -> Any:
+    return _arrive(s, op, lanes, address, tx, with_bytes=True)
+
+
+def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_bytes: bool) -> Any:
+    """Arrive ``operand`` times, or once, expecting that many bytes more."""
+    states = np.empty(len(lanes), np.uint64)
+    before: dict[tuple[int, int], int] = {}
+    for where, value, positions in _transactions(lanes, address, operand):
+        barrier = live_barrier(s, op, where)
+        warp = int(lanes[positions[0]]) >> 5
+        states[positions] = before.setdefault((warp, where), barrier.state())
+        s.acting = lanes[positions]
+        if with_bytes:
+            barrier.expect(value * len(positions), s)
+        _take(s, op, barrier, len(positions) if with_bytes else value * len(positions))
+    return states
+
+
+@executes("mbarrier.arrive.noComplete", "mbarrier.arrive_drop.noComplete", per="warp", team=True)
+def arrive_no_complete(s: Split, op: Op, lanes: Any, address: Any, count: Any) -> Any:
+    states = np.empty(len(lanes), np.uint64)
+    for where, value, positions in _transactions(lanes, address, count):
+        barrier = live_barrier(s, op, where)
+        s.acting = lanes[positions]
+        mask = sum(1 << (int(lanes[position]) & 31) for position in positions)
+        states[positions] = [barrier.state(value * earlier) | mask for earlier in range(len(positions))]
+        _take(s, op, barrier, value * len(positions))
+    return states
+
+
+@executes("mbarrier.arrive.multicast", "mbarrier.arrive_drop.multicast", per="warp")
+def arrive_multicast(s: Split, op: Op, lanes: Any, address: Any, count: Any, ctas: Any) -> None:
+    for chosen, where in _each_cta(address, ctas):
+        arrive(s, op, lanes[chosen], where, count if np.ndim(count) == 0 else count[chosen])
+
+
+@executes("mbarrier.arrive.expect_tx.multicast", "mbarrier.arrive_drop.expect_tx.multicast", per="warp")
+def arrive_expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
+    for chosen, where in _each_cta(address, ctas):
+        arrive_expect_tx(s, op, lanes[chosen], where, tx if np.ndim(tx) == 0 else tx[chosen])
+
+
+def _each_cta(address: Any, ctas: Any) -> Iterator[tuple[Any, Any]]:
+    """For each CTA of the masks: the lanes that name it, and their object at the same offset there."""
+    masks = np.broadcast_to(ctas, address.shape)
+    for rank in range(32):
+        chosen = np.flatnonzero(masks >> np.uint32(rank) & np.uint32(1))
+        if len(chosen):
+            yield chosen, address[chosen] & 0xFFFFFF | rank << 24
+
+
+@executes("mbarrier.pending_count", "mbarrier.pending_count.layout")
+def pending_count(state: Any) -> Any:
+    return pending_of(state)
+
+
+# --- transactions -------------------------------------------------------------------------------
+
+
+@executes("mbarrier.expect_tx", per="lane")
+def expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
+    _changed(s)
+    live_barrier(s, op, address).expect(tx, s)
+
+
+@executes("mbarrier.complete_tx", per="lane")
+def complete_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
+    _changed(s)
+    live_barrier(s, op, address).complete(tx, s)
+
+
+@executes("mbarrier.expect_tx.multicast", per="warp")
+def expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
+    _transact_everywhere(s, op, lanes, address, tx, ctas, expect_tx)
+
+
+@executes("mbarrier.complete_tx.multicast", per="warp")
+def complete_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
+    _transact_everywhere(s, op, lanes, address, tx, ctas, complete_tx)
+
+
+def _transact_everywhere(
+    s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any, transact: Callable[..., None]
+) -> None:
+    amounts = np.broadcast_to(tx, address.shape)
+    for chosen, where in _each_cta(address, ctas):
+        for lane, one, amount in zip(
+            lanes[chosen].tolist(), where.tolist(), amounts[chosen].tolist(), strict=True
+        ):
+            transact(s, op, lane, one, amount)
+
+
+# --- waits --------------------------------------------------------------------------------------
+
+
+def _parity(op: Op, phase: int) -> int:
+    """Of the phase that an instruction asks for: an operand's lowest bit, or the top bit of a state.
+
+    An H200 ignores the operand's other bits, and compilers pass -1 for an odd phase.
+    """
+    return phase & 1 if "parity" in op.chosen else parity_of(phase)
+
+
+def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
+    """Write the answer. No operation here makes a report, so that there is none to give."""
+    s.op = op
+    s.put("waitComplete", value, lanes)
+    if op.pair:
+        s.put("waitComplete|", False, lanes)
+        s.put("reportValue", 0, lanes)
+
+
+def _try_wait_lane(
+    s: Split, op: Op, lane: int, address: int, phase: int, hint: int | None = None
+) -> BarrierPhase | None:
+    barrier = own_barrier(s, op, address)
+    parity = _parity(op, phase)
+    complete = barrier.completed(parity)
+    _answer(s, op, complete)
+    if complete or s.warp.cta.machine.policy.gives_up():
+        return None
+    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value))
+
+
+_KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.report", ".parity.conditional")
+
+
+@executes(*(f"mbarrier.try_wait{kind}" for kind in _KINDS), per="warp", yields=True, lane=_try_wait_lane)
+def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
+    """The conditional phase completes with the primary one, since no operation here makes a report."""
+    questions, result = _ask(s, op, address, phase)
+    _answer(s, op, result, lanes)
+    if result.any() or len(questions) > 1 or s.warp.cta.machine.policy.gives_up():
+        return None
+    ((where, parity),) = questions
+    frozen = np.array(lanes)
+    return BarrierPhase(live_barrier(s, op, where), parity, lambda value: _answer(s, op, value, frozen))
+
+
+def _ask(s: Split, op: Op, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
+    """What the lanes ask for, (address, parity), with the answers; and the answer of each lane."""
+    phases = np.broadcast_to(phase, np.shape(address)).tolist()
+    asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
+    answers = {
+        question: own_barrier(s, op, question[0]).completed(question[1]) for question in dict.fromkeys(asked)
+    }
+    return answers, np.array([answers[question] for question in asked])
+
+
+def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bool:
+    return own_barrier(s, op, address).completed(_parity(op, phase))
+
+
+_PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]
+
+
+@executes(*(f"mbarrier.test_wait{kind}" for kind in _PLAIN), per="warp", lane=_test_wait_lane)
+def test_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> Any:
+    return _ask(s, op, address, phase)[1]
+
+
+@executes("mbarrier.test_wait.report", "mbarrier.test_wait.parity.report", per="warp", deferred=True)
+def test_wait_report(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> None:
+    _answer(s, op, test_wait(s, op, lanes, address, phase), lanes)

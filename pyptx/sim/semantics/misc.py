@@ -1,0 +1,207 @@
+"""Sleeping, events, dependent launches, launches that are canceled, the register budget; threads' stacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import RULES, Finding
+from ...ir import Symbol
+from ..code.semantic import Op, executes
+from ..copies import Range
+from ..engine.events import Signal, Step
+from ..engine.waits import Condition
+from ..memory.address_space import SHARED_WINDOW
+from ..threads.warp import Split
+from .mbarrier import live_barrier
+
+Array = NDArray[Any]
+
+
+@executes("nanosleep", fidelity="ordering", per="warp", team=True)
+def nanosleep(s: Split, op: Op, lanes: Any, duration: Any) -> None:
+    """Clocks go on; who runs meanwhile is the schedule's choice."""
+    s.warp.cta.machine.sleep(int(np.max(duration)))
+
+
+@executes("pmevent", "pmevent.mask", fidelity="ordering", per="warp", team=True)
+def pmevent(s: Split, op: Op, lanes: Any, event: Any) -> None:
+    """Nobody counts."""
+
+
+@executes("griddepcontrol", fidelity="ordering", per="warp", yields=True)
+def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
+    """One thread of a CTA lets dependent launches go; a wait is for the completion of the launch before.
+
+    A launch that does not depend on the one before started after its completion.
+    """
+    grid = s.warp.cta.grid
+    if op.chosen["action"] == "launch_dependents":
+        grid.let_go(s.warp.cta)
+        if grid.lets_go and grid.machine.residency.admit():
+            # What has started goes as far as it can first: the wait is over when it is asked once more.
+            asked = iter([False])
+            return Condition(lambda: next(asked, True), lambda: f"gives way at {op.name}")
+        return None
+    before = grid.before
+    if before is None or before.complete:
+        return None
+    return Condition(
+        lambda: before.complete, lambda: f"waits at {op.name} for the end of launch {before.number}"
+    )
+
+
+@executes("setmaxnreg", fidelity="ordering", per="warp", collective="warp")
+def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
+    """The register budget is not modeled, so that ``.inc`` never waits."""
+
+
+# --- clusters that have not started ---------------------------------------------------------------
+
+#: Bytes of an answer.
+_ANSWER = 16
+#: Where its second 64 bits say that a launch was canceled; x has the first 32 bits, y 16, z 16. So does code
+#: of ptxas decode it.  The coordinates of a refusal are no CTA's.
+_CANCELED = 1
+_NOWHERE = (1 << 64) - 1
+_RANK_BIT = 24
+
+
+@executes("clusterlaunchcontrol.try_cancel", per="lane")
+def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
+    """A launch is canceled, the next one; then, in each CTA of a multicast, the answer is written and its
+    bytes are completed.
+    """
+    cta = s.warp.cta
+    machine, grid = cta.machine, cta.grid
+    given = {"addr": address, "mbar": mbar}
+    address, mbar = (_shared(op, name, where) for name, where in given.items())
+    for name, where in (("addr", address), ("mbar", mbar)):
+        if where >> _RANK_BIT != cta.rank:
+            raise machine.fault(
+                "launch-control",
+                f"{op.name}: {given[name]:#x} is no address of the CTA's own shared memory",
+                s,
+            )
+    if address % _ANSWER:
+        raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {_ANSWER}", s)
+    if cta.refused:
+        machine.report(
+            Finding(
+                RULES["launch-control"],
+                f"{op.name} after the CTA has seen a refusal: no cluster is left",
+                op.location,
+                s.who(),
+            )
+        )
+    operation = machine.operation(s, "tma")
+    held: list[NDArray[np.uint8]] = []
+    steps = [Step(operation, "cancel", lambda: held.append(_answer(grid.steal())), [])]
+    for rank in range(grid.cluster_size) if "multicast" in op.chosen else (cta.rank,):
+        there = (rank - cta.rank) << _RANK_BIT
+        target = Range("shared", address + there, _ANSWER)
+        signal = Signal(live_barrier(s, op, mbar + there), nbytes=_ANSWER)
+
+        def write(target: Range = target) -> None:
+            target.write(cta, held[0], operation)
+
+        step = Step(operation, "write", write, steps[:1])
+        steps += [step, Step(operation, "signal", lambda: None, [step], signal)]
+    machine.issue(cta, steps)
+
+
+def _shared(op: Op, operand: str, address: int) -> int:
+    """An operand as a shared address, in no CTA's memory if it is none: without .shared::cta it is generic,
+    unless it is a variable's name, which ptxas takes for the place in its own space.
+    """
+    named = isinstance(getattr(op.binding.operands[operand], "base", None), Symbol)
+    return address if named or "space" in op.chosen else address - SHARED_WINDOW
+
+
+def _answer(first: tuple[int, int, int] | None) -> NDArray[np.uint8]:
+    """The 16 bytes for a cluster's first CTA, or for none."""
+    if first is None:
+        words = [_NOWHERE, 0]
+    else:
+        x, y, z = first
+        words = [x | y << 32 | z << 48, _CANCELED]
+    return np.array(words, "<u8").view(np.uint8)
+
+
+def _granted(response: Array) -> Array:
+    return (response["hi"] & np.uint64(_CANCELED)).astype(np.bool_)
+
+
+@executes("clusterlaunchcontrol.query_cancel.is_canceled", per="warp", team=True)
+def is_canceled(s: Split, op: Op, lanes: Array, response: Array) -> Array:
+    granted = _granted(response)
+    if not granted.all():
+        s.warp.cta.refused = True
+    return granted
+
+
+@executes("clusterlaunchcontrol.query_cancel.v4", per="warp", team=True)
+def first_ctaid(s: Split, op: Op, lanes: Array, response: Array) -> Array:
+    """Its fourth element is zero."""
+    granted = _granted(response)
+    if not granted.all():
+        s.acting = lanes[~granted]
+        s.warp.cta.machine.report(
+            Finding(
+                RULES["launch-control-answer"],
+                f"{op.name} of a refusal: what it gives is undefined",
+                op.location,
+                s.who(),
+            )
+        )
+        s.acting = lanes
+    place = response["lo"]
+    x, yz = place.astype(np.uint32), (place >> np.uint64(32)).astype(np.uint32)
+    return np.stack([x, yz & np.uint32(0xFFFF), yz >> np.uint32(16), np.zeros_like(x)])
+
+
+@executes("clusterlaunchcontrol.query_cancel", per="warp", team=True)
+def first_ctaid_along(s: Split, op: Op, lanes: Array, response: Array) -> Array:
+    axis = "xyz".index(op.chosen["dimension"][-1])
+    along: Array = first_ctaid(s, op, lanes, response)[axis]
+    return along
+
+
+# --- the debugger ---------------------------------------------------------------------------------
+
+
+@executes("brkpt", per="warp")
+def brkpt(s: Split, op: Op, lanes: Any) -> None:
+    raise s.warp.cta.machine.fault("trap", "brkpt: without a debugger it ends the kernel", s)
+
+
+# --- the stack in local memory --------------------------------------------------------------------
+
+#: What ``alloca`` aligns to where the instruction does not say.
+_STACK_ALIGNMENT = 8
+
+
+@executes("stacksave", per="warp")
+def stacksave(s: Split, op: Op, lanes: Any) -> Any:
+    return s.warp.stack[lanes]
+
+
+@executes("stackrestore", per="warp")
+def stackrestore(s: Split, op: Op, lanes: Any, pointer: Any) -> None:
+    s.warp.stack[lanes] = pointer
+
+
+@executes("alloca", per="warp")
+def alloca(s: Split, op: Op, lanes: Any, size: Any, alignment: Any = None) -> Any:
+    """Stacks grow upward here, which a program can see only by comparing pointers."""
+    align = np.int64(_STACK_ALIGNMENT if alignment is None else alignment)
+    start = -(-s.warp.stack[lanes] // align) * align
+    # A size that no thread can have must not wrap around.
+    end = start + np.minimum(np.broadcast_to(size, start.shape).astype(np.uint64), np.uint64(1 << 40)).astype(
+        np.int64
+    )
+    s.warp.cta.local_memory.ensure(s, int(end.max()))
+    s.warp.stack[lanes] = end
+    return start

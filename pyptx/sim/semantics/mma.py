@@ -1,0 +1,265 @@
+"""mma and mma.sp: fragments to matrices, a product, and back.
+
+What an H200 lacks, ptxas writes with what it has, and so does this: products of 8-bit floats are two products
+of halves (the lower, then the upper two of each four elements) that start from zero, and an addition of C;
+m8n8k4 of halves is ordinary f32 arithmetic.  Forms of later targets follow the published measurements.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import SpecError
+from ...ir import Immediate
+from ...layout.fragments import block_scales, mma_fragment, mma_metadata
+from ..code.semantic import Bound, Op, executes
+from ..matrices.kept_elements import KeptElements
+from ..matrices.register_matrices import SelectedGather, full_warp
+from ..matrices.warp_product import WarpProduct, planned
+from ..numbers.multiply import (
+    Groups,
+    Kinds,
+    multiply_bits,
+    multiply_bytes,
+    multiply_doubles,
+    multiply_floats,
+    multiply_integers,
+    multiply_quarters,
+    multiply_scaled,
+)
+from ..threads.warp import Split
+
+Array = NDArray[Any]
+
+#: Modifiers that name types, in the order of D, A, B, C.
+_TYPES = {
+    "f16", "f32", "f64", "bf16", "tf32", "s32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8", "s4",
+    "u4", "b1",
+}  # fmt: skip
+
+
+def kinds_of(op: Op) -> Kinds:
+    """The types that the modifiers name."""
+    d, a, b, c = (word for word in op.binding.match.spelling if word in _TYPES)
+    return Kinds(a, b, c, d)
+
+
+def shape_of(op: Op) -> str:
+    """The modifier that names the shape."""
+    return next(word for word in op.binding.match.spelling if re.fullmatch(r"m\d+n\d+k\d+", word))
+
+
+def _depth(shape: str) -> int:
+    return int(shape.partition("k")[2])
+
+
+def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) -> WarpProduct:
+    kinds, shape, chosen = kinds_of(op), shape_of(op), op.chosen
+    majors = {"a": chosen.get("alayout"), "b": chosen.get("blayout")}
+    layouts = [
+        mma_fragment(operand, shape, getattr(kinds, operand), sparse=sparse, major=majors.get(operand))
+        for operand in "abcd"
+    ]
+    kept = None
+    if sparse:
+        selector = op.binding.operands["selector"]
+        assert isinstance(selector, Immediate)
+        metadata = mma_metadata(shape, kinds.a)
+        kept = KeptElements(metadata, _depth(shape), layouts[0].bits, int(selector.value))
+    return WarpProduct(op, layouts, kinds, multiply, kept)
+
+
+# --- dense ----------------------------------------------------------------------------------------
+
+
+def _halves_of_fours(k: int) -> Groups:
+    """k of the lower two of each four elements, and of the upper two."""
+    each = np.arange(k)
+    return each[each % 4 < 2], each[each % 4 >= 2]
+
+
+def _dense(op: Op) -> WarpProduct:
+    kinds = kinds_of(op)
+    return _product(op, partial(multiply_floats, kinds))
+
+
+@executes("mma.f16", "mma.alternate", per="warp", collective="warp")
+def mma_floats(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _dense)(lanes, a, b, c)
+
+
+def _quarters(op: Op) -> WarpProduct:
+    return _product(op, partial(multiply_quarters, kinds_of(op)))
+
+
+@executes("mma.f16.m8n8k4", per="warp", collective="warp")
+def mma_quarters(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _quarters)(lanes, a, b, c)
+
+
+def _bytes(op: Op) -> WarpProduct:
+    groups = _halves_of_fours(_depth(shape_of(op)))
+    return _product(op, partial(multiply_bytes, kinds_of(op), groups=groups))
+
+
+@executes("mma.f8", per="warp", collective="warp")
+def mma_f8(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _bytes)(lanes, a, b, c)
+
+
+_ALIGNED = Bound(
+    "published models, not measured here: each addend cut to 2**-25 of the largest, the sum cut to f32"
+)
+_later = partial(executes, per="warp", collective="warp", fidelity="bounded", bound=_ALIGNED)
+
+
+@_later("mma.f8f6f4")
+def mma_narrow(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _dense)(lanes, a, b, c)
+
+
+def _doubles(op: Op) -> WarpProduct:
+    return _product(op, partial(multiply_doubles, op.chosen.get("rnd", "rn")))
+
+
+@executes("mma.f64", "mma.f64.m8n8k4", per="warp", collective="warp")
+def mma_f64(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _doubles)(lanes, a, b, c)
+
+
+def _integers(op: Op) -> WarpProduct:
+    return _product(op, partial(multiply_integers, kinds_of(op), "satfinite" in op.chosen))
+
+
+@executes("mma.i8", "mma.i4", per="warp", collective="warp")
+def mma_integers(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _integers)(lanes, a, b, c)
+
+
+def _bits(op: Op) -> WarpProduct:
+    return _product(op, partial(multiply_bits, op.chosen["bitOp"]))
+
+
+@executes("mma.b1", per="warp", collective="warp")
+def mma_bits(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _bits)(lanes, a, b, c)
+
+
+# --- sparse -----------------------------------------------------------------------------------------
+
+
+def _sparse(op: Op) -> WarpProduct:
+    return _product(op, partial(multiply_floats, kinds_of(op)), sparse=True)
+
+
+_FLOATS = (
+    "mma.sp.f16.m16n8k16",
+    "mma.sp.f16.m16n8k32",
+    "mma.sp.alternate",
+    "mma.sp.alternate.pairs",
+)
+
+
+@executes(*_FLOATS, per="warp", collective="warp")
+def mma_sp_floats(
+    s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any
+) -> Array:
+    return planned(op, _sparse)(lanes, a, b, c, metadata=metadata)
+
+
+def _sparse_bytes(op: Op) -> WarpProduct:
+    groups = _halves_of_fours(_depth(shape_of(op)) // 2)
+    return _product(op, partial(multiply_bytes, kinds_of(op), groups=groups), sparse=True)
+
+
+@executes("mma.sp.f8", per="warp", collective="warp")
+def mma_sp_f8(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any) -> Array:
+    return planned(op, _sparse_bytes)(lanes, a, b, c, metadata=metadata)
+
+
+@_later("mma.sp.f8.f16", "mma.sp.f8f6f4")
+def mma_sp_narrow(
+    s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any
+) -> Array:
+    return planned(op, _sparse)(lanes, a, b, c, metadata=metadata)
+
+
+def _sparse_integers(op: Op) -> WarpProduct:
+    multiply = partial(multiply_integers, kinds_of(op), "satfinite" in op.chosen)
+    return _product(op, multiply, sparse=True)
+
+
+@executes("mma.sp.integer", "mma.sp.integer.all", per="warp", collective="warp")
+def mma_sp_integers(
+    s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any
+) -> Array:
+    return planned(op, _sparse_integers)(lanes, a, b, c, metadata=metadata)
+
+
+# --- with scales --------------------------------------------------------------------------------------
+
+#: Scales of a row, by what names them; without ``.scale_vec`` the kind has one way.
+_SCALES = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
+_SCALES_OF_KIND = {"kind::mxf8f6f4": 1, "kind::mxf4": 2}
+
+
+class _Scaled:
+    """A product and the scales of its A and B, from the threads and bytes that selectors name."""
+
+    def __init__(self, op: Op, *, sparse: bool) -> None:
+        words = op.binding.match.spelling
+        count = next((_SCALES[w] for w in words if w in _SCALES), None)
+        self.count = count or next(_SCALES_OF_KIND[w] for w in words if w in _SCALES_OF_KIND)
+        multiply = partial(multiply_scaled, kinds_of(op), words[-1])
+        self.product = _product(op, multiply, sparse=sparse)
+        self.gathers: dict[tuple[str, int], SelectedGather] = {}
+
+    def scales(self, operand: str, lanes: Array, words: Any, select: Any) -> Array:
+        """Codes of scales, ``[count, rows of A or columns of B]``."""
+        byte, thread = (int(np.ravel(part)[0]) for part in select)
+        key = operand, thread
+        if key not in self.gathers:
+            layout = block_scales(operand, self.count)
+            self.gathers[key] = SelectedGather(layout, thread, turned=operand == "a")
+        return self.gathers[key](full_warp(words, lanes) >> np.uint32(8 * byte))
+
+    def __call__(
+        self, lanes: Array, a: Any, b: Any, c: Any, scales: tuple[Any, Any, Any, Any], metadata: Any = None
+    ) -> Array:
+        of_a, of_b = self.scales("a", lanes, *scales[:2]), self.scales("b", lanes, *scales[2:])
+        return self.product(lanes, a, b, c, of_a, of_b, metadata=metadata)
+
+
+def _scaled(op: Op) -> _Scaled:
+    return _Scaled(op, sparse=False)
+
+
+def _sparse_scaled(op: Op) -> _Scaled:
+    return _Scaled(op, sparse=True)
+
+
+def _execute_scaled(s: Split, product: _Scaled, *operands: Any) -> Array:
+    try:
+        return product(*operands)
+    except SpecError as error:
+        raise s.warp.cta.machine.fault("bad-descriptor", error.message, s) from None
+
+
+@_later("mma.mxf8f6f4", "mma.mxf4", "mma.nvf4")
+def mma_scaled(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, *scales: Any) -> Array:
+    x, of_x, y, of_y = scales
+    return _execute_scaled(s, planned(op, _scaled), lanes, a, b, c, (x, of_x, y, of_y))
+
+
+@_later("mma.sp.mxf8f6f4", "mma.sp.mxf4", "mma.sp.nvf4")
+def mma_sp_scaled(
+    s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any, *scales: Any
+) -> Array:
+    x, of_x, y, of_y = scales
+    return _execute_scaled(s, planned(op, _sparse_scaled), lanes, a, b, c, (x, of_x, y, of_y), metadata)

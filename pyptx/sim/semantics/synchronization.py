@@ -1,0 +1,177 @@
+"""CTA and warp barriers, and fences.
+
+Fences have no effect on values here: the machine's memory is sequentially consistent within a proxy,
+and what a missing fence allows is the sanitizer's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..code.semantic import Op, executes
+from ..engine.waits import Condition
+from ..memory.address_space import Fault
+from ..threads.named_barrier import BARRIERS, Misuse, NamedBarrier, Round
+from ..threads.warp import Split
+
+# --- CTA barriers -------------------------------------------------------------------------------
+
+
+def _misuse(s: Split, text: str) -> Fault:
+    assert s.op is not None
+    return s.warp.cta.machine.fault("barrier-misuse", f"{s.op.name}: {text}", s)
+
+
+def _uniform(s: Split, name: str, value: Any) -> int:
+    """A value that all lanes must agree on."""
+    values = np.ravel(value)
+    if (values != values[0]).any():
+        raise _misuse(s, f"its {name} is not the same in all lanes: {values.min()} to {values.max()}")
+    return int(values[0])
+
+
+def _arrive(
+    s: Split, op: Op, lanes: Any, kind: str, barrier: Any, threads: Any, votes: Any = None
+) -> tuple[NamedBarrier, Round]:
+    cta = s.warp.cta
+    number = _uniform(s, "barrier", barrier)
+    if number >= BARRIERS:
+        raise _misuse(s, f"barrier {number}; a CTA has barriers 0 to {BARRIERS - 1}")
+    count = None if threads is None else _uniform(s, "thread count", threads)
+    bars: dict[int, Any] = cta.bars
+    named: NamedBarrier = bars.get(number) or bars.setdefault(number, NamedBarrier(cta, number))
+    yes = 0 if votes is None else _mask(np.asarray(lanes)[np.broadcast_to(votes, (len(lanes),))])
+    place = op.statement if op.binding.match.name.startswith("bar.") or "aligned" in op.chosen else None
+    try:
+        return named, named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
+    except Misuse as misuse:
+        raise _misuse(s, str(misuse)) from None
+
+
+def _mask(lanes: Any) -> int:
+    return sum(1 << lane for lane in np.asarray(lanes).tolist())
+
+
+def _wait(s: Split, op: Op, named: NamedBarrier, round_: Round, finish: Any = None) -> Condition:
+    def text() -> str:
+        missing = s.warp.live & ~round_.partial.get(s.warp.index, s.warp.live)
+        elsewhere = f"; lanes {missing:#010x} of its warp have not" if missing else ""
+        return f"waits at {op.name} {named.number}: {named.progress(round_)}{elsewhere}"
+
+    return Condition(lambda: named.advance(round_), text, finish)
+
+
+@executes("bar.sync", per="warp", yields=True, collective="warp")
+@executes("barrier.sync", per="warp", yields=True)
+def bar_sync(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
+    """Lanes of a warp may come to ``barrier`` at different places, unless it is .aligned."""
+    return _wait(s, op, *_arrive(s, op, lanes, "sync", barrier, threads))
+
+
+@executes("bar.arrive", per="warp", yields=True, collective="warp")
+@executes("barrier.arrive", per="warp", yields=True)
+def bar_arrive(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
+    """Waits for the live lanes of its own warp alone."""
+    named, round_ = _arrive(s, op, lanes, "sync", barrier, threads)
+    warp = s.warp
+
+    def arrived() -> bool:
+        return named.advance(round_) or warp.index not in round_.partial
+
+    return Condition(arrived, lambda: f"waits at {op.name} {named.number} for the other lanes of its warp")
+
+
+@executes("bar.red", "bar.red.popc", per="warp", yields=True, collective="warp")
+@executes("barrier.red", "barrier.red.popc", per="warp", yields=True)
+def bar_red(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any, votes: Any) -> Condition:
+    """The result is written when the round is complete."""
+    kind = op.chosen.get("op", "popc")
+    named, round_ = _arrive(s, op, lanes, kind, barrier, threads, votes)
+    acting = np.array(lanes)
+
+    def finish() -> None:
+        s.op = op
+        s.put(
+            "d" if kind == "popc" else "p", round_.result if kind == "popc" else bool(round_.result), acting
+        )
+
+    return _wait(s, op, named, round_, finish)
+
+
+# --- warp barrier -------------------------------------------------------------------------------
+
+
+@executes("bar.warp.sync", per="warp", yields=True)
+def bar_warp_sync(s: Split, op: Op, lanes: Any, membermask: Any) -> Condition | None:
+    """Lanes meet at any ``bar.warp.sync`` of the same mask, not only at this one."""
+    masks = np.broadcast_to(membermask, (len(lanes),))
+    waits = [
+        wait
+        for mask in dict.fromkeys(masks.tolist())
+        if (wait := _meet(s, op, mask, _mask(np.asarray(lanes)[masks == mask]))) is not None
+    ]
+    if not waits:
+        return None
+    return Condition(lambda: all(wait.over() for wait in waits), waits[0].describe)
+
+
+def _meet(s: Split, op: Op, mask: int, executing: int) -> Condition | None:
+    warp, machine = s.warp, s.warp.cta.machine
+    if executing & ~mask:
+        raise machine.fault(
+            "divergent-collective",
+            f"{op.name}: executed by lanes {executing:#010x}, its mask is {mask:#010x}",
+            s,
+        )
+    state = warp.syncs.setdefault(mask, [0, 0])
+    state[0] |= executing
+    generation = state[1]
+
+    def complete() -> bool:
+        if state[1] == generation and not mask & warp.live & ~state[0]:
+            state[0] = 0
+            state[1] += 1
+            machine.memory.version += 1
+        return state[1] != generation
+
+    if complete():
+        return None
+
+    def text() -> str:
+        return f"waits at {op.name} for lanes {mask & warp.live & ~state[0]:#010x} of its warp"
+
+    return Condition(complete, text)
+
+
+# --- fences -------------------------------------------------------------------------------------
+
+
+@executes(
+    "fence",
+    "fence.acquire.sync_restrict",
+    "fence.release.sync_restrict",
+    "fence.mbarrier_init",
+    "fence.proxy.alias",
+    "fence.proxy.alias.sem",
+    "fence.proxy.fabric",
+    "fence.proxy.async",
+    "fence.proxy.tensormap.release",
+    "fence.proxy.async_generic.acquire",
+    "fence.proxy.async_generic.release",
+    "fence.proxy.async_generic.release.read",
+    "membar",
+    "membar.proxy",
+    fidelity="ordering",
+    per="warp",
+    team=True,
+)
+def fence(s: Split, op: Op, lanes: Any) -> None:
+    return None
+
+
+@executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
+def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
+    """The bytes that it names must exist."""
+    s.reach("barrier", op, lanes, address, int(size), align=1)

@@ -1,0 +1,393 @@
+"""tcgen05: tensor memory and commits as events.
+
+What is ordered without a wait: the pairs of :mod:`..tensor_core.order`; a commit follows the thread's earlier
+mma, cp and shift; a load is unordered until waited for, except that an instruction which touches its
+registers finds them written.  PTX ISA #tcgen05-memory-consistency-model.
+"""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import RULES, Finding
+from ...layout.tensor_memory import fragment
+from ..code.semantic import Op, executes
+from ..engine.events import Operation, Signal, Step
+from ..engine.waits import Condition, StepsDone
+from ..memory.mbarrier import MBarrier
+from ..numbers.extremes import extreme
+from ..numbers.single import canonical
+from ..tcgen05 import Copy, Offer, cell_at, group_of, issued_by, released_by, shift_down, together
+from ..tcgen05.tensor_memory import find_room
+from ..threads.warp import Split
+from .mbarrier import live_barrier
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+
+def _uniform(s: Split, op: Op, value: Any) -> int:
+    values = np.atleast_1d(value)
+    if (values != values[0]).any():
+        raise s.warp.cta.machine.fault("divergent-collective", f"{op.name}: lanes disagree on an operand", s)
+    return int(values[0])
+
+
+@executes("tcgen05.alloc", "tcgen05.alloc.exclusive", per="warp", yields=True, collective="warp")
+def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | None:
+    group = group_of(s, op)
+    cta = s.warp.cta
+    address, count, exclusive = _uniform(s, op, dst), _uniform(s, op, columns), _exclusive(op)
+    cta.tensor.request(count, exclusive, s)
+    storages = [each.tensor.storage for each in group]
+    # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
+    segment, offset = cta.machine.memory.access("barrier", op.space, address, 4, s, cta.reach)
+    if segment is not cta.shared:
+        where = f"the shared memory of CTA {cta.coordinates}"
+        raise cta.machine.fault("out-of-bounds", f"{op.name}: {address:#x} is not in {where}", s)
+
+    def take(first: int) -> None:
+        s.op = op
+        cta.tensor.allocate(first, count, exclusive, s)
+        segment, offset = cta.machine.memory.access("write", op.space, address, 4, s, cta.reach)
+        segment.words(4)[int(offset) // 4] = first
+
+    return together(
+        group,
+        Offer(s, op.name, f"of {count} columns to offset {int(offset):#x}", take),
+        lambda: find_room(storages, count, exclusive),
+        lambda: (
+            f"{count} columns of tensor memory; allocated: "
+            + "; ".join(dict.fromkeys(storage.describe() for storage in storages))
+        ),
+    )
+
+
+def _exclusive(op: Op) -> bool:
+    return "exclusive" in op.binding.match.spelling
+
+
+@executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", yields=True, collective="warp")
+def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Condition | None:
+    """It may block until the peer does it too: here it always does, so that who relies on less is found."""
+    group = group_of(s, op)
+    tensor = s.warp.cta.tensor
+    where, count = _uniform(s, op, address), _uniform(s, op, columns)
+    first = tensor.check_free(where, count, _exclusive(op), s)
+    offer = Offer(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
+    return together(group, offer, lambda: first, lambda: "")
+
+
+@executes("tcgen05.relinquish_alloc_permit", per="warp", yields=True, collective="warp")
+def relinquish(s: Split, op: Op, lanes: Any) -> Condition | None:
+    tensor = s.warp.cta.tensor
+
+    def give_up(_: int) -> None:
+        tensor.relinquished = True
+
+    return together(group_of(s, op), Offer(s, op.name, "", give_up), lambda: 0, lambda: "")
+
+
+# --- commit, cp, shift --------------------------------------------------------------------------
+
+
+@executes("tcgen05.commit", per="lane")
+def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> None:
+    group_of(s, op)
+    cta = s.warp.cta
+    if mask is None:
+        barriers = [live_barrier(s, op, mbar)]
+    else:
+        barriers = [_barrier_of(s, op, mbar, rank) for rank in range(32) if mask >> rank & 1]
+    operation = cta.machine.operation(s, "mma")
+    mine = issued_by(cta, s.warp.index, lane)
+    restricted = "restrict" in op.chosen
+    before = mine.reading() if restricted else mine.tracked()
+    signals = [
+        Step(operation, "signal", lambda: None, before, Signal(barrier, arrivals=1)) for barrier in barriers
+    ]
+    if not restricted:
+        mine.commit(signals)
+    cta.machine.issue(cta, signals)
+    for barrier, signal in zip(barriers, signals, strict=True):
+        rank = barrier.address >> 24
+        if rank != cta.rank:
+            cta.cluster.ctas[rank].tensor.concern([signal])
+
+
+def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
+    """The barrier at the offset of ``address`` in the shared memory of another CTA of the cluster."""
+    cta = s.warp.cta
+    _, offset = cta.machine.memory.access("barrier", op.space, address, 8, s, cta.reach)
+    there = cta.reach.get(rank)
+    if there is None:
+        why = f"the CTA of rank {rank} has exited" if rank in cta.reach.ended else f"no CTA has rank {rank}"
+        raise cta.machine.fault("out-of-bounds", f"{op.name}: {why} in the cluster", s)
+    found = there.barriers.get(int(offset))
+    if found is None:
+        raise cta.machine.fault(
+            "mbarrier-misuse", f"{op.name}: no mbarrier was initialized at {address:#x} of rank {rank}", s
+        )
+    return found
+
+
+def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
+    """Put the steps of an operation of these CTAs in flight."""
+    cta = s.warp.cta
+    cta.machine.issue(cta, steps)
+    for other in group:
+        if other is not cta:
+            other.tensor.concern(steps)
+
+
+@executes("tcgen05.cp", per="lane")
+def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
+    group = group_of(s, op)
+    cta, chosen = s.warp.cta, op.chosen
+    operation = cta.machine.operation(s, "cp")
+    shape = chosen["shape"]
+    work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
+    mine = issued_by(cta, s.warp.index, lane)
+    read = Step(operation, "read", lambda: work.read(operation), [])
+    before = mine.before_copy(refresh=shape == "4x256b")
+    write = Step(operation, "write", lambda: work.write(operation), [read, *before])
+    mine.copy(write)
+    issue(s, group, [read, write])
+
+
+@executes("tcgen05.shift", per="lane")
+def shift(s: Split, op: Op, lane: int, address: int) -> None:
+    group = group_of(s, op)
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "mma")
+    mine = issued_by(cta, s.warp.index, lane)
+    step = Step(operation, "shift", lambda: shift_down(group, address, operation), mine.before_shift())
+    mine.shift(step)
+    issue(s, group, [step])
+
+
+# --- loads and stores ---------------------------------------------------------------------------
+
+
+class _Access(NamedTuple):
+    """Cells of a load or store: the lane of each register of each thread, its column from the first, and all.
+
+    ``windows``: the columns that are touched, as first and width.
+    """
+
+    rows: Any
+    lanes: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    windows: tuple[tuple[int, int], ...]
+
+    def check(self, s: Split, kind: str, first: int, operation: Operation) -> None:
+        for start, width in self.windows:
+            s.warp.cta.tensor.check(kind, self.rows, first + start, width, operation)
+
+
+def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
+    """What is accessed, and its first column."""
+    lane, first = cell_at(s.warp.cta, _uniform(s, op, address), s)
+    quarter = 32 * (s.warp.index % 4)
+    if lane < 32 and quarter:
+        lane = _in_quarter(s, lane, quarter)
+    key = (quarter, lane, s.mask)
+    known = op.cache.get(key)
+    if known is None:
+        known = op.cache[key] = _planned(s, op, lane, lanes, split, packed)
+    return known, first
+
+
+def _in_quarter(s: Split, lane: int, quarter: int) -> int:
+    """The lane that a warp's load or store reaches where its address names none of the quarters.
+
+    A warp reaches its own quarter of the lanes, whichever the address names: kernels in production on B200s
+    (DeepGEMM's epilogues) give all warps the address of the first.  The manual asks for the warp's own lanes.
+    """
+    s.warp.cta.machine.report(
+        Finding(
+            RULES["tensor-memory-lane"],
+            f"lane {lane} in warp {s.warp.index}, which reaches lanes {quarter}..{quarter + 31}: "
+            f"taken as lane {quarter + lane}",
+            s.location,
+            s.who(),
+        )
+    )
+    return quarter + lane
+
+
+def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) -> _Access:
+    shape = next(w for w in op.binding.match.spelling if w[0].isdigit())
+    num = int(op.chosen["num"][1:])
+    each = 2 if packed else 1
+    offset = None if split is None else int(split)
+    cells, columns = fragment(shape, num, None if offset is None else 0)
+    height = int(cells.max()) + 1
+    quarter = 32 * (s.warp.index % 4)
+    if not quarter <= lane or lane + height > quarter + 32:
+        raise s.warp.cta.machine.fault(
+            "tensor-memory",
+            f"{op.name} at lane {lane}: warp {s.warp.index} reaches lanes {quarter}..{quarter + 31}",
+            s,
+        )
+    width = each * (int(columns.max()) + 1)
+    windows: tuple[tuple[int, int], ...] = ((0, width),)
+    columns = columns * each
+    if offset is not None:
+        # Two accesses: the lower half of the warp at the address, the upper one further on.
+        columns = columns + offset * (np.arange(32) >= 16)
+        windows = ((0, width), (offset, width))
+    rows: Any = slice(lane, lane + height)
+    if len(lanes) < 32:
+        # A warp of fewer threads touches its threads' cells.
+        cells, columns = cells[:, lanes], columns[:, lanes]
+        rows = np.unique(cells) + lane
+    return _Access(rows, cells + lane, columns, windows)
+
+
+_LOW = np.uint32(0xFFFF)
+
+
+@executes(
+    "tcgen05.ld.32x32b",
+    "tcgen05.ld.16x64b",
+    "tcgen05.ld.16x128b",
+    "tcgen05.ld.16x256b",
+    "tcgen05.ld.16x32bx2",
+    per="warp",
+    collective="warp",
+    deferred=True,
+)
+def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
+    packed = "pack" in op.chosen
+    access, first = _access(s, op, address, lanes, split, packed)
+    operation = s.warp.cta.machine.operation(s, "ld")
+    cells, frame = s.warp.cta.tensor.cells, s.frame
+    where = _registers(op.dests["r"], lanes)
+
+    def read() -> None:
+        access.check(s, "read", first, operation)
+        columns = access.columns + first
+        words = cells[access.lanes, columns]
+        if packed:
+            words = words & _LOW | cells[access.lanes, columns + 1] << np.uint32(16)
+        frame.u32[where] = words
+
+    _load(s, Step(operation, "read", read, []))
+
+
+@executes("tcgen05.ld.red.32x32b", "tcgen05.ld.red.16x32bx2", per="warp", collective="warp", deferred=True)
+def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
+    """Each thread's registers, and the least or greatest of them."""
+    access, first = _access(s, op, address, lanes, split, False)
+    operation = s.warp.cta.machine.operation(s, "ld")
+    cells, frame = s.warp.cta.tensor.cells, s.frame
+    where, reduced = _registers(op.dests["r"], lanes), _registers((op.dests["redval"],), lanes)
+    chosen = op.chosen
+
+    def read() -> None:
+        access.check(s, "read", first, operation)
+        words = cells[access.lanes, access.columns + first]
+        frame.u32[where] = words
+        frame.u32[reduced] = _extreme(words, chosen)
+
+    _load(s, Step(operation, "read", read, []))
+
+
+def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.uint32]:
+    """The extreme of each column of a matrix of registers."""
+    largest = chosen["redOp"] == "max"
+    if chosen["type"] != "f32":
+        values = words.view(np.int32 if chosen["type"] == "s32" else np.uint32)
+        found: NDArray[Any] = values.max(0) if largest else values.min(0)
+        return found.view(np.uint32)
+    floats = (words & np.uint32(0x7FFFFFFF) if "abs" in chosen else words).view(np.float32)
+    result = reduce(partial(extreme, largest, "NaN" in chosen), floats)
+    return np.asarray(canonical(result)).view(np.uint32)
+
+
+def _registers(dests: Any, lanes: Any) -> Any:
+    """The index of registers in the frame's rows of 32-bit registers, for these lanes."""
+    targets = np.array([d.row for d in dests])
+    if len(lanes) < 32:
+        return (targets[:, None], lanes)
+    whole = len(targets) == targets[-1] - targets[0] + 1 and (np.diff(targets) == 1).all()
+    return slice(targets[0], targets[-1] + 1) if whole else targets
+
+
+def _load(s: Split, step: Step) -> None:
+    warp = s.warp
+    warp.loading = [earlier for earlier in warp.loading if not earlier.done]
+    warp.loading.append(step)
+    warp.cta.machine.issue(warp.cta, [step])
+
+
+@executes(
+    "tcgen05.st.32x32b",
+    "tcgen05.st.16x64b",
+    "tcgen05.st.16x128b",
+    "tcgen05.st.16x256b",
+    per="warp",
+    collective="warp",
+)
+def st(s: Split, op: Op, lanes: Any, address: Any, values: Any) -> None:
+    _store(s, op, lanes, address, None, values)
+
+
+@executes("tcgen05.st.16x32bx2", per="warp", collective="warp")
+def st_twice(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) -> None:
+    _store(s, op, lanes, address, split, values)
+
+
+def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) -> None:
+    unpacked = "unpack" in op.chosen
+    access, first = _access(s, op, address, lanes, split, unpacked)
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "st")
+    cells = cta.tensor.cells
+    # The registers are read at issue: a later write to them does not change what is stored.
+    held = np.array(values, np.uint32)
+
+    def write() -> None:
+        access.check(s, "write", first, operation)
+        columns = access.columns + first
+        if unpacked:
+            # One cell for each 16 bits, its upper half zero.
+            cells[access.lanes, columns] = held & _LOW
+            cells[access.lanes, columns + 1] = held >> np.uint32(16)
+        else:
+            cells[access.lanes, columns] = held
+
+    step = Step(operation, "write", write, [])
+    s.warp.storing = [earlier for earlier in s.warp.storing if not earlier.done]
+    s.warp.storing.append(step)
+    cta.machine.issue(cta, [step])
+
+
+# --- waits and fences ---------------------------------------------------------------------------
+
+
+@executes("tcgen05.wait", per="warp", yields=True, collective="warp")
+def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
+    loads = op.chosen["op"] == "wait::ld"
+    flying = [step for step in (s.warp.loading if loads else s.warp.storing) if not step.done]
+    if not flying:
+        return None
+    return StepsDone("tcgen05.ld" if loads else "tcgen05.st", flying)
+
+
+@executes("tcgen05.fence", fidelity="ordering", per="warp")
+def fence(s: Split, op: Op, lanes: Any) -> None:
+    """Operations before and after a synchronization of threads are ordered like those of one thread."""
+    cta = s.warp.cta
+    released = released_by(cta)
+    for lane in lanes.tolist():
+        if op.chosen["op"] == "fence::after_thread_sync":
+            if released.in_flight():
+                issued_by(cta, s.warp.index, lane).learn(released)
+        elif (s.warp.index, lane) in cta.tensor.issued:
+            released.learn(issued_by(cta, s.warp.index, lane))

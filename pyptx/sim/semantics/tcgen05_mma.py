@@ -1,0 +1,173 @@
+"""tcgen05.mma: an MMA as two events, *read A and B* and *write D*; with ``.ashift`` a third, *shift A*.
+
+A collector buffer is a permission to read A or B from there again; the hardware may read them from memory as
+well, and so it does here.
+"""
+
+from __future__ import annotations
+
+from ..code.semantic import Bound, Op, executes
+from ..engine.events import Step
+from ..tcgen05 import READ_A, Mma, Operands, group_of, issued_by
+from ..threads.warp import Split
+from .tcgen05 import issue
+
+_BOUND = Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction; kind::i8 is exact")
+
+#: Scales of a row, by modifier; .block32 and none are the kind's own (PTX ISA #tcgen05-mma-instructions-mma).
+_COUNTS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4}
+
+
+def _kind(op: Op) -> str:
+    return op.chosen["kind"].removeprefix("kind::")
+
+
+def _scales(s: Split, op: Op, a: int, b: int, idesc: int) -> tuple[int, int, int]:
+    """Addresses of the scales of A and B, and how many a row has; half as many more with K = 96."""
+    size = op.chosen.get("scale", "")
+    if idesc >> 31 and size.startswith("scale_vec"):
+        raise s.warp.cta.machine.fault(
+            "bad-descriptor", f"{op.name} with K = 96: its blocks are .block16 or .block32", s
+        )
+    default = 1 if _kind(op) == "mxf8f6f4" else 2
+    return a, b, _COUNTS.get(size, default)
+
+
+def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
+    group = group_of(s, op)
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, "mma")
+    work = Mma(group, _kind(op), operands, operation)
+    mine = issued_by(cta, s.warp.index, lane)
+    before, earlier = mine.before_product(work.accumulator)
+    name = "read" if operands.a_in_tensor_memory else READ_A
+    read = Step(operation, name, lambda: work.read(operation), before)
+    write = Step(operation, "write", lambda: work.write(operation), [read, *earlier])
+    steps = [read, write]
+    if "ashift" in op.binding.match.spelling:
+        after = [read, *mine.before_shift()]
+        steps.append(Step(operation, "shift", lambda: work.shift(operation), after))
+        mine.shift(steps[-1])
+    mine.product(work.accumulator, write)
+    issue(s, group, steps)
+
+
+def _in_tensor_memory(op: Op) -> bool:
+    return op.binding.form_id.endswith(".ts")
+
+
+@executes("tcgen05.mma.ss", "tcgen05.mma.ts", fidelity="bounded", per="lane", bound=_BOUND)
+def mma(
+    s: Split,
+    op: Op,
+    lane: int,
+    d: int,
+    a: int,
+    b: int,
+    idesc: int,
+    disabled: tuple[int, ...] | None,
+    accumulate: bool,
+    halvings: int | None,
+) -> None:
+    work = Operands(
+        d, a, b, idesc, bool(accumulate), _in_tensor_memory(op), disabled=disabled, halvings=halvings or 0
+    )
+    _issue(s, op, lane, work)
+
+
+@executes("tcgen05.mma.sp.ss", "tcgen05.mma.sp.ts", fidelity="bounded", per="lane", bound=_BOUND)
+def mma_sp(
+    s: Split,
+    op: Op,
+    lane: int,
+    d: int,
+    a: int,
+    b: int,
+    metadata: int,
+    idesc: int,
+    disabled: tuple[int, ...] | None,
+    accumulate: bool,
+    halvings: int | None,
+) -> None:
+    work = Operands(
+        d,
+        a,
+        b,
+        idesc,
+        bool(accumulate),
+        _in_tensor_memory(op),
+        metadata=metadata,
+        disabled=disabled,
+        halvings=halvings or 0,
+    )
+    _issue(s, op, lane, work)
+
+
+@executes(
+    "tcgen05.mma.block_scale.ss", "tcgen05.mma.block_scale.ts", fidelity="bounded", per="lane", bound=_BOUND
+)
+def mma_block_scale(
+    s: Split, op: Op, lane: int, d: int, a: int, b: int, idesc: int, of_a: int, of_b: int, accumulate: bool
+) -> None:
+    scales = _scales(s, op, of_a, of_b, idesc)
+    _issue(s, op, lane, Operands(d, a, b, idesc, bool(accumulate), _in_tensor_memory(op), scales=scales))
+
+
+@executes(
+    "tcgen05.mma.sp.block_scale.ss",
+    "tcgen05.mma.sp.block_scale.ts",
+    fidelity="bounded",
+    per="lane",
+    bound=_BOUND,
+)
+def mma_sp_block_scale(
+    s: Split,
+    op: Op,
+    lane: int,
+    d: int,
+    a: int,
+    b: int,
+    metadata: int,
+    idesc: int,
+    of_a: int,
+    of_b: int,
+    accumulate: bool,
+) -> None:
+    work = Operands(
+        d,
+        a,
+        b,
+        idesc,
+        bool(accumulate),
+        _in_tensor_memory(op),
+        metadata=metadata,
+        scales=_scales(s, op, of_a, of_b, idesc),
+    )
+    _issue(s, op, lane, work)
+
+
+@executes("tcgen05.mma.ws.ss", "tcgen05.mma.ws.ts", fidelity="bounded", per="lane", bound=_BOUND)
+def mma_ws(
+    s: Split, op: Op, lane: int, d: int, a: int, b: int, idesc: int, accumulate: bool, zeros: int | None
+) -> None:
+    inside = _in_tensor_memory(op)
+    _issue(s, op, lane, Operands(d, a, b, idesc, bool(accumulate), inside, ws=True, zeros=zeros))
+
+
+@executes("tcgen05.mma.ws.sp.ss", "tcgen05.mma.ws.sp.ts", fidelity="bounded", per="lane", bound=_BOUND)
+def mma_ws_sp(
+    s: Split,
+    op: Op,
+    lane: int,
+    d: int,
+    a: int,
+    b: int,
+    metadata: int,
+    idesc: int,
+    accumulate: bool,
+    zeros: int | None,
+) -> None:
+    work = Operands(
+        d, a, b, idesc, bool(accumulate), _in_tensor_memory(op), ws=True, metadata=metadata, zeros=zeros
+    )
+    _issue(s, op, lane, work)

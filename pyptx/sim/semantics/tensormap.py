@@ -1,0 +1,93 @@
+"""tensormap.replace and tensormap.cp_fenceproxy: a tensor map in memory is 128 bytes with fields.
+
+The fields are those of :mod:`pyptx.layout.tensor_map_image`.  Only the first 64 bytes say anything; the
+others may be whatever they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import SpecError
+from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES, USED_BYTES
+from ..code.semantic import Op, executes
+from ..threads.warp import Split
+
+_FIELDS_BY_FORM = {
+    "address": "global_address",
+    "stride": "global_stride",
+    **{name: name for name in ("rank", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode")},
+    "swizzle_atomicity": "swizzle_atomicity",
+    "packed_elemtype": "elemtype",
+}
+
+
+#: tensormap.replace's code of the 96-byte swizzle.
+_SWIZZLE_96B = 4
+
+
+def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int, value: int) -> None:
+    machine = s.warp.cta.machine
+    if address % IMAGE_BYTES:
+        # The operand is one .b1024 object.
+        raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {IMAGE_BYTES}", s)
+    if name == "swizzle_mode" and value == _SWIZZLE_96B:
+        raise machine.fault("not-modeled", f"{op.name}: the 96-byte swizzle is not modeled yet", s)
+    if name == "global_stride" and value % 16:
+        raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes is not a multiple of 16", s)
+    segment, offset = s.reach_one("read", op, lane, address, USED_BYTES)
+    segment, offset = s.reach_one("write", op, lane, address, USED_BYTES)
+    place = segment.data[int(offset) : int(offset) + USED_BYTES]
+    try:
+        image = FIELDS[name].set(int.from_bytes(place.tobytes(), "little"), value, ordinal)
+    except SpecError as error:
+        raise machine.fault("bad-tensor-map", f"{op.name}: {error.message}", s) from None
+    place[:] = np.frombuffer(image.to_bytes(USED_BYTES, "little"), np.uint8)
+
+
+@executes(*(f"tensormap.replace.{form}" for form in _FIELDS_BY_FORM if form != "stride"), per="lane")
+def replace(s: Split, op: Op, lane: int, address: int, value: int) -> None:
+    name = _FIELDS_BY_FORM[op.binding.form_id.rpartition(".")[2]]
+    bits = 64 if name == "global_address" else 32
+    _replace(s, op, lane, address, name, 0, value & (1 << bits) - 1)
+
+
+@executes("tensormap.replace.dim", per="lane")
+def replace_dim(s: Split, op: Op, lane: int, address: int, ordinal: int, value: int) -> None:
+    _replace(s, op, lane, address, op.chosen["field"], ordinal, value & 0xFFFFFFFF)
+
+
+@executes("tensormap.replace.stride", per="lane")
+def replace_stride(s: Split, op: Op, lane: int, address: int, ordinal: int, value: int) -> None:
+    _replace(s, op, lane, address, "global_stride", ordinal, value & (1 << 64) - 1)
+
+
+@executes("tensormap.cp_fenceproxy", per="warp", collective="warp")
+def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -> None:
+    """The warp copies one map: the lanes agree on both addresses."""
+    s.all_of_them(lanes)
+    cta = s.warp.cta
+    machine = cta.machine
+    if (dst != dst[0]).any() or (src != src[0]).any():
+        raise machine.fault("divergent-collective", f"{op.name}: the lanes' addresses differ", s)
+    found = []
+    for kind, space, address in (("read", "shared", int(src[0])), ("write", "global", int(dst[0]))):
+        segment, offset = machine.memory.access(
+            kind,
+            space,
+            address,
+            IMAGE_BYTES,
+            s,
+            cta.reach,
+            "generic" if kind == "read" else "tensormap",
+            "weak" if kind == "read" else "release",
+            "" if kind == "read" else op.chosen["scope"],
+            align=IMAGE_BYTES,
+            check_written=kind == "write",
+        )
+        if kind == "read" and segment.unwritten(int(offset), USED_BYTES) is not None:
+            machine.memory.uninitialized(segment, int(offset), USED_BYTES, 0, s)
+        found.append(segment.data[int(offset) : int(offset) + IMAGE_BYTES])
+    found[1][:] = found[0]

@@ -1,0 +1,196 @@
+"""Instructions that the lanes of a mask execute together.
+
+Each is a function of rows of 32 lanes, one row for each warp and member mask (:mod:`..meeting`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..code.semantic import Op, executes
+from ..threads.meeting import Together, collective
+from ..threads.warp import Split
+
+_LANE = np.arange(32)
+_CANONICAL_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
+
+
+def _masks(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
+    """Booleans in rows of 32 as one mask each, in place of the last axis."""
+    return np.packbits(flags, axis=-1, bitorder="little").view("<u4")
+
+
+@executes("elect.sync", per="warp", collective="membermask", team=True)
+def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
+    policy = s.warp.cta.machine.policy
+
+    def compute(op: Op, together: Together) -> tuple[Any, Any]:
+        leaders = np.array([[policy.elect(mask)] for mask in together.masks[:, 0].tolist()], np.uint32)
+        return leaders, leaders == _LANE
+
+    return collective(s, op, lanes, membermask, (), compute)
+
+
+# --- shuffle ------------------------------------------------------------------------------------
+
+
+@executes("shfl.sync", per="warp", collective="membermask", team=True)
+def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) -> Any:
+    if np.ndim(b) == np.ndim(c) == 0:
+        # Immediates: every warp takes from the same lanes.
+        amount, control = int(b), int(c)
+        return collective(
+            s, op, lanes, membermask, (a,), lambda op, together, values: _taken(op, values, amount, control)
+        )
+    return collective(s, op, lanes, membermask, (a, b, c), _exchange)
+
+
+def _taken(op: Op, values: Any, amount: int, control: int) -> Any:
+    found = op.cache.get((amount, control))
+    if found is None:
+        found = op.cache[amount, control] = _sources(op.chosen["mode"], amount, control)
+    source, inside = found
+    taken = values[:, source]
+    return (taken, np.broadcast_to(inside, taken.shape)) if op.pair else taken
+
+
+def _exchange(op: Op, together: Together, values: Any, amount: Any, control: Any) -> Any:
+    source, inside = _sources(op.chosen["mode"], amount.astype(np.int64), control.astype(np.int64))
+    taken = np.take_along_axis(values, source, axis=1)
+    return (taken, inside) if op.pair else taken
+
+
+def _sources(mode: str, amount: Any, control: Any) -> tuple[Any, Any]:
+    """Lane that each lane takes from, and whether that was in range.
+
+    The pseudocode of PTX ISA #data-movement-and-conversion-instructions-shfl-sync.
+    """
+    amount = amount & 31
+    clamp, segment = control & 31, control >> 8 & 31
+    lowest = _LANE & segment
+    bound = lowest | (clamp & ~segment)
+    if mode == "up":
+        source = _LANE - amount
+    elif mode == "down":
+        source = _LANE + amount
+    elif mode == "bfly":
+        source = _LANE ^ amount
+    else:
+        source = lowest | (amount & ~segment)
+    inside = source >= bound if mode == "up" else source <= bound
+    return np.where(inside, source, _LANE), inside
+
+
+# --- vote ---------------------------------------------------------------------------------------
+
+
+@executes("vote.sync", per="warp", collective="membermask", team=True)
+def vote(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
+    return collective(s, op, lanes, membermask, (a,), _vote)
+
+
+def _vote(op: Op, together: Together, flags: Any) -> Any:
+    mode = op.chosen["mode"]
+    # Lanes that are no members hold False.
+    some = flags.any(1, keepdims=True)
+    if mode == "any":
+        return some
+    every = (flags if together.member is None else flags | ~together.member).all(1, keepdims=True)
+    return every if mode == "all" else every | ~some
+
+
+@executes("vote.sync.ballot", per="warp", collective="membermask", team=True)
+def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
+    return collective(s, op, lanes, membermask, (a,), lambda op, together, flags: _masks(flags))
+
+
+@executes("activemask", per="warp", team=True)
+def activemask(s: Split, op: Op, lanes: Any) -> Any:
+    """The lanes that execute it in one step of the machine, which an H200 may choose otherwise."""
+    flags = np.zeros(int(lanes[-1] >> 5) * 32 + 32, np.bool_)
+    flags[lanes] = True
+    return np.repeat(_masks(flags.reshape(-1, 32)), 32)[lanes]
+
+
+# --- match --------------------------------------------------------------------------------------
+
+
+@executes("match.any.sync", per="warp", collective="membermask", team=True)
+def match_any(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
+    return collective(s, op, lanes, membermask, (a,), _same)
+
+
+def _same(op: Op, together: Together, values: Any) -> Any:
+    equal = values[:, :, None] == values[:, None, :]
+    if together.member is not None:
+        equal &= together.member[:, None, :]
+    return _masks(equal)[:, :, 0]
+
+
+@executes("match.all.sync", per="warp", collective="membermask", team=True)
+def match_all(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
+    return collective(s, op, lanes, membermask, (a,), _all_same)
+
+
+def _all_same(op: Op, together: Together, values: Any) -> Any:
+    if together.member is None:
+        equal = (values == values[:, :1]).all(1, keepdims=True)
+    else:
+        first = np.take_along_axis(values, together.member.argmax(1)[:, None], axis=1)
+        equal = ((values == first) | ~together.member).all(1, keepdims=True)
+    found = np.where(equal, together.masks, np.uint32(0))
+    return (found, equal) if op.pair else found
+
+
+# --- reduction ----------------------------------------------------------------------------------
+
+_REDUCTIONS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+@executes("redux.sync", "redux.sync.bits", per="warp", collective="membermask", team=True)
+def redux(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
+    return collective(s, op, lanes, membermask, (a,), _redux)
+
+
+def _redux(op: Op, together: Together, values: Any) -> Any:
+    name = op.chosen["op"]
+    if together.member is not None and name in ("min", "max", "and"):
+        limits = np.iinfo(values.dtype)
+        neutral = limits.min if name == "max" else limits.max
+        values = np.where(together.member, values, values.dtype.type(neutral))
+    return _REDUCTIONS[name].reduce(values, axis=1, keepdims=True, dtype=values.dtype)
+
+
+@executes("redux.sync.f32", per="warp", collective="membermask", team=True)
+def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
+    return collective(s, op, lanes, membermask, (a,), _redux_f32)
+
+
+def _redux_f32(op: Op, together: Together, values: Any) -> Any:
+    """NaN counts only with .NaN, or where nothing else is there; +0 is above -0."""
+    bits = values.view(np.uint32)
+    if "abs" in op.chosen:
+        bits = bits & np.uint32(0x7FFFFFFF)
+    member = np.ones(bits.shape, np.bool_) if together.member is None else together.member
+    nan = np.isnan(values) & member
+    number = member & ~nan
+    # As signed integers whose order is that of the numbers, -0 below +0.
+    signed = bits.view(np.int32)
+    ordered = np.where(signed < 0, signed ^ np.int32(0x7FFFFFFF), signed)
+    lowest = op.chosen["op"] == "min"
+    limits = np.iinfo(np.int32)
+    ordered = np.where(number, ordered, np.int32(limits.max if lowest else limits.min))
+    found = (ordered.min if lowest else ordered.max)(1, keepdims=True)
+    result = np.where(found < 0, found ^ np.int32(0x7FFFFFFF), found).view(np.float32)
+    missing = nan.any(1, keepdims=True) if "NaN" in op.chosen else ~number.any(1, keepdims=True)
+    return np.where(missing, _CANONICAL_NAN, result)

@@ -1,0 +1,225 @@
+"""wgmma: products of a warpgroup as events.
+
+Each warp's 16 rows of D execute with their own warp, and of the four warps the agreement is checked.  A and B
+are read from shared memory in one step (async proxy), D is written in another; registers of A, the metadata
+and scale-d are read at issue.  Ordered are: the read before the write; the writes of one accumulator;
+``wait_group`` after the writes of the groups that it covers, in all four warps.
+PTX ISA #asynchronous-warpgroup-level-matrix-instructions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import PyptxError
+from ...ir import Immediate, Register, leaves
+from ...layout.fragments import FragmentLayout, SelectedLayout, wgmma_fragment, wgmma_metadata
+from ...layout.smem_descriptor import Major, SmemDescriptor
+from ...layout.wgmma_descriptor import WgmmaDescriptor
+from ..code.function import Code
+from ..code.semantic import Op, executes
+from ..engine.events import Step
+from ..matrices.kept_elements import KeptElements
+from ..matrices.register_matrices import Gather, Scatter
+from ..matrices.shared_operand import Extents, read_codes
+from ..numbers.multiply import Kinds, multiply_bits, multiply_floats, multiply_integers, multiply_short
+from ..threads.warp import Split
+from ..threads.warpgroup import Flight, GroupsDone, Held, agree, products_of
+
+Array = NDArray[Any]
+
+_TYPES = {"f16", "f32", "bf16", "tf32", "e4m3", "e5m2", "s32", "s8", "u8", "b1"}
+_SIGNS = {"f16": 0x8000, "bf16": 0x8000, "tf32": 0x80000000, "e4m3": 0x80, "e5m2": 0x80}
+
+
+def _part(layout: FragmentLayout) -> FragmentLayout:
+    """One warp's part of a fragment of 64 rows: the last digit of the thread's number is the warp."""
+    return replace(layout, rows=layout.rows // 4, threads=layout.threads[:-1])
+
+
+def _multiplier(kinds: Kinds, op: Op) -> Any:
+    if kinds.a == "b1":
+        return partial(multiply_bits, "and")
+    if kinds.d == "s32":
+        return partial(multiply_integers, kinds, "satfinite" in op.chosen)
+    return partial(multiply_short if kinds.a in ("e4m3", "e5m2") else multiply_floats, kinds)
+
+
+class _Operand:
+    """A or B in shared memory."""
+
+    def __init__(self, rows: int, k: int, kind: str, bits: int, major: Major) -> None:
+        self.rows, self.kind, self.major = rows, kind, major
+        # Bits are addressed as bytes.
+        self.k, self.nbytes = (k // 8, 1) if bits == 1 else (k, bits // 8)
+
+    def read(self, s: Split, word: int, actor: Any, first: int, end: int) -> Array:
+        """Codes ``[k, row]`` of some rows."""
+        extents = Extents(self.rows, self.k, self.nbytes, self.major, first, end)
+        cta = s.warp.cta
+        try:
+            codes = read_codes(cta, _descriptor(s, word), extents, actor)
+        except PyptxError as error:
+            raise cta.machine.fault("bad-descriptor", error.message, actor) from None
+        return np.unpackbits(codes, axis=0, bitorder="little") if self.kind == "b1" else codes
+
+
+def _descriptor(s: Split, word: int) -> SmemDescriptor:
+    return WgmmaDescriptor.decode(word).operand()
+
+
+class _Product:
+    """What one ``wgmma.mma_async`` needs to run."""
+
+    def __init__(self, op: Op, code: Code) -> None:
+        words = op.binding.match.spelling
+        specs = list(op.binding.match.form.specs())
+        d, a, b = (word for word in words if word in _TYPES)
+        shape = next(word for word in words if re.fullmatch(r"m64n\d+k\d+", word))
+        n, _, depth = shape[4:].partition("k")
+        k = int(depth)
+        self.kinds = Kinds(a, b, d, d)
+        #: What makes operations on one accumulator follow each other.
+        self.shape = shape
+        self.names = [spec.name for spec in specs]
+        sparse = "sp-meta" in self.names
+        fragment = wgmma_fragment("a", a)
+        accumulator = _part(wgmma_fragment("d", d, int(n)))
+        self.gather, self.scatter = Gather(accumulator), Scatter(accumulator)
+        self.gather_a = Gather(_part(fragment), turned=True) if "a" in self.names else None
+        stored = k // 2 if sparse else k
+        majors: list[Major] = ["MN" if self._constant(op, f"imm-trans-{x}") == 1 else "K" for x in "ab"]
+        self.a = _Operand(64, stored, a, fragment.bits, majors[0])
+        self.b = _Operand(int(n), k, b, fragment.bits, majors[1])
+        self.signs = [
+            _SIGNS[kind] if self._constant(op, f"imm-scale-{x}") == -1 else 0
+            for x, kind in (("a", a), ("b", b))
+        ]
+        self.kept = None
+        if sparse:
+            whole = wgmma_metadata(a)
+            metadata = SelectedLayout(_part(whole.layout), whole.suppliers)
+            self.kept = KeptElements(metadata, k, fragment.bits, self._constant(op, "sp-sel") or 0)
+        self.multiply = _multiplier(self.kinds, op)
+        self.rows = tuple(place.row for place in op.dests["d"])
+        first, end = self.rows[0], self.rows[-1] + 1
+        rows_of_a = tuple(code.multiplied[r.name] for r in _registers(op, "a"))
+        self.registers = Held(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
+        #: Numbers and names of accumulators that some path leaves undefined.
+        tracked = code.tracked
+        self.undefined = tuple((tracked[r.name], r.name) for r in _registers(op, "d") if r.name in tracked)
+        self.where: Any = slice(first, end) if self.rows == tuple(range(first, end)) else np.array(self.rows)
+
+    @staticmethod
+    def _constant(op: Op, name: str) -> int | None:
+        operand = op.binding.operands.get(name)
+        return int(operand.value) if isinstance(operand, Immediate) else None
+
+    def negated(self, codes: Array, which: int) -> Array:
+        return codes ^ codes.dtype.type(self.signs[which]) if self.signs[which] else codes
+
+
+def _uniform(s: Split, op: Op, name: str, value: Any) -> int:
+    """An operand that the threads of the warp share."""
+    values = np.atleast_1d(value)
+    if (values != values[0]).any():
+        raise s.warp.cta.machine.fault("divergent-collective", f"{op.name}: lanes disagree on {name}", s)
+    return int(values[0])
+
+
+def _registers(op: Op, name: str) -> list[Register]:
+    operand = op.binding.operands.get(name)
+    return [leaf for leaf in leaves(operand) if isinstance(leaf, Register)] if operand is not None else []
+
+
+def _note_accumulator(s: Split, op: Op, plan: _Product, accumulates: bool) -> None:
+    if plan.undefined:
+        if accumulates:
+            s.check_written(op.location, plan.undefined)
+        for row, _ in plan.undefined:
+            s.note_written(row)
+
+
+_FORMS = [
+    f"wgmma.mma_async.{form}.{a}"
+    for form in ("f16", "tf32", "fp8", "int", "b1", "sp.f16", "sp.tf32", "sp.fp8", "sp.int")
+    for a in ("ss", "rs")
+]
+
+
+@executes(*_FORMS, per="warp", collective="warp", deferred=True)
+def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
+    warp, frame = s.warp, s.frame
+    plan: _Product | None = op.cache.get(_Product)
+    if plan is None:
+        plan = op.cache[_Product] = _Product(op, frame.code)
+    machine = warp.cta.machine
+    given = dict(zip(plan.names, operands, strict=True))
+    shared = {
+        name: _uniform(s, op, name, given[name]) for name in ("a-desc", "b-desc", "scale-d") if name in given
+    }
+    agree(s, op, lanes, tuple(shared.values()))
+    accumulates = bool(shared["scale-d"])
+    _note_accumulator(s, op, plan, accumulates)
+
+    registers = None
+    if plan.gather_a is not None:
+        registers = plan.gather_a(np.array(given["a"], np.uint32))
+    metadata = np.array(given["sp-meta"], np.uint32)[None] if plan.kept is not None else np.empty((0, 32))
+    products = products_of(warp)
+    earlier = products.before(s, plan.registers, plan.shape)
+
+    operation = machine.operation(s, "mma")
+    first = warp.index % 4 * 16
+    tiles: list[Array] = []
+
+    def read() -> None:
+        if registers is not None:
+            tiles.append(registers)
+        else:
+            tiles.append(plan.a.read(s, shared["a-desc"], operation, first, first + 16))
+        tiles.append(plan.b.read(s, shared["b-desc"], operation, 0, plan.b.rows))
+
+    def write() -> None:
+        a, b = (plan.negated(codes, which) for which, codes in enumerate(tiles))
+        tiles.clear()
+        if plan.kept is not None:
+            b = plan.kept(metadata, b)
+        old = frame.u32[plan.where]
+        total = plan.gather(np.ascontiguousarray(old) if accumulates else np.zeros_like(old))
+        frame.u32[plan.where] = plan.scatter(plan.multiply(a, b, total))
+
+    reading = Step(operation, "read", read, [])
+    writing = Step(operation, "write", write, [reading, *earlier])
+    products.issue(Flight(frame.code, plan.registers, plan.shape, writing))
+    warp.loading = [step for step in warp.loading if not step.done]
+    warp.loading.append(writing)
+    machine.issue(warp.cta, [reading, writing])
+
+
+@executes("wgmma.fence", fidelity="ordering", per="warp", collective="warp")
+def fence(s: Split, op: Op, lanes: Array) -> None:
+    agree(s, op, lanes)
+    products_of(s.warp).fence()
+
+
+@executes("wgmma.commit_group", fidelity="ordering", per="warp", collective="warp")
+def commit_group(s: Split, op: Op, lanes: Array) -> None:
+    agree(s, op, lanes)
+    products_of(s.warp).commit()
+
+
+@executes("wgmma.wait_group", fidelity="ordering", per="warp", yields=True, collective="warp")
+def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> GroupsDone | None:
+    agree(s, op, lanes)
+    first = s.warp.index // 4 * 4
+    wait = GroupsDone(
+        s.warp.cta.warps[first : first + 4], products_of(s.warp).wait(int(np.ravel(pending)[0]))
+    )
+    return None if wait.over() else wait

@@ -1,0 +1,153 @@
+"""wmma: fragments loaded and stored by rows or columns, and their products.
+
+PTX leaves the layout of a fragment to the machine; here it is an H200's.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout.wmma_fragments import wmma_fragment
+from ..code.semantic import Op, executes
+from ..matrices.register_matrices import Gather, Scatter, full_warp, split
+from ..matrices.warp_product import WarpProduct, planned
+from ..numbers.multiply import (
+    WHOLE,
+    Kinds,
+    multiply_bits,
+    multiply_doubles,
+    multiply_floats,
+    multiply_integers,
+)
+from ..threads.warp import Split
+
+Array = NDArray[Any]
+
+_TYPES = ("f16", "f32", "bf16", "tf32", "f64", "s32", "s8", "u8", "s4", "u4", "b1")
+
+
+def _shape(op: Op) -> str:
+    return next(word for word in op.binding.match.spelling if re.fullmatch(r"m\d+n\d+k\d+", word))
+
+
+class _Lines:
+    """A matrix in memory, as rows or columns one behind another, and its fragment."""
+
+    def __init__(self, op: Op) -> None:
+        words = op.binding.match.spelling
+        layout = wmma_fragment(words[1], _shape(op), words[-1])
+        by_rows = "row" in words
+        self.lines, self.length = (layout.rows, layout.columns) if by_rows else (layout.columns, layout.rows)
+        self.turned, self.bits = not by_rows, layout.bits
+        # A register whose elements are neighbors in memory is read or written at once.
+        along = layout.values and (layout.values[0].column if by_rows else layout.values[0].row) == 1
+        self.align = max(4 if along else 0, layout.bits // 8)
+        self.gather, self.scatter = Gather(layout), Scatter(layout)
+        spec = next(spec for spec in op.binding.match.form.specs() if spec.name == "r")
+        self.dtype = spec.scalar_types(op.chosen)[0].register_dtype
+        self.vector = spec.length(op.chosen) is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Of a line."""
+        return self.length * self.bits // 8
+
+    def addresses(self, address: Array, stride: Any) -> Array:
+        """Of every line; all threads give the same address and stride."""
+        elements = self.length if stride is None else int(np.ravel(stride)[0])
+        return address[:1] + np.arange(self.lines) * (elements * self.bits // 8)
+
+
+@executes(
+    "wmma.load.a",
+    "wmma.load.a.bits",
+    "wmma.load.b",
+    "wmma.load.b.bits",
+    "wmma.load.c",
+    per="warp",
+    collective="warp",
+)
+def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> Array:
+    """PTX ISA #warp-level-matrix-instructions-wmma-ld."""
+    plan = planned(op, _Lines)
+    data = np.empty((plan.lines, plan.nbytes), np.uint8)
+    each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
+    readers = np.resize(lanes, plan.lines)
+    for which, segment, offsets in s.reach("read", op, readers, where, plan.nbytes, align=plan.align):
+        data[which] = segment.data[offsets[:, None] + each]
+    matrix = split(data, plan.bits).reshape(plan.lines, plan.length)
+    result = plan.scatter(matrix.T if plan.turned else matrix).view(plan.dtype)
+    return result if len(lanes) == result.shape[1] else result[:, lanes]
+
+
+@executes("wmma.store.d", per="warp", collective="warp")
+def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride: Any = None) -> None:
+    """PTX ISA #warp-level-matrix-instructions-wmma-st."""
+    plan = planned(op, _Lines)
+    matrix = plan.gather(full_warp(registers, lanes))
+    data = np.ascontiguousarray(matrix.T if plan.turned else matrix).view(np.uint8)
+    each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
+    writers = np.resize(lanes, plan.lines)
+    for which, segment, offsets in s.reach("write", op, writers, where, plan.nbytes, align=plan.align):
+        segment.data[offsets[:, None] + each] = data[which]
+
+
+# --- products ---------------------------------------------------------------------------------------
+
+
+def _product(op: Op, kinds: Kinds, multiply: Any) -> WarpProduct:
+    layouts = [wmma_fragment(operand, _shape(op), getattr(kinds, operand)) for operand in "abcd"]
+    return WarpProduct(op, layouts, kinds, multiply)
+
+
+def _kinds(op: Op) -> Kinds:
+    types = [word for word in op.binding.match.spelling if word in _TYPES]
+    if len(types) == 2:
+        return Kinds("f16", "f16", types[1], types[0])
+    d, a, b, c = types
+    return Kinds(a, b, c, d)
+
+
+def _floats(op: Op) -> WarpProduct:
+    kinds = _kinds(op)
+    # Of tf32 the machine multiplies four columns of A at once.
+    groups = (slice(0, 4), slice(4, 8)) if kinds.a == "tf32" else WHOLE
+    return _product(op, kinds, partial(multiply_floats, kinds, groups=groups))
+
+
+@executes("wmma.mma.f16", "wmma.mma.alternate", per="warp", collective="warp")
+def wmma_floats(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _floats)(lanes, a, b, c)
+
+
+def _integers(op: Op) -> WarpProduct:
+    kinds = _kinds(op)
+    return _product(op, kinds, partial(multiply_integers, kinds, "satfinite" in op.chosen))
+
+
+@executes("wmma.mma.i8", "wmma.mma.i4", per="warp", collective="warp")
+def wmma_integers(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _integers)(lanes, a, b, c)
+
+
+def _doubles(op: Op) -> WarpProduct:
+    return _product(op, _kinds(op), partial(multiply_doubles, op.chosen.get("rnd", "rn")))
+
+
+@executes("wmma.mma.f64", per="warp", collective="warp")
+def wmma_doubles(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _doubles)(lanes, a, b, c)
+
+
+def _bits(op: Op) -> WarpProduct:
+    return _product(op, _kinds(op), partial(multiply_bits, op.chosen["op"]))
+
+
+@executes("wmma.mma.b1", per="warp", collective="warp")
+def wmma_bits(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
+    return planned(op, _bits)(lanes, a, b, c)

@@ -1,0 +1,98 @@
+"""tcgen05.cp and tcgen05.shift: what they write where.
+
+PTX ISA ``#tcgen05-instructions-tcgen05-cp``.  The source is a K-major tile of 16-byte units as its descriptor
+lays it out; which lanes each of its rows goes to is CUTLASS's ``cute/atom/copy_traits_sm100.hpp``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.address_space import Actor
+from .addresses import cell_at
+from .operands import PADDED, shared_words, unpacked
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["Copy", "shift_down"]
+
+_ROWS = np.arange(128)
+#: For each lane behind the address that is written, the row of the tile it gets; and all such lanes.
+_SHAPES: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {
+    "128": (_ROWS, _ROWS),
+    # One row for each quarter of the lanes: the last one, that a shift leaves behind.
+    "4": (np.arange(4), 32 * np.arange(4)),
+    "warpx4": (_ROWS % 32, _ROWS),
+    "warpx2::02_13": (_ROWS % 64, _ROWS),
+    "warpx2::01_23": (_ROWS % 32 + 32 * (_ROWS // 64), _ROWS),
+}
+#: How elements of 16 bytes are packed: a name of :data:`PADDED`, and bits that they move up in their byte.
+_FORMATS = {"b4x16_p64": ("e2m1", 2), "b6x16_p32": ("e3m2", 0)}
+
+
+class Copy:
+    """One ``tcgen05.cp``: each of its CTAs copies from its own shared memory to its own tensor memory."""
+
+    __slots__ = ("address", "ctas", "data", "format", "lanes", "nbytes", "rows", "word")
+
+    def __init__(
+        self,
+        ctas: tuple[CTA, ...],
+        address: int,
+        word: int,
+        shape: str,
+        multicast: str | None,
+        source: str | None,
+    ) -> None:
+        self.ctas, self.address, self.word, self.format = ctas, address, word, source
+        height, _, width = shape.partition("x")
+        self.rows, self.lanes = _SHAPES[multicast or height]
+        self.nbytes = int(width.removesuffix("b")) // 8
+        self.data: list[NDArray[np.uint8]] = []
+
+    def read(self, actor: Actor) -> None:
+        """Read the tile of each CTA."""
+        self.data = [self._tile(cta, actor) for cta in self.ctas]
+
+    def _tile(self, cta: CTA, actor: Actor) -> NDArray[np.uint8]:
+        element, up = _FORMATS[self.format] if self.format else ("", 0)
+        # A tile has rows by eights; of the smallest shape four count.
+        count = max(8, int(self.rows.max()) + 1)
+        words = shared_words(cta, self.word, count, self.nbytes, element, "K", actor)
+        if element:
+            words = unpacked(words, PADDED[element] // 2) << np.uint8(up)
+        return np.asarray(words[self.rows])
+
+    def write(self, actor: Actor) -> None:
+        """Write the cells."""
+        lane, first = cell_at(self.ctas[0], self.address, actor)
+        lanes = self.lanes + lane
+        columns = self.nbytes // 4
+        for cta, data in zip(self.ctas, self.data, strict=True):
+            tensor = cta.tensor
+            tensor.check("write", lanes, first, columns, actor)
+            tensor.cells[lanes[:, None], first + np.arange(columns)] = np.ascontiguousarray(data).view("<u4")
+        self.data = []
+
+
+def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int = 1) -> None:
+    """``tcgen05.shift.down``: of 32 lanes and 32 bytes, each lane but the last gets what the next one holds.
+
+    The last keeps its own, for a cp.4x256b to refresh (PTX ISA #tcgen05-data-movement-shape: ``.31x256b``).
+    ``quarters``: the same in so many runs of 32 lanes, as ``.ashift`` does.
+    """
+    lane, first = cell_at(ctas[0], address, actor)
+    if lane % 32:
+        raise ctas[0].machine.fault(
+            "tensor-memory", f"tcgen05.shift at lane {lane}, which is no multiple of 32", actor
+        )
+    for cta in ctas:
+        tensor = cta.tensor
+        tensor.check("read", slice(lane, lane + 32 * quarters), first, 8, actor)
+        for start in range(lane, lane + 32 * quarters, 32):
+            tile = tensor.cells[start : start + 32, first : first + 8]
+            tile[:-1] = tile[1:].copy()

@@ -1,0 +1,267 @@
+"""A and B of tcgen05.mma: codes from shared memory or tensor memory, and the numbers that they are.
+
+Packing, PTX ISA `#tcgen05-packing-formats`_: elements of 6 and 4 bits lie in shared memory by sixteens,
+packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``); in tensor memory each has a byte, of
+4 bits the middle of it, ``00SEEM00``.  The mxf4 kinds pack two elements into a byte in both.
+
+.. _#tcgen05-packing-formats:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-packing-formats
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import PyptxError, UnsupportedError
+from ...core.findings import RULES, Finding
+from ...layout.smem_descriptor import OPERAND_SWIZZLES, Major, SmemDescriptor, tile_offsets
+from ..matrices.shared_operand import Places, read_words
+from ..memory.address_space import Actor, Fault
+from ..numbers.formats import decoded
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = [
+    "PADDED",
+    "contained",
+    "descriptor_fault",
+    "not_modeled",
+    "read_shared",
+    "shared_words",
+    "unpacked",
+]
+
+Array = NDArray[Any]
+F32 = NDArray[np.float32]
+
+#: Bytes of an element; smaller ones have their own packing.
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
+#: Bytes that sixteen padded elements fill, of 16.
+PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
+#: Panels of one CTA whose numbers are kept.
+_PANELS = 32
+#: Bits 10 to 17 of a descriptor's address, which change no offset in the pattern of 1024 bytes.
+_PAGE = 0xFF << 6
+#: The bit of a descriptor that makes its leading offset an address.
+_ABSOLUTE = 52
+
+
+def not_modeled(what: str, actor: Actor) -> Fault:
+    """A fault that ends a run as incomplete."""
+    return Fault(Finding(RULES["not-modeled"], what, actor.location, actor.who()))
+
+
+def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
+    """What a descriptor that decodes to nothing, or to what is not modeled, does to a run."""
+    if isinstance(error, UnsupportedError):
+        return not_modeled(error.message, actor)
+    return cta.machine.fault("bad-descriptor", error.message, actor)
+
+
+@lru_cache(maxsize=512)
+def _places(word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int) -> Places:
+    """``word`` has no page; ``first``: rows before the tile's, behind the address."""
+    nbytes = _BYTES.get(element, 1)
+    count = k // 2 if nibbles else k
+    height = rows if not first else (first + rows + 15) // 16 * 16
+    offsets = tile_offsets(SmemDescriptor.decode(word), height, count, nbytes, major)[first : first + rows]
+    if element in PADDED and not nibbles:
+        offsets = offsets[:, np.arange(count) % 16 < PADDED[element]]
+    return Places.of(offsets, nbytes)
+
+
+class _Panel(NamedTuple):
+    """As many elements of K as the swizzle spans: several tiles side by side.
+
+    ``low`` and ``nbytes``: where the tile lies behind its page; ``inside``: how far its address is behind the
+    panel's; ``units``: the panel's 16 bytes at a time, from its page on; ``columns``: those of the tile.
+    """
+
+    low: int
+    nbytes: int
+    inside: int
+    first: int
+    end: int
+    units: NDArray[np.int64]
+    columns: slice
+
+
+@lru_cache(maxsize=512)
+def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel | None:
+    """The panel that a tile is part of, if it is part of one. ``word`` has no page."""
+    tile = SmemDescriptor.decode(word)
+    nbytes = _BYTES.get(element, 1)
+    span = OPERAND_SWIZZLES[tile.swizzle]
+    if major != "K" or element in PADDED or span <= k * nbytes:
+        return None
+    inside = tile.address % span
+    if inside % (k * nbytes):
+        return None
+    wide = replace(tile, address=tile.address - inside).encode()
+    whole = _places(wide, rows, span // nbytes, element, False, major, 0)
+    part = _places(word, rows, k, element, False, major, 0)
+    columns = slice(inside // nbytes, inside // nbytes + k)
+    if not np.array_equal(whole.offsets[:, columns], part.offsets):
+        return None
+    units = np.ascontiguousarray(whole.offsets[:, :: 16 // nbytes]) // 16
+    return _Panel(part.low, part.nbytes, inside, whole.low, whole.low + whole.nbytes, units, columns)
+
+
+def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor) -> F32 | None:
+    """A tile out of its panel, whose numbers are kept until somebody writes; None if it has none."""
+    panel = _panel(word & ~_PAGE, rows, k, element, major)
+    if panel is None:
+        return None
+    page = (word & _PAGE) << 4
+    address = cta.shared_base + page + panel.low
+    segment, offset = cta.machine.memory.access(
+        "read",
+        "shared",
+        address,
+        panel.nbytes,
+        actor,
+        cta.reach,
+        "async",
+        align=1,
+        check_written=False,
+    )
+    key = (word - (panel.inside >> 4), rows, element)
+    writes, values = segment.derived.get(key, (-1, None))
+    if writes != segment.writes:
+        start = int(offset) - panel.low
+        if start + panel.end > segment.size or not segment.whole(start + panel.first, start + panel.end):
+            return None
+        if len(segment.derived) >= _PANELS:
+            segment.derived.clear()
+        units = segment.words(16).view(np.complex128).take(start // 16 + panel.units)
+        values = decode(units.view(f"<u{_BYTES.get(element, 1)}"), element)
+        values.flags.writeable = False
+        segment.derived[key] = (segment.writes, values)
+    tile: F32 = values[:, panel.columns]
+    return tile
+
+
+def shared_words(
+    cta: CTA,
+    word: int,
+    rows: int,
+    k: int,
+    element: str,
+    major: Any,
+    actor: Actor,
+    *,
+    nibbles: bool = False,
+    first: int = 0,
+) -> Array:
+    """The words of a tile of ``rows`` of k elements in shared memory, read through the async proxy.
+
+    Padding is left out.  ``nibbles``: two elements a byte.  ``first``: rows in front of the tile.
+    """
+    if word >> _ABSOLUTE & 1:
+        return _in_two_chunks(cta, word, rows, k, element, major, actor, nibbles=nibbles)
+    try:
+        places = _places(word & ~_PAGE, rows, k, element, nibbles, major, first)
+    except PyptxError as error:
+        raise descriptor_fault(cta, error, actor) from None
+    return read_words(cta, (word & _PAGE) << 4, places, _BYTES.get(element, 1), actor)
+
+
+def _in_two_chunks(
+    cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor, *, nibbles: bool
+) -> Array:
+    """The words of a tile whose rows go on at an absolute address where their 128 bytes end.
+
+    PTX ISA ``#tcgen05-leading-dimension-byte-offset-absolute-address``: for rows of 48 bytes.
+    """
+    nbytes = k // 2 if nibbles else k * _BYTES.get(element, 1)
+    if nbytes != 48:
+        raise not_modeled(f"an absolute leading address with {nbytes} bytes of K is not modeled yet", actor)
+    try:
+        tile = SmemDescriptor.decode(word)
+    except PyptxError as error:
+        raise descriptor_fault(cta, error, actor) from None
+    head = min(nbytes, 128 - tile.address % 128)
+    chunks = []
+    for address, part in ((tile.address, head), (tile.leading_bytes, nbytes - head)):
+        if part:
+            chunk = replace(tile, address=address, leading_bytes=16, leading_mode=0).encode()
+            taken = part * k // nbytes
+            chunks.append(shared_words(cta, chunk, rows, taken, element, major, actor, nibbles=nibbles))
+    return np.concatenate(chunks, axis=1)
+
+
+def read_shared(
+    cta: CTA,
+    word: int,
+    rows: int,
+    k: int,
+    element: str,
+    major: Any,
+    actor: Actor,
+    *,
+    nibbles: bool = False,
+    first: int = 0,
+) -> F32:
+    """The numbers of an operand tile ``[rows, k]``, as its descriptor lays it out in shared memory."""
+    if not nibbles and not first:
+        try:
+            values = _from_panel(cta, word, rows, k, element, major, actor)
+        except PyptxError:
+            values = None  # what is wrong is said below
+        if values is not None:
+            return values
+    words = shared_words(cta, word, rows, k, element, major, actor, nibbles=nibbles, first=first)
+    if nibbles:
+        words = unpacked(words, 4)
+    elif element in PADDED:
+        words = unpacked(words, PADDED[element] // 2)
+    return decode(words, element)
+
+
+def unpacked(words: Array, bits: int) -> Array:
+    """Codes of 4 or 6 bits that are packed along the last axis of bytes, the first in the low bits."""
+    if bits == 4:
+        codes = np.stack([words & np.uint8(15), words >> np.uint8(4)], -1)
+    else:
+        three = words.reshape(*words.shape[:-1], -1, 3).astype(np.uint32)
+        joined = three[..., 0] | three[..., 1] << np.uint32(8) | three[..., 2] << np.uint32(16)
+        codes = (joined[..., None] >> np.array([0, 6, 12, 18], np.uint32) & np.uint32(63)).astype(np.uint8)
+    return codes.reshape(*words.shape[:-1], -1)
+
+
+def contained(cells: NDArray[np.uint32], element: str, nibbles: bool) -> F32:
+    """The numbers of rows of A, from the cells of its rows in tensor memory."""
+    nbytes = _BYTES.get(element, 1)
+    words: Array = np.ascontiguousarray(cells).view(f"<u{nbytes}")
+    if nibbles:
+        words = unpacked(words, 4)
+    elif element == "e2m1":
+        words = words >> np.uint8(2) & np.uint8(15)
+    elif element in PADDED:
+        words = words & np.uint8(63)
+    return decode(words, element)
+
+
+@cache
+def _values(element: str) -> F32:
+    return decoded(element).astype(np.float32)
+
+
+def decode(words: Array, element: str) -> F32:
+    """The numbers that codes stand for; every one of them is an f32."""
+    if element == "bf16":
+        return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if element == "f16":
+        return words.view(np.float16).astype(np.float32)
+    if element == "tf32":
+        # tf32 ignores the low 13 bits of the mantissa.
+        return (words & np.uint32(0xFFFFE000)).view(np.float32)
+    if element in ("u8", "s8"):
+        return words.view(np.int8 if element == "s8" else np.uint8).astype(np.float32)
+    return _values(element).take(words)

@@ -1,0 +1,134 @@
+"""What of a thread's tensor-core operations happens after what.
+
+PTX ISA `#tcgen05-memory-consistency-model-pipelined-instructions`_ has the pairs that execute in the order of
+their instructions: mma and mma of one accumulator and shape, cp and mma, shift and mma, shift and
+cp.4x256b, mma and shift.  All of one thread; between threads, where ``tcgen05.fence`` on both sides of a
+synchronization orders them.
+
+Two pairs more are kept here.  A cp writes after an mma: the list lacks it, but CUTLASS's block-scaled main
+loops copy the next stage's scales over those that the MMAs before may still read, with nothing in between.
+And an mma writes D after the thread's earlier one has written its own, whatever accumulators these are:
+FlashAttention lets S of the next block overwrite P, which the product before reads, with nothing in between
+either, and Triton's documentation says that they execute in order.  When an mma reads what an earlier one
+writes as another accumulator is still open.
+
+A thread's commits arrive in their order, too: NVIDIA's kernels for pairs wait for the last one alone before
+their CTAs end, and Triton's documentation of ``tcgen05_commit`` says so.
+
+That the synchronization between two fences was one is not checked: a fence::after_thread_sync takes what any
+fence::before_thread_sync of the CTA has released until then.
+
+.. _#tcgen05-memory-consistency-model-pipelined-instructions:
+   https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-memory-consistency-model-pipelined-instructions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from ..engine.events import Step
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["READ_A", "Issued", "issued_by", "released_by"]
+
+#: Name of the step of an mma that reads A from shared memory, and B.
+READ_A = "read A"
+
+
+def _flying(steps: Iterable[Step]) -> list[Step]:
+    return [step for step in steps if not step.done]
+
+
+class Issued:
+    """Operations in flight that a thread is ordered behind: its own, and those that it learned of."""
+
+    __slots__ = ("copies", "last", "products", "shifts", "signals", "uncommitted")
+
+    def __init__(self) -> None:
+        #: Last writes of D, by accumulator and shape.
+        self.products: dict[Hashable, list[Step]] = {}
+        #: Last write of any D by the thread itself.
+        self.last: Step | None = None
+        self.copies: list[Step] = []
+        self.shifts: list[Step] = []
+        #: What the thread itself issued: its next commit covers it.
+        self.uncommitted: list[Step] = []
+        #: Signals of the thread's last commit.
+        self.signals: list[Step] = []
+
+    def tracked(self) -> list[Step]:
+        """What a commit waits for."""
+        self.uncommitted = _flying(self.uncommitted)
+        return self.uncommitted + _flying(self.signals)
+
+    def reading(self) -> list[Step]:
+        """What a commit waits for with ``.sync_restrict::shared::read::mma::a``: that A was read."""
+        self.uncommitted = _flying(self.uncommitted)
+        return [
+            read
+            for step in self.uncommitted
+            for read in step.after
+            if read.operation is step.operation and read.name == READ_A
+        ]
+
+    def commit(self, signals: list[Step]) -> None:
+        self.signals = signals
+
+    def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
+        """What an mma reads its operands after, and what it writes D after."""
+        self.copies, self.shifts = _flying(self.copies), _flying(self.shifts)
+        earlier = self.products.get(accumulator, [])
+        if self.last is not None and not self.last.done:
+            earlier = [*earlier, self.last]
+        return self.copies + self.shifts, earlier
+
+    def product(self, accumulator: Hashable, write: Step) -> None:
+        self.products[accumulator] = [write]
+        self.last = write
+        self.uncommitted.append(write)
+
+    def before_copy(self, refresh: bool) -> list[Step]:
+        """What a cp writes after; ``refresh``: it is a cp.4x256b."""
+        return self._all_products() + (_flying(self.shifts) if refresh else [])
+
+    def copy(self, write: Step) -> None:
+        self.copies.append(write)
+        self.uncommitted.append(write)
+
+    def before_shift(self) -> list[Step]:
+        return self._all_products()
+
+    def shift(self, step: Step) -> None:
+        self.shifts.append(step)
+        self.uncommitted.append(step)
+
+    def _all_products(self) -> list[Step]:
+        return [step for steps in self.products.values() for step in steps if not step.done]
+
+    def in_flight(self) -> bool:
+        """Whether anything is left to be ordered behind."""
+        return bool(self._all_products() or _flying(self.copies) or _flying(self.shifts))
+
+    def learn(self, other: Issued) -> None:
+        """Be ordered behind what ``other`` is ordered behind."""
+        for accumulator, steps in other.products.items():
+            flying = _flying(steps)
+            if flying:
+                mine = self.products.setdefault(accumulator, [])
+                mine[:] = _flying(mine)
+                mine += [step for step in flying if step not in mine]
+        self.copies += [step for step in _flying(other.copies) if step not in self.copies]
+        self.shifts += [step for step in _flying(other.shifts) if step not in self.shifts]
+
+
+def issued_by(cta: CTA, warp: int, lane: int) -> Issued:
+    """What one thread has issued."""
+    return cta.tensor.issued.setdefault((warp, lane), Issued())
+
+
+def released_by(cta: CTA) -> Issued:
+    """What the CTA's threads have released with fence::before_thread_sync."""
+    return cta.tensor.released

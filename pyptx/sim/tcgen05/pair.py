@@ -1,0 +1,152 @@
+"""The CTAs that a tcgen05 instruction concerns, and what the two CTAs of a pair do only together.
+
+PTX ISA `#tcgen05-cta-pair`_: a pair is the CTAs of a cluster whose ranks differ in the last bit alone.
+``#tcgen05-issue-granularity``: with ``.cta_group::2`` one thread of either CTA issues an mma, cp, shift or
+commit for both, which must be running; alloc, dealloc and relinquish_alloc_permit need a warp of each.
+
+.. _#tcgen05-cta-pair: https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-cta-pair
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..engine.waits import Condition
+
+if TYPE_CHECKING:
+    from ..code.semantic import Op
+    from ..threads.cta import CTA
+    from ..threads.warp import Split
+
+__all__ = ["Offer", "group_of", "together"]
+
+
+def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
+    """The CTAs that an instruction concerns: the executing one, or its pair, the even one first.
+
+    Raises a fault where there is no pair, and where a kernel has instructions of both kinds.
+    """
+    cta = s.warp.cta
+    group = cta.tensor.group
+    size = 2 if op.chosen.get("cta_group") == "cta_group::2" else 1
+    if not group:
+        group = (cta,) if size == 1 else _pair(s, op)
+        for each in group:
+            each.tensor.group = each.tensor.group or group
+        group = min((each.tensor.group for each in group), key=len)
+    if len(group) != size:
+        raise _fault(
+            s, f"{op.name} with cta_group::{size} in a kernel with cta_group::{len(group)}: it may name one"
+        )
+    if size == 2:
+        peer = group[1 - cta.rank % 2]
+        if peer.rank not in cta.reach:
+            raise _fault(
+                s, f"{op.name}: CTA {peer.coordinates}, the peer of CTA {cta.coordinates}, has exited"
+            )
+    return group
+
+
+def _pair(s: Split, op: Op) -> tuple[CTA, ...]:
+    """The pair of the executing CTA, whose threads from now on share what they release with fences."""
+    cta = s.warp.cta
+    even = cta.rank & ~1
+    pair = tuple(cta.cluster.ctas[even : even + 2])
+    if len(pair) < 2:
+        raise _fault(
+            s,
+            f"{op.name} with cta_group::2: CTA {cta.coordinates} of rank {cta.rank} has no peer "
+            f"in a cluster of {len(cta.cluster.ctas)}",
+        )
+    first, second = (each.tensor for each in pair)
+    first.released.learn(second.released)
+    second.released = first.released
+    return pair
+
+
+def _fault(s: Split, message: str) -> Exception:
+    return s.warp.cta.machine.fault("cta-pair", message, s)
+
+
+@dataclass(eq=False, slots=True)
+class Offer:
+    """What one warp brings to an instruction that a pair executes together.
+
+    ``name`` is the instruction's, ``text`` what it is given, which must be the same in both CTAs; ``perform``
+    does this CTA's part.
+    """
+
+    split: Split
+    name: str
+    text: str
+    perform: Callable[[int], None]
+    done: bool = False
+
+    @property
+    def what(self) -> str:
+        return f"{self.name} {self.text}".rstrip()
+
+
+def together(
+    group: tuple[CTA, ...], mine: Offer, ready: Callable[[], int | None], need: Callable[[], str]
+) -> Condition | None:
+    """Execute an instruction once every CTA of the group does and ``ready`` has an answer for all of them.
+
+    ``need`` says what it waits for while ``ready`` gives None.
+    """
+    cta = mine.split.warp.cta
+    if len(group) == 1:
+        if (answer := ready()) is not None:
+            mine.perform(answer)
+            return None
+    else:
+        _offer(cta, group, mine)
+
+    def offers() -> list[Offer]:
+        if len(group) == 1:
+            return [mine]
+        return [each.tensor.offers[mine.name] for each in group if mine.name in each.tensor.offers]
+
+    def over() -> bool:
+        return mine.done or (len(offers()) == len(group) and ready() is not None)
+
+    def finish() -> None:
+        if mine.done:
+            return
+        answer = ready()
+        assert answer is not None
+        for offer in offers():
+            offer.done = True
+            offer.perform(answer)
+            offer.split.warp.cta.tensor.offers.pop(offer.name, None)
+
+    def describe() -> str:
+        if len(offers()) == len(group):
+            return f"waits for {need()}"
+        peer = group[1 - cta.rank % 2]
+        gone = "" if peer.rank in cta.reach else ", which has exited"
+        return f"waits at {mine.what} for its peer, CTA {peer.coordinates}{gone}"
+
+    return Condition(over, describe, finish)
+
+
+def _offer(cta: CTA, group: tuple[CTA, ...], mine: Offer) -> None:
+    """Put ``mine`` where the peer finds it. Raises a fault if the two do not fit together."""
+    other = cta.tensor.offers.get(mine.name)
+    if other is not None:
+        raise _fault(
+            mine.split,
+            f"{mine.what} while {other.split.who()} waits at the same instruction: "
+            "one warp of each CTA of a pair executes it at a time",
+        )
+    cta.tensor.offers[mine.name] = mine
+    peer = group[1 - cta.rank % 2]
+    theirs = peer.tensor.offers.get(mine.name)
+    if theirs is not None and theirs.text != mine.text:
+        raise _fault(
+            mine.split,
+            f"CTA {cta.coordinates} executes {mine.what}, its peer CTA {peer.coordinates} "
+            f"{theirs.text}: both must be the same",
+        )

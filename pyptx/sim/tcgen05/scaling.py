@@ -1,0 +1,69 @@
+"""Block scales of tcgen05.mma: read from tensor memory, and multiplied into A and B.
+
+PTX ISA ``#tcgen05-block-scaling``: a row of A or column of B has ``count`` scales, each for an equal share of
+its elements along K.  The scales lie in each quarter of the lanes; what a quarter computes takes its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...layout.instruction_descriptor import InstructionDescriptor
+from ...layout.tensor_memory import LANES, scale_factors
+from ..memory.address_space import Actor
+from ..numbers.formats import decoded
+from .addresses import cell_at
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+
+__all__ = ["read_scales", "scaled"]
+
+F64 = NDArray[np.float64]
+
+#: Lanes of a quarter.
+_QUARTER = 32
+
+
+@cache
+def _values(kind: str) -> F64:
+    """ue4m3 is e4m3 without its sign, whose bit is ignored."""
+    return np.tile(decoded("e4m3")[:128], 2) if kind == "ue4m3" else decoded(kind)
+
+
+def read_scales(
+    cta: CTA, address: int, matrix: str, count: int, d: InstructionDescriptor, actor: Actor
+) -> F64:
+    """The scales ``[copies, extent, count]`` that lie at ``address``.
+
+    Of a pair, each CTA holds those of its own rows of A, and of all columns of B.
+    """
+    of_a = matrix == "A"
+    extent = d.m // d.cta_group if of_a else d.n
+    number = d.scale_a_id if of_a else d.scale_b_id
+    lane, column, byte = scale_factors(matrix, extent, count, m=d.m, cta_group=d.cta_group, scale_id=number)
+    # The top two bits may repeat the number of the first byte (CUTLASS cute/arch/mma_sm100_desc.hpp).
+    base, first = cell_at(cta, address & 0x3FFFFFFF, actor)
+    tensor = cta.tensor
+    lanes = np.arange(LANES) + base
+    whole, rest = divmod(extent * len(lane) // 4, _QUARTER)
+    # With K = 96 the last scales may lie in the cells that follow those of all rows.
+    for start in sorted({first, first + int(column[0, 0, -1])}):
+        if whole:
+            tensor.check("read", lanes, start, whole, actor)
+        if rest:
+            tensor.check("read", lanes[np.arange(LANES) % _QUARTER < rest], start + whole, 1, actor)
+    codes: NDArray[Any] = tensor.cells[lane + base, column + first]
+    assert d.scale_type is not None
+    return _values(d.scale_type).take(codes >> (8 * byte).astype(np.uint32) & np.uint32(255))
+
+
+def scaled(values: NDArray[Any], scales: F64) -> F64:
+    """Rows ``[rows, k]`` times their scales ``[rows, count]``."""
+    rows, count = scales.shape
+    shares = values.reshape(rows, count, -1) * scales[:, :, None]
+    return np.asarray(shares.reshape(rows, -1))

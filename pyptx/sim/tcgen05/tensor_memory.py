@@ -1,0 +1,293 @@
+"""Tensor memory: 128 lanes x 512 columns of 32-bit cells of a multiprocessor, their owners, and accesses.
+
+Owns :class:`TensorStorage`, which the CTAs on one multiprocessor share, and :class:`TensorMemory`, one CTA's
+part in it: its allocations, and the one seam for accesses.
+Source: PTX ISA, `#tensor-memory`_ and ``#tcgen05-memory-alloc-manage-instructions``.
+
+.. _#tensor-memory: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.findings import RULES, Finding
+from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
+from ..engine.events import Step
+from ..memory.address_space import Actor
+from .deferred import DeferredSum
+from .order import READ_A, Issued
+
+if TYPE_CHECKING:
+    from ..threads.cta import CTA
+    from .pair import Offer
+
+__all__ = ["TensorMemory", "TensorStorage", "find_room"]
+
+
+class TensorStorage:
+    """What belongs to a multiprocessor: the cells, which of them were written, which columns are taken."""
+
+    def __init__(self) -> None:
+        #: First column of each live allocation: its width, and whose it is.
+        self.taken: dict[int, tuple[int, CTA]] = {}
+        #: First column of the allocation that was made exclusively, while it lives.
+        self.exclusive: int | None = None
+        self._cells: np.ndarray[Any, np.dtype[np.uint32]] | None = None
+        self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+
+    @property
+    def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        """``uint32[lane, column]``; made on first use, since most kernels have none."""
+        if self._cells is None:
+            self._cells = np.zeros((LANES, COLUMNS), np.uint32)
+            self._written = np.zeros((LANES, COLUMNS), np.bool_)
+        return self._cells
+
+    @property
+    def written(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Which cells their owner has written."""
+        _ = self.cells
+        assert self._written is not None
+        return self._written
+
+    def take(self, first: int, columns: int, exclusive: bool, owner: CTA) -> None:
+        self.taken[first] = (columns, owner)
+        if exclusive:
+            self.exclusive = first
+        if self._written is not None:
+            self._written[:, first : first + columns] = False
+
+    def release(self, first: int) -> None:
+        del self.taken[first]
+        self.exclusive = None
+
+    def describe(self) -> str:
+        """Who holds what."""
+        held = [f"{w} at {s} of CTA {o.coordinates}" for s, (w, o) in sorted(self.taken.items())]
+        return ", ".join(held) or "nothing"
+
+
+def find_room(storages: Sequence[TensorStorage], columns: int, exclusive: bool = False) -> int | None:
+    """First column of an aligned run of ``columns`` that is free in all of ``storages``, or None.
+
+    An exclusive allocation suffers no other.
+    """
+    taken: list[tuple[int, int]] = []
+    for storage in storages:
+        if storage.exclusive is not None or (exclusive and storage.taken):
+            return None
+        taken += [(start, width) for start, (width, _) in storage.taken.items()]
+    for first in range(0, COLUMNS - columns + 1, columns):
+        if all(start >= first + columns or start + width <= first for start, width in taken):
+            return first
+    return None
+
+
+class TensorMemory:
+    """One CTA's part of its multiprocessor's tensor memory; a CTA reaches its own allocations alone."""
+
+    def __init__(self, cta: CTA, storage: TensorStorage) -> None:
+        self.cta, self.storage = cta, storage
+        #: First column and width of each live allocation, and the line that made it.
+        self.allocations: dict[int, tuple[int, Any]] = {}
+        self.relinquished = False
+        #: Columns of the last allocation: no later one may be larger.
+        self.largest = COLUMNS
+        #: The CTAs of one instruction, once the kernel's ``.cta_group`` is known: this one, or the pair.
+        self.group: tuple[CTA, ...] = ()
+        #: By name, the instructions of the pair that a warp of this CTA executes and that are not done yet.
+        self.offers: dict[str, Offer] = {}
+        #: What each thread, (warp, lane), has issued, and what was released for others to be ordered behind.
+        self.issued: dict[tuple[int, int], Issued] = {}
+        self.released = Issued()
+        #: Steps in flight that concern this CTA and that another one issued.
+        self.foreign: list[Step] = []
+        #: Counts changes of the allocations.
+        self._allocated = 0
+        #: Sums that accumulators wait for, by lane, rows, first column and columns.
+        self._deferred: dict[tuple[int, int, int, int], DeferredSum] = {}
+
+    @property
+    def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        """``uint32[lane, column]``."""
+        return self.storage.cells
+
+    # --- allocation ---------------------------------------------------------------------------
+
+    def request(self, columns: int, exclusive: bool, actor: Actor) -> None:
+        """alloc, before it waits for room. Raises a fault for what may not be asked for."""
+        legal = range(32, COLUMNS + 1, 32) if exclusive else (32, 64, 128, 256, 512)
+        if columns not in legal:
+            rule = "a multiple of 32" if exclusive else "a power of two"
+            why = f"alloc of {columns} columns; it takes {rule} from 32 to {COLUMNS}"
+        elif self.relinquished:
+            why = "alloc after relinquish_alloc_permit"
+        elif columns > self.largest:
+            why = f"alloc of {columns} columns after one of {self.largest}: a later one may not be larger"
+        else:
+            self.largest = columns
+            return
+        raise self.cta.machine.fault("tensor-memory", why, actor)
+
+    def allocate(self, first: int, columns: int, exclusive: bool, actor: Actor) -> None:
+        self.allocations[first] = (columns, actor.location)
+        self.storage.take(first, columns, exclusive, self.cta)
+        self._allocated += 1
+
+    def check_free(self, address: int, columns: int, exclusive: bool, actor: Actor) -> int:
+        """The first column of what dealloc names. Raises a fault unless exactly this was allocated so."""
+        lane, first = unpack_address(address)
+        width, _ = self.allocations.get(first, (0, None))
+        if lane or width != columns or exclusive != (self.storage.exclusive == first):
+            have = ", ".join(f"{w} columns at {s:#x}" for s, (w, _) in self.allocations.items()) or "nothing"
+            kind = ".exclusive" if exclusive else ""
+            how = " exclusively" if self.storage.exclusive in self.allocations else ""
+            raise self.cta.machine.fault(
+                "tensor-memory",
+                f"dealloc{kind} of {columns} columns at {address:#x}; allocated{how}: {have}",
+                actor,
+            )
+        return first
+
+    def free(self, first: int) -> None:
+        del self.allocations[first]
+        self.storage.release(first)
+        self._allocated += 1
+        self._deferred.clear()
+
+    # --- the CTA ends -------------------------------------------------------------------------
+
+    def concern(self, steps: list[Step]) -> None:
+        """Another CTA's instruction has put these steps in flight."""
+        self.foreign = [step for step in [*self.foreign, *steps] if not step.done]
+
+    def leave(self) -> None:
+        """All threads of the CTA have ended: report and finish the work in flight that still needs it.
+
+        Its own signals need nobody: what they signal is gone with it, or another CTA's.
+        """
+        machine, mine = self.cta.machine, self.cta.in_flight
+        working = [step for step in mine if step.operation.name.startswith(_WORK) and step.signal is None]
+        for step in working + self.foreign:
+            if step.done:
+                continue
+            operation = step.operation
+            does = _DOES.get(step.name, "signal its mbarrier")
+            machine.report(
+                Finding(
+                    RULES["exit-in-flight"],
+                    f"CTA {self.cta.coordinates} ended while {operation.name}, issued by {operation.issuer}, "
+                    f"may still {does}",
+                    operation.location,
+                    operation.who(),
+                )
+            )
+            machine.engines.force(step)
+
+    def at_exit(self) -> None:
+        """Nothing may be allocated any more; what is, is free from now on."""
+        for first, (width, location) in list(self.allocations.items()):
+            self.cta.machine.report(
+                Finding(
+                    RULES["tensor-memory"],
+                    f"{width} columns of tensor memory at {first:#x} were never freed",
+                    location,
+                    f"CTA {self.cta.coordinates}",
+                )
+            )
+            self.free(first)
+
+    # --- access -------------------------------------------------------------------------------
+
+    def defer(
+        self,
+        shape: tuple[int, int],
+        lanes: Any,
+        first: int,
+        a: Any,
+        b: Any,
+        accumulate: bool,
+        actor: Actor,
+    ) -> None:
+        """``D = A @ B.T`` (+ D), columns from ``first`` on; ``shape``: the accumulator's lane and rows."""
+        key = (*shape, first, len(b))
+        known = self._deferred.get(key)
+        if known is None:
+            self._settle(first, len(b))
+            known = self._deferred[key] = DeferredSum(lanes, first)
+        if known.checked != self._allocated:
+            if accumulate:
+                self.check("read", lanes, first, len(b), actor, settled=False)
+            self.check("write", lanes, first, len(b), actor, settled=False)
+            known.checked = self._allocated
+        if known.add(a, b, accumulate):
+            known.settle(self.cells)
+
+    def _settle(self, first: int, columns: int) -> None:
+        """Compute what is owed to these columns."""
+        for key in [k for k in self._deferred if k[2] < first + columns and first < k[2] + k[3]]:
+            self._deferred.pop(key).settle(self.cells)
+
+    def check(
+        self, kind: str, lanes: Any, first: int, columns: int, actor: Actor, *, settled: bool = True
+    ) -> None:
+        """The seam for tensor memory: the columns must be allocated, and written before a read.
+
+        ``lanes`` is a slice of lanes or an array of lane numbers.
+
+        Reports an access outside the allocations and goes on, as the hardware would; raises a fault outside
+        the 128 x 512 cells.
+        """
+        if settled and self._deferred:
+            self._settle(first, columns)
+        machine = self.cta.machine
+        numbers = lanes
+        if isinstance(lanes, slice):
+            numbers = np.arange(LANES if lanes.stop is None else lanes.stop)[lanes]
+        end = first + columns
+        owned = sum(max(0, min(end, s + w) - max(first, s)) for s, (w, _) in self.allocations.items())
+        beyond = end > COLUMNS or numbers[-1] >= LANES
+        if owned < columns or beyond:
+            have = ", ".join(f"columns {s}..{s + w - 1}" for s, (w, _) in self.allocations.items())
+            fault = machine.fault(
+                "tensor-memory",
+                f"{kind} of lanes {numbers[0]}..{numbers[-1]}, columns {first}..{end - 1}{self._where()}; "
+                f"allocated: {have or 'nothing'}",
+                actor,
+            )
+            if beyond:
+                raise fault
+            machine.report(fault.finding)
+        written = self.storage.written
+        where = (lanes, slice(first, first + columns))
+        if kind == "write":
+            written[where] = True
+        elif not written[where].all():
+            lane, column = np.argwhere(~written[where])[0]
+            machine.report(
+                Finding(
+                    RULES["uninitialized-read"],
+                    f"read of tensor memory lane {numbers[lane]}, column {first + column}{self._where()}: "
+                    "never written",
+                    actor.location,
+                    actor.who(),
+                )
+            )
+
+    def _where(self) -> str:
+        """Which CTA's tensor memory it is, where an instruction reaches that of two."""
+        return f" of CTA {self.cta.coordinates}" if len(self.group) == 2 else ""
+
+
+#: Instructions whose steps work on shared or tensor memory of a CTA, and what these steps do.
+_WORK = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift")
+_DOES = {
+    "read": "read its operands",
+    READ_A: "read its operands",
+    "write": "write its tensor memory",
+    "shift": "shift rows of its tensor memory",
+}

@@ -1,0 +1,333 @@
+"""Read-modify-write of memory: what each operation makes of the old value, and the order among lanes.
+
+Lanes that name the same word take their turns in the order of their numbers.  Distinct words, the usual
+case, are one array operation; lanes that meet are folded with a running sum (or minimum ...) for each word,
+or go in rounds of which each has at most one lane at a word.
+
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-atom`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import TYPES
+from ..code.semantic import Op
+from .warp import Split
+
+__all__ = ["combination", "modify"]
+
+Array = NDArray[Any]
+#: New values from old ones, the operand, and cas's second operand.
+Combine = Callable[[Array, Array, "Array | None"], Array]
+#: Running values of (old value, operands of the lanes in order), or None where that is not the same.
+Scan = Callable[[Array], "Array | None"]
+
+_TINY = np.float32(2.0**-126)
+_NAN_BITS = {2: np.uint16(0x7FFF), 4: np.uint32(0x7FFFFFFF)}
+_QUIET = np.uint64(1 << 51)
+#: What infinities of both signs add up to.
+_INDEFINITE = np.uint64(0xFFF8000000000000).view(np.float64)
+
+
+# --- integers -----------------------------------------------------------------------------------
+
+
+def _inc(old: Array, b: Array, c: Array | None) -> Array:
+    return np.where(old >= b, np.uint32(0), old + np.uint32(1))
+
+
+def _dec(old: Array, b: Array, c: Array | None) -> Array:
+    return np.where((old == 0) | (old > b), b, old - np.uint32(1))
+
+
+def _cas(old: Array, b: Array, c: Array | None) -> Array:
+    assert c is not None
+    return np.where(old == b, c, old)
+
+
+def _exch(old: Array, b: Array, c: Array | None) -> Array:
+    return b
+
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+_OTHERS: dict[str, Combine] = {"inc": _inc, "dec": _dec, "cas": _cas, "exch": _exch}
+
+
+def _folded(ufunc: np.ufunc) -> tuple[Combine, Scan]:
+    def combine(old: Array, b: Array, c: Array | None) -> Array:
+        result: Array = ufunc(old, b)
+        return result
+
+    def scan(values: Array) -> Array | None:
+        running: Array = ufunc.accumulate(values, dtype=values.dtype)
+        return running
+
+    return combine, scan
+
+
+# --- floats -------------------------------------------------------------------------------------
+
+
+def _canonical(values: Array) -> Array:
+    """The one NaN that the hardware gives, in place of any."""
+    wrong = np.isnan(values)
+    if wrong.any():
+        bits = values.view(f"u{values.itemsize}").copy()
+        bits[wrong] = _NAN_BITS[values.itemsize]
+        return bits.view(values.dtype)
+    return values
+
+
+def _flushed(values: Array) -> Array:
+    """Subnormal numbers become zeroes of their sign."""
+    return np.where(np.abs(values) < _TINY, np.copysign(values.dtype.type(0), values), values)
+
+
+def _add(old: Array, b: Array, c: Array | None) -> Array:
+    return _canonical(old + b)
+
+
+def _add_ftz(old: Array, b: Array, c: Array | None) -> Array:
+    total = old + b
+    if np.minimum(np.minimum(np.abs(old), np.abs(b)), np.abs(total)).min() >= _TINY:
+        return total
+    return _canonical(_flushed(_flushed(old) + _flushed(b)))
+
+
+def _first_nan(first: Array, second: Array, total: Array) -> Array:
+    """Doubles keep the bits of a NaN: of ``first``, else of ``second``, else of none: the indefinite one."""
+    wrong = np.isnan(total)
+    if not wrong.any():
+        return total
+    of_second = np.where(np.isnan(second), second, _INDEFINITE)
+    return np.where(wrong, np.where(np.isnan(first), first, of_second), total)
+
+
+def _add_double_in_l2(old: Array, b: Array, c: Array | None) -> Array:
+    """Global memory adds in the cache, which passes a NaN through as it is, the operand's before memory's."""
+    return _first_nan(np.broadcast_to(b, old.shape), old, old + b)
+
+
+def _add_double_in_sm(old: Array, b: Array, c: Array | None) -> Array:
+    """Shared memory's add is the multiprocessor's own, which makes a NaN quiet."""
+    total = _first_nan(old, np.broadcast_to(b, old.shape), old + b)
+    return np.where(np.isnan(total), (total.view(np.uint64) | _QUIET).view(np.float64), total)
+
+
+def _running_sum(values: Array) -> Array | None:
+    running = np.add.accumulate(values)
+    return None if np.isnan(running[-1]) else running
+
+
+def _running_sum_ftz(values: Array) -> Array | None:
+    running = _running_sum(values)
+    if running is None:
+        return None
+    both = np.abs(np.concatenate([values, running]))
+    return None if ((both != 0) & (both < _TINY)).any() else running
+
+
+def _smaller(old: Array, b: Array, c: Array | None) -> Array:
+    """The number of the two if one is NaN; -0 is less than +0."""
+    return _canonical(np.where((b < old) | ((b == old) & np.signbit(b)) | np.isnan(old), b, old))
+
+
+def _larger(old: Array, b: Array, c: Array | None) -> Array:
+    return _canonical(np.where((b > old) | ((b == old) & np.signbit(old)) | np.isnan(old), b, old))
+
+
+_HALVES: dict[str, Combine] = {"add": _add, "min": _smaller, "max": _larger}
+
+
+def _f16(name: str) -> Combine:
+    combine = _HALVES[name]
+
+    def of_words(old: Array, b: Array, c: Array | None) -> Array:
+        given = np.ascontiguousarray(b)
+        return combine(np.ascontiguousarray(old).view(np.float16), given.view(np.float16), None).view(b.dtype)
+
+    return of_words
+
+
+def _bf16(name: str) -> Combine:
+    combine = _HALVES[name]
+
+    def widened(bits: Array) -> Array:
+        return (np.ascontiguousarray(bits).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+    def of_words(old: Array, b: Array, c: Array | None) -> Array:
+        # The f32 sum of two bf16 numbers, rounded again, is the correctly rounded sum: 24 >= 2 * 8 + 2 bits.
+        # A NaN is canonical, 0x7fffffff, and stays one: its upper half is taken without rounding.
+        values = combine(widened(old), widened(b), None)
+        bits = values.view(np.uint32)
+        rounded = (bits + ((bits >> 16 & 1) + np.uint32(0x7FFF))) >> 16
+        return np.where(np.isnan(values), bits >> 16, rounded).astype(np.uint16).view(b.dtype)
+
+    return of_words
+
+
+def _meaning(name: str, kind: str, *, ftz: bool, in_shared: bool) -> tuple[Combine, Scan | None]:
+    if kind in ("f16", "f16x2"):
+        return _f16(name), None
+    if kind in ("bf16", "bf16x2"):
+        return _bf16(name), None
+    if kind == "f64":
+        return _add_double_in_sm if in_shared else _add_double_in_l2, _running_sum
+    if kind == "f32":
+        # Global memory flushes subnormal numbers, shared memory does not, and neither does .noftz.
+        return (_add_ftz, _running_sum_ftz) if ftz and not in_shared else (_add, _running_sum)
+    if name in _UFUNCS:
+        return _folded(_UFUNCS[name])
+    # What the next lane finds is what this one has put there.
+    return _OTHERS[name], (lambda values: values) if name == "exch" else None
+
+
+def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable[[Array, Array], Array]:
+    """What an operation makes of old words and given ones, both as bytes, word by word: new ones."""
+    combine, _ = _meaning(name, kind, ftz=ftz, in_shared=in_shared)
+    dtype = TYPES[kind].register_dtype
+
+    def of_bytes(old: Array, given: Array) -> Array:
+        new: Array = combine(old.view(dtype), given.view(dtype), None).astype(dtype, copy=False)
+        return new.view(np.uint8)
+
+    return of_bytes
+
+
+# --- one instruction ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """An ``atom`` or ``red``: elements of ``dtype``, and their meaning in global and in shared memory."""
+
+    count: int
+    vector: bool
+    dtype: np.dtype[Any]
+    how: dict[str, str]
+    in_global: tuple[Combine, Scan | None]
+    in_shared: tuple[Combine, Scan | None]
+
+
+def _plan(op: Op) -> _Plan:
+    found: _Plan | None = op.cache.get("atomic")
+    if found is not None:
+        return found
+    form, chosen = op.binding.form_id, op.chosen
+    name = chosen.get("op") or next((n for n in ("cas", "exch") if n in form), "add")
+    of_floats = form.endswith((".vec", ".f32", ".noftz")) and "type" not in chosen
+    kind = chosen.get("type") or ("f32" if of_floats else "b128")
+    ftz = "noftz" not in form
+    plan = _Plan(
+        int(chosen["vec"][1:]) if "vec" in chosen else 1,
+        "vec" in chosen,
+        TYPES[kind].register_dtype,
+        {"semantics": chosen.get("sem", "relaxed"), "scope": chosen.get("scope", "gpu")},
+        _meaning(name, kind, ftz=ftz, in_shared=False),
+        _meaning(name, kind, ftz=ftz, in_shared=True),
+    )
+    op.cache["atomic"] = plan
+    return plan
+
+
+def modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None) -> Any:
+    """Let the lanes do one ``atom`` or ``red``; the old values, (n,) or for a vector (k, n)."""
+    plan = _plan(op)
+    size = plan.dtype.itemsize
+    nbytes = size * plan.count
+    shape = (plan.count, len(address))
+    given = _rows(b, shape, plan)
+    other = None if c is None else _rows(c, shape, plan)
+    old = np.empty(shape, plan.dtype)
+    for which, segment, offsets in s.reach("read", op, lanes, address, nbytes, **plan.how):
+        words = segment.words(size).view(plan.dtype)
+        meaning = plan.in_shared if segment.space == "shared" else plan.in_global
+        index = offsets // size
+        changed: Any = False
+        updates = []
+        for element in range(plan.count):
+            before, after, places, final = _in_order(
+                words,
+                index + element if element else index,
+                given[element][which],
+                None if other is None else other[element][which],
+                meaning,
+            )
+            old[element, which] = before
+            changed = changed | _differ(before, after)
+            updates.append((places, final))
+        if not changed.any():
+            # A cas that fails, or an exchange of equal values, leaves memory as it was, and who spins parked.
+            continue
+        actors, targets = lanes[which], address[which]
+        if not changed.all():
+            actors, targets = actors[changed], targets[changed]
+        s.reach("write", op, actors, targets, nbytes, **plan.how)
+        for places, final in updates:
+            words[places] = final
+    return old if plan.vector else old[0]
+
+
+def _rows(operand: Any, shape: tuple[int, int], plan: _Plan) -> Array:
+    """An operand as (elements, lanes)."""
+    if np.ndim(operand) == 0:
+        return np.full(shape, operand, plan.dtype)
+    rows: Array = operand if plan.vector else operand[None]
+    return rows
+
+
+def _differ(before: Array, after: Array) -> Any:
+    if before.dtype.kind == "f":
+        bits = f"u{before.itemsize}"
+        return before.view(bits) != after.view(bits)
+    return before != after
+
+
+def _in_order(
+    words: Array, index: Array, b: Array, c: Array | None, meaning: tuple[Combine, Scan | None]
+) -> tuple[Array, Array, Array, Array]:
+    """Each lane's value before and after its turn; the words that were named and their final values."""
+    combine, scan = meaning
+    if (index[1:] > index[:-1]).all() or len(np.unique(index)) == len(index):
+        before = words[index]
+        after = combine(before, b, c)
+        return before, after, index, after
+    places, group, sizes = np.unique(index, return_inverse=True, return_counts=True)
+    current = words[places]
+    before, after = np.empty(len(index), words.dtype), np.empty(len(index), words.dtype)
+    by_group = np.argsort(group, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    if scan is not None and len(places) < sizes.max():
+        runs = []
+        for number, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True)):
+            members = by_group[start : start + size]
+            running = scan(np.concatenate([current[number : number + 1], b[members]]))
+            if running is None:
+                break
+            runs.append((members, running))
+        else:
+            for number, (members, running) in enumerate(runs):
+                before[members], after[members] = running[:-1], running[1:]
+                current[number] = running[-1]
+            return before, after, places, current
+    turn = np.empty(len(index), np.intp)
+    turn[by_group] = np.arange(len(index)) - np.repeat(starts, sizes)
+    for number in range(int(sizes.max())):
+        now = np.flatnonzero(turn == number)
+        at = group[now]
+        before[now] = current[at]
+        after[now] = current[at] = combine(before[now], b[now], None if c is None else c[now])
+    return before, after, places, current

@@ -1,0 +1,171 @@
+"""Loads and stores of threads: lanes' addresses to values, and values to bytes.
+
+Owns :class:`Access`, what an ``ld`` or ``st`` moves and how, and the functions that do it for many lanes and
+for one.  A vector is moved as one unit of its whole size, so that a load is one gather whatever its number of
+elements.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import TYPES
+from ...ir import Sink, Vector
+from ..code.semantic import Op
+from .warp import Split
+
+__all__ = ["Access", "access_of", "load", "load_one", "store", "store_one", "order", "unit"]
+
+Array = NDArray[Any]
+
+#: What struct calls an unsigned integer of so many bytes.
+_LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one instruction moves.
+
+    Attributes:
+        count: elements, 0 for a scalar.
+        nbytes: bytes of all elements together; the alignment as well.
+        dtype: of one element in a register.
+        unit: dtype of ``nbytes`` bytes moved at once.
+        how: order and scope, for the seam.
+        pattern: the elements as integers, for struct (empty for a 128-bit register).
+        kept: elements of a stored vector that are not ``_``, or None for all.
+    """
+
+    count: int
+    nbytes: int
+    dtype: np.dtype[Any]
+    unit: np.dtype[Any]
+    how: dict[str, str]
+    pattern: str
+    kept: tuple[int, ...] | None
+
+
+def unit(nbytes: int) -> np.dtype[Any]:
+    """The dtype that moves ``nbytes`` bytes at once, fastest: an integer, or opaque bytes."""
+    return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
+
+
+def order(op: Op) -> dict[str, str]:
+    """Order and scope as the memory model sees them.
+
+    A volatile access counts as relaxed at system scope (``#volatile-operation``), mmio is always of system
+    scope, and what has no qualifier is weak.
+    """
+    form = op.binding.form_id
+    if "volatile" in form:
+        return {"semantics": "relaxed", "scope": "sys"}
+    if "mmio" in form:
+        return {"semantics": op.chosen["sem"], "scope": "sys"}
+    found = {"semantics": op.chosen.get("sem", "weak"), "scope": op.chosen.get("scope", "")}
+    if ".nc" in form or "readonly" in form:
+        found["proxy"] = "readonly"
+    return found
+
+
+def access_of(op: Op) -> Access:
+    """What ``op`` moves, worked out once."""
+    found: Access | None = op.cache.get("access")
+    if found is None:
+        found = op.cache["access"] = _read(op)
+    return found
+
+
+def _read(op: Op) -> Access:
+    kind = TYPES[op.chosen.get("type", "b128")]
+    vector = op.chosen.get("vec")
+    count = int(vector[1:]) if vector else 0
+    nbytes = kind.nbytes * max(count, 1)
+    pattern = f"<{max(count, 1)}{_LETTERS[kind.nbytes]}" if kind.bits < 128 else ""
+    stored = op.binding.operands.get("b")
+    kept: tuple[int, ...] | None = None
+    if isinstance(stored, Vector) and any(isinstance(e, Sink) for e in stored.elements):
+        kept = tuple(i for i, e in enumerate(stored.elements) if not isinstance(e, Sink))
+    return Access(count, nbytes, kind.register_dtype, unit(nbytes), order(op), pattern, kept)
+
+
+# --- loads ------------------------------------------------------------------------------------
+
+
+def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
+    """Values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
+    what = access_of(op)
+    spans = s.reach("read", op, lanes, address, what.nbytes, **what.how)
+    if len(spans) == 1:
+        _, segment, offsets = spans[0]
+        raw = segment.words(what.nbytes)[offsets // what.nbytes]
+    else:
+        raw = np.empty(len(lanes), what.unit)
+        for which, segment, offsets in spans:
+            raw[which] = segment.words(what.nbytes)[offsets // what.nbytes]
+    if what.count:
+        return raw.view(what.dtype).reshape(-1, what.count).T
+    return raw.view(what.dtype)
+
+
+def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
+    """The raw value of one lane as a Python integer, a tuple for a vector."""
+    what = access_of(op)
+    segment, offset = s.reach_one("read", op, lane, address, what.nbytes, **what.how)
+    values = struct.unpack_from(what.pattern, segment.data.data, offset)
+    return values if what.count else values[0]
+
+
+# --- stores -----------------------------------------------------------------------------------
+
+
+def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: Any = None) -> None:
+    """Write the lanes' values; where lanes write the same bytes, the last lane's stay."""
+    what = access_of(op)
+    if what.kept is not None:
+        return _store_some(s, op, lanes, address, value)
+    spans = s.reach("write", op, lanes, address, what.nbytes, **what.how)
+    if what.count:
+        raw = np.ascontiguousarray(np.transpose(value)).view(what.unit)[:, 0]
+    else:
+        raw = np.asarray(value).view(what.unit)
+    for which, segment, offsets in spans:
+        chosen = raw if raw.ndim == 0 else raw[which]
+        segment.words(what.nbytes)[offsets // what.nbytes] = chosen
+    return None
+
+
+def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) -> None:
+    """A vector with ``_`` in it: nothing is written there."""
+    what = access_of(op)
+    assert what.kept is not None
+    size = what.dtype.itemsize
+    word = unit(size)
+    for which, segment, offsets in s.reach(
+        "write", op, lanes, address, what.nbytes, check_written=False, **what.how
+    ):
+        for element in what.kept:
+            places = offsets + element * size
+            segment.mark(places, size)
+            segment.words(size)[places // size] = np.ascontiguousarray(value[element]).view(word)[which]
+
+
+def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
+    """Write the value (or tuple of them) of one lane, given as Python integers."""
+    what = access_of(op)
+    size = what.dtype.itemsize
+    mask = (1 << (8 * size)) - 1
+    whole = what.kept is None
+    segment, offset = s.reach_one("write", op, lane, address, what.nbytes, check_written=whole, **what.how)
+    elements = [number & mask for number in (value if what.count else (value,))]
+    if what.kept is None:
+        struct.pack_into(what.pattern, segment.data.data, offset, *elements)
+        return
+    for element in what.kept:
+        at = offset + element * size
+        segment.mark(at, size)
+        struct.pack_into(what.pattern[0] + what.pattern[-1], segment.data.data, at, elements[element])
