@@ -89,6 +89,7 @@ def record(
         variables=(*(() if variable is None or dynamic else (variable,)), *trace.symbols.variables),
         body=statements,
         source=location,
+        shared_ranges=tuple(shared.ranges) if variable is not None else (),
     )
     outside = (variable,) if variable is not None and dynamic else ()
     module = Module(trace.target.since, trace.target.name, (*trace.unit.functions, function), outside)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..core.errors import OperandError, SharedMemoryError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, b8, u32
-from ..ir import Immediate, Register, Symbol, Variable
+from ..ir import Immediate, Register, SharedRange, Symbol, Variable
 from ..layout import SWIZZLE_PERIOD
 from ..layout.swizzle import check_swizzle
 from .emit import Predicate, emit
@@ -36,6 +36,7 @@ ALIGNMENT = 1024
 class _SharedMark(NamedTuple):
     end: int
     used: bool
+    ranges: int
 
 
 class Shared:
@@ -45,6 +46,8 @@ class Shared:
         symbol: name of the area in the text.
         end: bytes in use.
         used: whether anything asked for its address.
+        ranges: the buffers in it, in the order of their offsets; what ``smem=BYTES`` reserved is the first,
+            under the area's own name.
     """
 
     def __init__(self, trace: Trace, symbol: str, reserved: int, dynamic: bool) -> None:
@@ -53,16 +56,22 @@ class Shared:
         self.forced = dynamic
         self.end = 0
         self.used = False
-        self.reserve(reserved)
+        self.ranges: list[SharedRange] = []
+        if reserved:
+            self.reserve(reserved, symbol, trace.location)
 
     def mark(self) -> _SharedMark:
-        return _SharedMark(self.end, self.used)
+        return _SharedMark(self.end, self.used, len(self.ranges))
 
     def restore(self, mark: _SharedMark) -> None:
-        self.end, self.used = mark
+        self.end, self.used = mark.end, mark.used
+        del self.ranges[mark.ranges :]
 
-    def reserve(self, nbytes: int, alignment: int = 1) -> int:
-        """The offset of ``nbytes`` more. Raises :class:`SharedMemoryError` past the target's limit."""
+    def reserve(self, nbytes: int, name: str, source: SourceLocation | None, alignment: int = 1) -> int:
+        """The offset of ``nbytes`` more, called ``name`` in messages.
+
+        Raises :class:`SharedMemoryError` past the target's limit.
+        """
         offset = -(-self.end // alignment) * alignment
         limit = self.trace.target.shared_limit
         if offset + nbytes > limit:
@@ -73,6 +82,7 @@ class Shared:
                 see="shared-state-space",
             )
         self.end = offset + nbytes
+        self.ranges.append(SharedRange(name, offset, nbytes, source, self.symbol))
         return offset
 
     @property
@@ -329,7 +339,7 @@ def alloc(
             64B, 256 for 32B). TMA needs 128.
         swizzle: how TMA and the tensor cores permute it.
         stages: number of equal stages, each aligned; then ``buf[i]`` is one.
-        name: for messages and register names; default: the Python variable.
+        name: for messages, the simulator's findings and register names; default: the Python variable.
 
     Raises:
         SharedMemoryError: more than a CTA of the target has.
@@ -351,13 +361,14 @@ def alloc(
     nbytes = math.prod(extents) * dtype.nbytes
     stage_bytes = -(-nbytes // alignment) * alignment if stages is not None else nbytes
     shared = _shared(trace)
-    offset = shared.reserve(stage_bytes * (stages or 1), alignment)
+    called = name or site.name or "smem"
+    offset = shared.reserve(stage_bytes * (stages or 1), called, source, alignment)
     return Buffer(
         shared,
         offset,
         extents,
         dtype,
-        name=name or site.name or "smem",
+        name=called,
         swizzle=swizzle,
         stages=stages,
         stage_bytes=stage_bytes,

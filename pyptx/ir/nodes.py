@@ -442,12 +442,35 @@ class Directive:
         return " ".join(filter(None, (f".{self.name}", ", ".join(map(str, self.values)))))
 
 
+@dataclass(frozen=True, slots=True)
+class SharedRange:
+    """A named part of a shared variable: a buffer that the author allocated in it.
+
+    The text does not show ranges: the parser gives none, and a module from a text has its variables alone.
+
+    Attributes:
+        name: the buffer's name, for messages; names may repeat.
+        offset: bytes from the beginning of the variable.
+        size: bytes, without the padding behind the buffer.
+        source: the line that allocated it.
+        variable: name of the shared variable that the range is a part of.
+    """
+
+    name: str
+    offset: int
+    size: int
+    source: SourceLocation | None
+    variable: str
+
+
 @dataclass(frozen=True)
 class Function:
     """An entry (kernel) or a device function: parameters, directives, declarations, statements.
 
     ``kind`` is ``entry`` or ``func``.  ``linkage`` is ``visible``, ``extern``, ``weak`` or empty.  A
     ``prototype`` has no body.  Registers are kept in groups of one type, as the text declares them.
+    ``shared_ranges`` are the buffers in shared memory, in the order of their offsets within a variable; they
+    are not printed, and two functions that differ in them alone are equal.
     """
 
     name: str
@@ -463,6 +486,7 @@ class Function:
     attributes: tuple[Attribute, ...] = ()
     pragmas: tuple[Pragma, ...] = ()
     prototype: bool = False
+    shared_ranges: tuple[SharedRange, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         groups: dict[tuple[ScalarType, int], list[Register]] = {}

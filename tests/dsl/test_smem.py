@@ -6,8 +6,8 @@ import pytest
 
 from pyptx.core.errors import OperandError, SharedMemoryError, SpecError, TraceError
 from pyptx.core.types import b16, b32, b64, bf16, f16, f32, pred, u8, u32, u64
-from pyptx.dsl import Buffer, ptx, reg, smem
-from pyptx.ir import print_module
+from pyptx.dsl import Buffer, current, ptx, reg, smem
+from pyptx.ir import SharedRange, parse_module, print_module
 from pyptx.toolchain import Tool, check_text
 
 from .helpers import body_of, in_kernel, recorded, rejected, says, text_of
@@ -54,6 +54,48 @@ def test_static_and_dynamic_differ_in_the_declaration_only(
     assert (recording.static_smem, recording.dynamic_smem) == (static, dynamic)
     assert body_of(body, **options) == ["mov.u32 %smem_base, smem;", "st.shared.u32 [%smem_base], 1;"]
     assert check_text(text, ptxas=ptxas).ok
+
+
+def test_a_recording_names_its_buffers() -> None:
+    def body() -> None:
+        tile = smem.alloc((4, 3), u8, align=128, stages=2)
+        smem.alloc(2, b64, name="ready")
+        ptx.inst.st.shared.u8(tile[1], 1)
+
+    recording = recorded(body, smem=20)
+    found = [(r.name, r.offset, r.size, r.variable) for r in recording.module.functions[0].shared_ranges]
+    assert found == [("smem", 0, 20, "smem"), ("tile", 128, 256, "smem"), ("ready", 384, 16, "smem")]
+    sources = [r.source.text for r in recording.module.functions[0].shared_ranges if r.source is not None]
+    assert sources == [
+        "tile = smem.alloc((4, 3), u8, align=128, stages=2)",
+        'smem.alloc(2, b64, name="ready")',
+    ]
+
+
+def test_names_of_buffers_are_not_in_the_text() -> None:
+    def body() -> None:
+        ready = smem.alloc(2, b64)
+        ptx.inst.st.shared.u64(ready, 1)
+
+    module = recorded(body).module
+    text = print_module(module).text
+    back = parse_module(text)
+    assert "ready" not in text.replace("%ready", "")
+    assert back == module and back.functions[0].shared_ranges == ()
+
+
+def test_a_rejected_buffer_has_no_range() -> None:
+    def body() -> None:
+        kept = smem.alloc(16)
+        with pytest.raises(ZeroDivisionError), current().atomic():
+            smem.alloc(32)
+            raise ZeroDivisionError
+        with rejected(SharedMemoryError):
+            smem.alloc(LIMIT)  # rejected
+        ptx.inst.st.shared.u32(kept, 1)
+
+    ranges = recorded(body).module.functions[0].shared_ranges
+    assert ranges == (SharedRange("kept", 0, 16, ranges[0].source, "smem"),)
 
 
 def test_no_shared_memory_no_declaration() -> None:
