@@ -98,7 +98,8 @@ class LoadedModule:
                 :class:`TensorMap` values, numbers for scalars. C structs take bytes, a structured numpy
                 scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
                 alignment, or a dict of members by offset; a pointer takes a list of arrays: their addresses.
-            schedule: ``eager``, ``late``, ``random`` (with ``seed``) or ``starve:tma|mma|ld|store``.
+            schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
+                ``mma``, ``ld``, ``st``, ``cp``.
             sanitize: bounds, alignment and initialization are always checked; ``"strict"`` promotes
                 findings for review to errors.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.

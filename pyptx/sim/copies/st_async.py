@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...core.types import TYPES
 from ..code.semantic import Op
-from ..engine.events import Signal, Step
+from ..engine.events import Engine, Signal, Step
 from ..memory.address_space import SHARED_WINDOW, Segment
 from ..memory.mbarrier import MBarrier
 from ..threads.atomics import combination
@@ -65,7 +65,7 @@ def _issue(
     steps: list[Step] = []
     for number, one in enumerate(address.tolist()):
         s.acting = lanes[number : number + 1]
-        operation = cta.machine.operation(s, "st")
+        operation = cta.machine.operation(s, Engine.ST)
 
         def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
             for kind in ("read", "write") if modify else ("write",):

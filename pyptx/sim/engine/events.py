@@ -7,6 +7,7 @@ happened; those edges come from the ISA and nothing else.  *When* it happens is 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,26 @@ if TYPE_CHECKING:
     from ..threads.grid import Grid
     from ..threads.warp import Warp
 
-__all__ = ["Engines", "Operation", "Signal", "Step"]
+__all__ = ["Engine", "Engines", "Operation", "Signal", "Step"]
+
+
+class Engine(enum.Enum):
+    """The asynchronous engines. The values are the names that reports and ``starve:`` schedules use.
+
+    ``TMA``: bulk and tensor copies, answers of ``clusterlaunchcontrol``.
+    ``MMA``: the tensor core, with ``tcgen05.shift`` and ``tcgen05.commit``.
+    ``LD``, ``ST``: loads and stores of tensor memory; ``ST`` has ``st.async`` and ``red.async`` as well.
+    ``CP``: ``cp.async`` and ``tcgen05.cp``.
+    """
+
+    TMA = "tma"
+    MMA = "mma"
+    LD = "ld"
+    ST = "st"
+    CP = "cp"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +63,7 @@ class Operation:
     def __init__(
         self,
         name: str,
-        engine: str,
+        engine: Engine,
         warp: Warp,
         lanes: Sequence[int] | NDArray[np.intp],
         location: SourceLocation | None,

@@ -23,7 +23,7 @@ from ...isa import Target
 from ..code.function import Code, CodeBlock
 from ..code.image import Image
 from ..code.translate import array_function, lane_function
-from ..engine.events import Engines, Operation, Step
+from ..engine.events import Engine, Engines, Operation, Step
 from ..engine.waits import Wait
 from ..memory.address_space import Fault, Memory
 from ..numbers.serial import serial
@@ -317,7 +317,7 @@ class Machine:
         if flying:
             cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
 
-    def operation(self, split: Split, engine: str) -> Operation:
+    def operation(self, split: Split, engine: Engine) -> Operation:
         """A new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
         return Operation(split.op.name, engine, split.warp, split.actors, split.location)

@@ -10,15 +10,13 @@ import random
 from typing import TYPE_CHECKING
 
 from ...core.errors import SpecError
-from ..engine.events import Step
+from ..engine.events import Engine, Step
 
 if TYPE_CHECKING:
     from ..threads.warp import Split
     from .machine import Machine
 
 __all__ = ["Policy", "make_policy"]
-
-_ENGINES = ("tma", "mma", "ld", "st", "cp")
 
 
 class Policy:
@@ -177,7 +175,7 @@ class Random(Policy):
 class Starve(Late):
     """``starve:ENGINE``: that engine is late while the others are eager."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.name = f"starve:{engine}"
 
@@ -192,7 +190,7 @@ class Starve(Late):
         while again:
             again = False
             for step in list(machine.engines.pending.values()):
-                if not step.done and step.ready and step.operation.engine != self.engine:
+                if not step.done and step.ready and step.operation.engine is not self.engine:
                     machine.engines.execute(step)
                     progress = again = True
         return progress
@@ -209,10 +207,10 @@ def make_policy(schedule: str, seed: int) -> Policy:
         return Late()
     if schedule == "random":
         return Random(seed)
-    kind, _, engine = schedule.partition(":")
-    if kind == "starve" and engine in _ENGINES:
-        return Starve(engine)
+    starved = {f"starve:{engine}": engine for engine in Engine}
+    if schedule in starved:
+        return Starve(starved[schedule])
     raise SpecError(
         f"unknown schedule {schedule!r}",
-        hint=f"eager, late, random (with seed=), or starve:ENGINE with ENGINE one of {', '.join(_ENGINES)}",
+        hint=f"all, eager, late, random (with seed=), or one of {', '.join(starved)}",
     )

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..copies.cp_async import ThreadCopies
+from ..engine.events import Engine
 from ..engine.waits import StepsDone
 from ..memory.mbarrier import MAX_COUNT
 from ..threads.warp import Split
@@ -34,7 +35,7 @@ def _threads(s: Split, lanes: Array) -> Array:
 def _issue(s: Split, lanes: Array, dst: Array, src: Array, size: Any, taken: Any) -> None:
     cta = s.warp.cta
     _copies(cta).issue(
-        cta.machine.operation(s, "cp"),
+        cta.machine.operation(s, Engine.CP),
         size.item(),
         _threads(s, lanes),
         dst.copy(),
@@ -95,4 +96,4 @@ def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
                 )
             barrier.pending += len(members)
             cta.machine.memory.version += 1
-        _copies(cta).arrive(cta.machine.operation(s, "cp"), members, barrier)
+        _copies(cta).arrive(cta.machine.operation(s, Engine.CP), members, barrier)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..copies import Range, tensor_copy
-from ..engine.events import Operation, Signal, Step
+from ..engine.events import Engine, Operation, Signal, Step
 from ..engine.waits import StepsDone
 from ..threads.atomics import combination
 from ..threads.warp import Split
@@ -131,7 +131,7 @@ def _copy(
     s: Split, op: Op, source: Range, target: Range, targets: list[tuple[int, int]], counted: int
 ) -> None:
     cta = s.warp.cta
-    operation = cta.machine.operation(s, "tma")
+    operation = cta.machine.operation(s, Engine.TMA)
     _signaled(
         s,
         op,
@@ -187,7 +187,7 @@ def store_range(
 ) -> None:
     cta = s.warp.cta
     source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
-    operation = cta.machine.operation(s, "tma")
+    operation = cta.machine.operation(s, Engine.TMA)
     _grouped(
         s,
         lane,
@@ -208,7 +208,7 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
     cta = s.warp.cta
     source, target = _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size)
     combine = _combination(op, in_shared=True)
-    operation = cta.machine.operation(s, "tma")
+    operation = cta.machine.operation(s, Engine.TMA)
     _signaled(
         s,
         op,
@@ -232,7 +232,7 @@ def reduce_in_global(
     cta = s.warp.cta
     source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
     combine = _combination(op, in_shared=False)
-    operation = cta.machine.operation(s, "tma")
+    operation = cta.machine.operation(s, Engine.TMA)
     _grouped(
         s,
         lane,
@@ -271,7 +271,7 @@ def _load(
     s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
 ) -> None:
     cta = s.warp.cta
-    operation = cta.machine.operation(s, "tma")
+    operation = cta.machine.operation(s, Engine.TMA)
     copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
     _signaled(
         s,
@@ -317,7 +317,7 @@ def _store(
     s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
 ) -> None:
     cta = s.warp.cta
-    operation = cta.machine.operation(s, "tma")
+    operation = cta.machine.operation(s, Engine.TMA)
     copy = tensor_copy(cta, tensor, _mode(op), (), operation)
     if min(tensor[1]) < 0:
         # Measured on an H200: past the end is dropped, before the start is an illegal instruction.

@@ -11,7 +11,7 @@ from ...core.findings import RULES, Finding
 from ...ir import Symbol
 from ..code.semantic import Op, executes
 from ..copies import Range
-from ..engine.events import Signal, Step
+from ..engine.events import Engine, Signal, Step
 from ..engine.waits import Condition
 from ..memory.address_space import SHARED_WINDOW
 from ..threads.warp import Split
@@ -96,7 +96,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
                 s.who(),
             )
         )
-    operation = machine.operation(s, "tma")
+    operation = machine.operation(s, Engine.TMA)
     held: list[NDArray[np.uint8]] = []
     steps = [Step(operation, "cancel", lambda: held.append(_answer(grid.steal())), [])]
     for rank in range(grid.cluster_size) if "multicast" in op.chosen else (cta.rank,):

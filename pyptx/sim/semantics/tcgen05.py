@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
-from ..engine.events import Operation, Signal, Step
+from ..engine.events import Engine, Operation, Signal, Step
 from ..engine.waits import Condition, StepsDone
 from ..memory.mbarrier import MBarrier
 from ..numbers.extremes import extreme
@@ -103,7 +103,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
         barriers = [live_barrier(s, op, mbar)]
     else:
         barriers = [_barrier_of(s, op, mbar, rank) for rank in range(32) if mask >> rank & 1]
-    operation = cta.machine.operation(s, "mma")
+    operation = cta.machine.operation(s, Engine.MMA)
     mine = issued_by(cta, s.warp.index, lane)
     restricted = "restrict" in op.chosen
     before = mine.reading() if restricted else mine.tracked()
@@ -148,7 +148,7 @@ def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
 def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
     group = group_of(s, op)
     cta, chosen = s.warp.cta, op.chosen
-    operation = cta.machine.operation(s, "cp")
+    operation = cta.machine.operation(s, Engine.CP)
     shape = chosen["shape"]
     work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
     mine = issued_by(cta, s.warp.index, lane)
@@ -163,7 +163,7 @@ def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
 def shift(s: Split, op: Op, lane: int, address: int) -> None:
     group = group_of(s, op)
     cta = s.warp.cta
-    operation = cta.machine.operation(s, "mma")
+    operation = cta.machine.operation(s, Engine.MMA)
     mine = issued_by(cta, s.warp.index, lane)
     step = Step(operation, "shift", lambda: shift_down(group, address, operation), mine.before_shift())
     mine.shift(step)
@@ -265,7 +265,7 @@ _LOW = np.uint32(0xFFFF)
 def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     packed = "pack" in op.chosen
     access, first = _access(s, op, address, lanes, split, packed)
-    operation = s.warp.cta.machine.operation(s, "ld")
+    operation = s.warp.cta.machine.operation(s, Engine.LD)
     cells, frame = s.warp.cta.tensor.cells, s.frame
     where = _registers(op.dests["r"], lanes)
 
@@ -284,7 +284,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
 def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     """Each thread's registers, and the least or greatest of them."""
     access, first = _access(s, op, address, lanes, split, False)
-    operation = s.warp.cta.machine.operation(s, "ld")
+    operation = s.warp.cta.machine.operation(s, Engine.LD)
     cells, frame = s.warp.cta.tensor.cells, s.frame
     where, reduced = _registers(op.dests["r"], lanes), _registers((op.dests["redval"],), lanes)
     chosen = op.chosen
@@ -347,7 +347,7 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
     unpacked = "unpack" in op.chosen
     access, first = _access(s, op, address, lanes, split, unpacked)
     cta = s.warp.cta
-    operation = cta.machine.operation(s, "st")
+    operation = cta.machine.operation(s, Engine.ST)
     cells = cta.tensor.cells
     # The registers are read at issue: a later write to them does not change what is stored.
     held = np.array(values, np.uint32)

@@ -7,7 +7,7 @@ well, and so it does here.
 from __future__ import annotations
 
 from ..code.semantic import Bound, Op, executes
-from ..engine.events import Step
+from ..engine.events import Engine, Step
 from ..tcgen05 import READ_A, Mma, Operands, group_of, issued_by
 from ..threads.warp import Split
 from .tcgen05 import issue
@@ -36,7 +36,7 @@ def _scales(s: Split, op: Op, a: int, b: int, idesc: int) -> tuple[int, int, int
 def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
     group = group_of(s, op)
     cta = s.warp.cta
-    operation = cta.machine.operation(s, "mma")
+    operation = cta.machine.operation(s, Engine.MMA)
     work = Mma(group, _kind(op), operands, operation)
     mine = issued_by(cta, s.warp.index, lane)
     before, earlier = mine.before_product(work.accumulator)

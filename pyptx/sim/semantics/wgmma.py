@@ -24,7 +24,7 @@ from ...layout.smem_descriptor import Major, SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import Code
 from ..code.semantic import Op, executes
-from ..engine.events import Step
+from ..engine.events import Engine, Step
 from ..matrices.kept_elements import KeptElements
 from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
@@ -175,7 +175,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     products = products_of(warp)
     earlier = products.before(s, plan.registers, plan.shape)
 
-    operation = machine.operation(s, "mma")
+    operation = machine.operation(s, Engine.MMA)
     first = warp.index % 4 * 16
     tiles: list[Array] = []
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.events import Step
+from ..engine.events import Engine, Step
 from ..memory.address_space import Reach
 from .cta import CTA
 
@@ -57,7 +57,7 @@ class Cluster:
 
 def _goes_to(step: Step) -> int | None:
     """The rank of the CTA whose barrier a step of a bulk copy in flight signals, if it signals any."""
-    if step.done or step.signal is None or step.operation.engine != "tma":
+    if step.done or step.signal is None or step.operation.engine is not Engine.TMA:
         return None
     return step.signal.barrier.address >> 24
 
