@@ -77,8 +77,15 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "undefined-load",
         Verdict.REVIEW,
-        "memory loaded before anything wrote it, not used before a branch: compilers load early",
+        "memory loaded before anything wrote it, used behind a branch or by selp alone: compilers load early",
         "write it first, or load it only where it is used",
+        "memory-consistency-model",
+    ),
+    Rule(
+        "padding-read",
+        Verdict.REVIEW,
+        "a vector load or a copy took along bytes that nothing wrote, beside others that were written",
+        "write those bytes too, or make sure that nothing uses them: padding may be moved, not computed with",
         "memory-consistency-model",
     ),
     Rule(

@@ -1,4 +1,5 @@
-"""A load of what nothing wrote: an error where the value is used, for review where a branch comes first.
+"""A load of what nothing wrote: an error where the value is used, for review where a branch comes first, where
+``selp`` may drop it, or where it is a part of a vector.
 
 Compilers load early, before the branch that needs the value: then it is the value that is undefined, not the access.
 """
@@ -46,6 +47,24 @@ CASES = {
         "uninitialized-read",
     ),
     "used as a guard's operand": (f"{LOAD} @p add.u32 other, value, 1;", "uninitialized-read"),
+    "selp may drop it": (f"{LOAD} selp.b32 other, value, 7, p;", "undefined-load"),
+    "selp and another use": (
+        f"{LOAD} selp.b32 other, value, 7, p; add.u32 other, other, value;",
+        "uninitialized-read",
+    ),
+    "an element of a vector": (
+        "st.shared.u32 [slot], 5; ld.shared.v2.b32 {other, value}, [slot];",
+        "padding-read",
+    ),
+    "all of a vector": (
+        "ld.shared.v2.b32 {other, value}, [slot]; add.u32 other, other, value;",
+        "uninitialized-read",
+    ),
+    "half an element of a vector": (
+        "st.shared.u16 [slot], 5; ld.shared.v2.b32 {other, value}, [slot]; add.u32 other, other, value;",
+        "uninitialized-read",
+    ),
+    "half a scalar": ("st.shared.u16 [slot], 5; ld.shared.b32 other, [slot];", "uninitialized-read"),
     "an atomic": ("atom.shared.add.u32 value, [slot], 1;", "uninitialized-read"),
 }
 
@@ -57,5 +76,5 @@ def test_where_the_value_is_used(case: str, threads: int) -> None:
     out = np.zeros(1, np.uint32)
     report = sim.load(TEXT.format(body=body)).launch(grid=1, block=threads, args=[out])
     assert [finding.rule.name for finding in report.findings] == [rule], str(report)
-    assert report.verdict == ("review" if rule == "undefined-load" else "error")
+    assert report.verdict == ("error" if rule == "uninitialized-read" else "review")
     assert "was never written" in str(report)

@@ -134,6 +134,17 @@ class CodeBlock:
                 derived |= {register.name for register in writes}
         return not any(register.name in derived for register in accesses(self.branch)[0])
 
+    def only_selected(self, op: Op) -> bool:
+        """Whether ``selp`` alone reads what ``op`` writes, and something does: it may drop the value."""
+        position = next(number for number, (_, each) in enumerate(self.ops) if each is op)
+        written = {register.name for register in accesses(*self._bound(position))[1]}
+        readers = [
+            instruction.opcode
+            for instruction in self.code.function.instructions()
+            if any(register.name in written for register in accesses(instruction)[0])
+        ]
+        return bool(readers) and all(opcode == "selp" for opcode in readers)
+
     def _bound(self, number: int) -> tuple[Instruction, Binding]:
         instruction, op = self.ops[number]
         return instruction, op.binding

@@ -56,6 +56,10 @@ class Part(ABC):
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
         """Write what lies inside the tensor, or combine it with what is there."""
 
+    @abstractmethod
+    def kept(self) -> NDArray[np.bool_] | None:
+        """Which of the bytes a store keeps, those inside the tensor; None for all of them."""
+
 
 class _Box(Part):
     """A box of a tensor: per axis (outermost first) the part inside the tensor."""
@@ -108,7 +112,7 @@ class _Box(Part):
             elif not written.all():
                 first = np.argwhere(written == 0)[0]
                 position = offset + sum(int(i) * s for i, s in zip(first, self.strides, strict=True))
-                cta.machine.memory.uninitialized(segment, int(position), 1, 0, actor)
+                cta.machine.memory.report_unwritten(segment, int(position), self.nbytes, written, actor)
         return np.ndarray(lengths, np.uint8, segment.data.data, offset, self.strides)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
@@ -129,6 +133,13 @@ class _Box(Part):
             old = np.ascontiguousarray(self._view(cta, "read", actor))
             given = combine(old.reshape(-1), given.reshape(-1)).view(np.uint8).reshape(given.shape)
         self._view(cta, "write", actor)[...] = given
+
+    def kept(self) -> NDArray[np.bool_] | None:
+        if self.whole:
+            return None
+        found = np.zeros(self.shape, np.bool_)
+        found[tuple(self.inside)] = True
+        return found.reshape(-1)
 
 
 @lru_cache(maxsize=1024)
@@ -208,3 +219,8 @@ class _Pixels(Part):
                 given[which] = combine(old, new.reshape(-1)).view(np.uint8).reshape(new.shape)
         for which, segment, places in self._reach(cta, "write", actor):
             segment.data[places] = given[which]
+
+    def kept(self) -> NDArray[np.bool_] | None:
+        found = np.zeros((self.decoded.box[1], self.row), np.bool_)
+        found[self.numbers, self.low : self.high] = True
+        return None if found.all() else found.reshape(-1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...layout.tensor_map_rules import Element
 
-__all__ = ["fill", "loaded", "to_global", "to_shared"]
+__all__ = ["fill", "kept_in_shared", "loaded", "to_global", "to_shared"]
 
 Bytes = NDArray[np.uint8]
 
@@ -68,3 +68,10 @@ def to_global(kind: Element, data: Bytes) -> Bytes:
     fours = data.reshape(-1, 4).astype(np.uint32) & np.uint32(63)
     words = fours[:, 0] | fours[:, 1] << 6 | fours[:, 2] << 12 | fours[:, 3] << 18
     return words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
+
+
+def kept_in_shared(kind: Element, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Bytes of shared memory that a store needs, from those that it writes (see :func:`to_global`)."""
+    if kind.bits != 6:
+        return kept
+    return np.repeat(kept.reshape(-1, 3).any(axis=1), 4)

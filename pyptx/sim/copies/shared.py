@@ -51,9 +51,19 @@ def _in_units(data: Bytes, unit: int) -> NDArray[Any]:
 
 
 def _place(
-    cta: CTA, kind: str, address: int, nbytes: int, row: int, mode: str, actor: Actor
+    cta: CTA,
+    kind: str,
+    address: int,
+    nbytes: int,
+    row: int,
+    mode: str,
+    actor: Actor,
+    kept: NDArray[np.bool_] | None = None,
 ) -> tuple[Any, NDArray[np.int64]]:
-    """The segment and the units of it where a box at ``address`` lies."""
+    """The segment and the units of it where a box at ``address`` lies.
+
+    ``kept`` says which bytes of a read must have been written, all if it is None.
+    """
     if address % 128:
         raise cta.machine.fault(
             "misaligned",
@@ -64,7 +74,7 @@ def _place(
     # Shared memory starts at a multiple of 1024, so offsets and addresses share their pattern bits.
     units = _order(address & 1023, nbytes // row, row, mode)
     pitch = COPY_SWIZZLES[mode] or row
-    whole = pitch == row
+    whole = pitch == row and kept is None
     segment, offset = cta.machine.memory.access(
         kind,
         "shared",
@@ -81,9 +91,14 @@ def _place(
         written = _in_units(segment.written, unit).view(np.uint8).reshape(-1, unit)
         if kind == "write":
             written[units] = 1
-        elif not written[units].all():
-            wrong = units[np.argmin(written[units].all(axis=1))]
-            cta.machine.memory.uninitialized(segment, unit * int(wrong), unit, 0, actor)
+        else:
+            needed = np.ones((len(units), unit), np.bool_) if kept is None else kept.reshape(-1, unit)
+            missing = needed & (written[units] == 0)
+            if missing.any():
+                first = int(np.argmax(missing.any(axis=1)))
+                position = unit * int(units[first]) + int(np.argmax(missing[first]))
+                known = written[units][needed]
+                cta.machine.memory.report_unwritten(segment, position, nbytes, known, actor)
     return segment, units
 
 
@@ -94,7 +109,18 @@ def write_shared(cta: CTA, address: int, data: Bytes, row: int, mode: str, actor
     _in_units(segment.data, unit)[units] = _in_units(data, unit)
 
 
-def read_shared(cta: CTA, address: int, nbytes: int, row: int, mode: str, actor: Actor) -> Bytes:
-    """Read ``nbytes``, rows of ``row`` bytes, from shared memory through the swizzle."""
-    segment, units = _place(cta, "read", address, nbytes, row, mode, actor)
+def read_shared(
+    cta: CTA,
+    address: int,
+    nbytes: int,
+    row: int,
+    mode: str,
+    actor: Actor,
+    kept: NDArray[np.bool_] | None = None,
+) -> Bytes:
+    """Read ``nbytes``, rows of ``row`` bytes, from shared memory through the swizzle.
+
+    Where ``kept`` is given, only the bytes that it marks must have been written.
+    """
+    segment, units = _place(cta, "read", address, nbytes, row, mode, actor, kept)
     return _in_units(segment.data, _unit(mode))[units].view(np.uint8)

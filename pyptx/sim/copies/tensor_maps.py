@@ -65,8 +65,19 @@ class TensorCopy:
             start += part.nbytes
 
     def read_shared(self, cta: CTA, address: int, actor: Actor) -> Bytes:
-        """The elements at ``address`` of shared memory."""
-        return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor)
+        """The elements at ``address`` of shared memory. Those that a store drops may be unwritten."""
+        return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor, self._kept())
+
+    def _kept(self) -> NDArray[np.bool_] | None:
+        """Which bytes of shared memory a store keeps; None for all of them."""
+        found = [part.kept() for part in self._parts]
+        if all(kept is None for kept in found):
+            return None
+        whole = [
+            np.ones(part.nbytes, np.bool_) if kept is None else kept
+            for part, kept in zip(self._parts, found, strict=True)
+        ]
+        return elements.kept_in_shared(self.kind, np.concatenate(whole))
 
     def write_shared(self, cta: CTA, address: int, data: Bytes, actor: Actor) -> None:
         """Write them there."""

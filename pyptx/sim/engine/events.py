@@ -84,8 +84,10 @@ class Operation:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
 
-    def loads_early(self) -> bool:
-        return False
+    def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
+        """A copy takes padding along; what other operations read, they use."""
+        copies = self.engine is Engine.TMA and not self.name.startswith("cp.reduce")
+        return "padding-read" if copies and known.any() else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
         """Engines reach no thread's own memory."""

@@ -107,8 +107,8 @@ class Actor(Protocol):
     def who(self, lane: int | None = None) -> str:
         """The thread, in words; ``lane`` is the position among the accessing lanes."""
 
-    def loads_early(self) -> bool:
-        """Whether it loads into a register that nothing reads before the next branch."""
+    def unwritten_rule(self, known: Bytes) -> str:
+        """The rule that it breaks by reading bytes of which ``known`` says which were written, not all."""
 
     def local(self, address: int | Offsets, size: int, kind: str) -> tuple[Segment, int | Offsets]:
         """The segment of the CTA's local memory, and where in it the threads' own ``address`` lies."""
@@ -515,14 +515,27 @@ class Memory:
     ) -> None:
         """Report a read of ``size`` bytes at ``offset`` (of lane number ``lane``) that nothing wrote."""
         position = offset if isinstance(offset, int) else int(offset[lane])
-        if segment.written is not None:
-            position += int(np.argmin(segment.written[position : position + size]))
+        known = (
+            np.zeros(size, np.uint8)
+            if segment.written is None
+            else segment.written[position : position + size]
+        )
+        first = position + int(np.argmin(known))
+        self.report_unwritten(segment, first, size, known, actor, None if isinstance(offset, int) else lane)
+
+    def report_unwritten(
+        self, segment: Segment, position: int, size: int, known: Bytes, actor: Actor, lane: int | None = None
+    ) -> None:
+        """Report a read of ``size`` bytes; that at offset ``position`` is the first that nothing wrote.
+
+        ``known`` says which of the bytes that count were written.
+        """
         self._report(
             Finding(
-                RULES["undefined-load" if actor.loads_early() else "uninitialized-read"],
+                RULES[actor.unwritten_rule(known)],
                 f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
                 f"(offset {position}) was never written",
                 actor.location,
-                actor.who(None if isinstance(offset, int) else lane),
+                actor.who(lane),
             )
         )

@@ -260,8 +260,9 @@ class At:
     def who(self, lane: int | None = None) -> str:
         return self.split.who(lane)
 
-    def loads_early(self) -> bool:
-        return False
+    def unwritten_rule(self, known: Any) -> str:
+        del known
+        return "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: str) -> tuple[Any, Any]:
         return self.split.local(address, size, kind)

@@ -202,16 +202,19 @@ class Split:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""
         return self.warp.named(self.actors, lane)
 
-    def loads_early(self) -> bool:
-        """Whether the instruction loads registers that nothing reads before a branch."""
+    def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
+        """Of loads: perhaps nothing uses the value, or the part of it that nothing wrote."""
         op = self.op
         if op is None or op.binding.match.name.partition(".")[0] != "ld":
-            return False
+            return "uninitialized-read"
+        count = int(op.chosen.get("vec", "v1")[1:])
+        if count > 1 and known.reshape(count, -1).all(axis=1).any():
+            return "padding-read"
         if "early" not in op.cache:
             blocks = self.warp.cta.grid.program.blocks
             block = next(block for block in blocks if any(each is op for _, each in block.ops))
-            op.cache["early"] = block.branches_before_use(op)
-        return bool(op.cache["early"])
+            op.cache["early"] = block.branches_before_use(op) or block.only_selected(op)
+        return "undefined-load" if op.cache["early"] else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
         """Where in the CTA's local memory the acting threads' own ``address`` lies. See
