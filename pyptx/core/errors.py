@@ -113,7 +113,7 @@ class SimulationError(PyptxError, RuntimeError):
 
 
 class UnsupportedError(PyptxError, NotImplementedError):
-    """Legal, but not built yet. Listed in docs/status.md."""
+    """Legal, but not built yet. Listed in docs/roadmap.md."""
 
 
 class WrongResultError(PyptxError, AssertionError):

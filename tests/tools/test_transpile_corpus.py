@@ -25,7 +25,7 @@ def check(text: str) -> None:
     assert found.text.count("\n") < print_module(module).text.count("\n")
 
 
-#: What the instruction table does not have (docs/status.md), with what is said about it.
+#: What the instruction table does not have (docs/roadmap.md), with what is said about it.
 UNKNOWN = {
     "constant_banks": (InstructionError, "const"),
     "addresses": (OperandError, "a sink is not allowed"),
