@@ -242,6 +242,13 @@ RULES: dict[str, Rule] = _rules(
         "see what the other launch's report says",
     ),
     Rule(
+        "schedule-dependent",
+        Verdict.REVIEW,
+        "results that differ from one schedule to another",
+        "look for what reads too early or writes too late; floating-point atomics differ by their order",
+        "memory-consistency-model",
+    ),
+    Rule(
         "not-modeled",
         Verdict.INCOMPLETE,
         "an instruction or a form of one that the simulator does not model yet",
@@ -266,6 +273,7 @@ class Finding:
         location: the line of the instruction at fault.
         thread: which CTA, warp and lane, in words.
         other: locations of the other accesses or waiters involved, with a note each.
+        schedules: of several runs, the schedules under which it was seen.
     """
 
     rule: Rule
@@ -273,6 +281,7 @@ class Finding:
     location: SourceLocation | None = None
     thread: str = ""
     other: tuple[tuple[str, SourceLocation | None], ...] = field(default=())
+    schedules: tuple[str, ...] = ()
 
     @property
     def severity(self) -> Verdict:
@@ -287,6 +296,8 @@ class Finding:
         for note, location in self.other:
             where = f" at {location.describe()}" if location is not None else ""
             lines.append(f"  {note}{where}")
+        if self.schedules:
+            lines.append(f"  under:  {', '.join(self.schedules)}")
         lines.append(f"  remedy: {self.rule.remedy}")
         if self.rule.anchor:
             lines.append(f"  rule:   PTX ISA #{self.rule.anchor}")

@@ -371,6 +371,7 @@ class Kernel:
         *arrays: Any,
         schedule: str = "eager",
         seed: int = 0,
+        seeds: int = 3,
         sanitize: bool | str = True,
         max_steps: int | None = None,
         timeout: float | None = None,
@@ -381,8 +382,10 @@ class Kernel:
 
         Args:
             arrays: the inputs: numpy arrays, CPU tensors, numbers for scalars.
-            schedule: ``"eager"``, ``"late"``, ``"random"`` (with ``seed``) or ``"starve:..."``.
+            schedule: ``"eager"``, ``"late"``, ``"random"`` (with ``seed``), ``"starve:ENGINE"`` or ``"all"``,
+                each of them from the same memory (:meth:`.LoadedModule.launch` says more).
             seed: of the random schedule.
+            seeds: random schedules that ``"all"`` has, from ``seed`` on.
             sanitize: ``"strict"`` makes findings for review errors.
             max_steps: warp-instructions after which the run ends as incomplete.
             timeout: seconds after which it does.
@@ -409,6 +412,7 @@ class Kernel:
             arguments,
             schedule=schedule,
             seed=seed,
+            seeds=seeds,
             sanitize=sanitize,
             max_steps=max_steps,
             timeout=timeout,
@@ -446,6 +450,7 @@ class Kernel:
                 arguments,
                 schedule="eager",
                 seed=0,
+                seeds=0,
                 sanitize=True,
                 max_steps=None,
                 timeout=None,

@@ -8,6 +8,7 @@ points at a table of their addresses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,20 @@ from ...layout.tensor_map_image import IMAGE_BYTES
 from ..code.program import Program
 from ..memory.address_space import Memory, Segment
 
-__all__ = ["Mapped", "bind_arguments"]
+__all__ = ["Mapped", "MappedArray", "bind_arguments"]
+
+
+@dataclass(frozen=True)
+class MappedArray:
+    """An array in global memory, under the name of the first parameter that it was given for."""
+
+    name: str
+    segment: Segment
+    element_bytes: int
+
 
 #: Arrays that are in global memory, by address and extent on the host.
-Mapped = dict[tuple[int, int], Segment]
+Mapped = dict[tuple[int, int], MappedArray]
 
 
 def bind_arguments(
@@ -151,16 +162,16 @@ def _map_array(memory: Memory, mapped: Mapped, name: str, array: Any, tracked: b
     if info.device != "cpu":
         raise SpecError(f"{name} is on {info.device}; the simulator takes numpy arrays and CPU tensors")
     key = (info.pointer, info.extent)
-    segment = mapped.get(key)
-    if segment is None:
+    found = mapped.get(key)
+    if found is None:
         data = host_bytes(array)
         # CUDA allocations are 256-byte aligned; a view that starts inside one is not.
         inside = (info.pointer - _owner_pointer(array, info.pointer)) % 256
         segment = memory.map_global(
             f"{name} {info.shape} {info.type}", data, misalignment=inside, tracked=tracked
         )
-        mapped[key] = segment
-    return segment.base
+        found = mapped[key] = MappedArray(name, segment, info.itemsize)
+    return found.segment.base
 
 
 def _owner_pointer(array: Any, pointer: int) -> int:

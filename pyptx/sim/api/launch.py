@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...core.errors import SpecError
 from ...core.findings import RULES, Finding
 from ...ir import Function, Launch, Module, parse_module
-from ..code.image import Image
+from ..code.image import Image, element_bytes
 from ..code.program import Program
 from ..machine.limits import Limits, Progress
 from ..machine.machine import Machine
@@ -26,6 +26,7 @@ from ..machine.schedule import make_policy
 from ..memory.address_space import Fault
 from ..threads.grid import Grid
 from .arguments import Mapped, bind_arguments
+from .every_schedule import EVERY_SCHEDULE, Buffer, Outcome, run_every_schedule
 from .report import Report
 
 __all__ = ["LoadedModule", "load"]
@@ -82,6 +83,7 @@ class LoadedModule:
         args: Sequence[Any] = (),
         schedule: str = "eager",
         seed: int = 0,
+        seeds: int = 3,
         sanitize: bool | str = True,
         max_steps: int | None = None,
         timeout: float | None = None,
@@ -99,11 +101,13 @@ class LoadedModule:
                 scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
                 alignment, or a dict of members by offset; a pointer takes a list of arrays: their addresses.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
-                ``mma``, ``ld``, ``st``, ``cp``.
+                ``mma``, ``ld``, ``st`` or ``cp``.  ``all`` runs under eager, late, a starved one for each
+                engine that the launch uses, and random with ``seeds`` seeds from ``seed`` on, each from the
+                same memory; arrays then hold what the eager run left, and results that differ are a finding.
             sanitize: bounds, alignment and initialization are always checked; ``"strict"`` promotes
                 findings for review to errors.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
-            timeout: seconds after which it does.
+            timeout: seconds after which it does; of ``all``, for all runs together.
             memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
                 it is not enough for as many as the GPU would run.
             progress: called about once a second with a :class:`Progress`.
@@ -114,7 +118,7 @@ class LoadedModule:
                 report, not raised.
         """
         request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialized)
-        options = Options(schedule, seed, sanitize, max_steps, timeout, memory, progress)
+        options = Options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
         return run([request], options)[0]
 
     def request(
@@ -177,6 +181,7 @@ class Options:
 
     schedule: str = "eager"
     seed: int = 0
+    seeds: int = 3
     sanitize: bool | str = True
     max_steps: int | None = None
     timeout: float | None = None
@@ -196,6 +201,24 @@ class Options:
 
 def run(requests: Sequence[Request], options: Options) -> list[Report]:
     """Run the launches of one stream, at least one, to their end: a report for each."""
+    if options.schedule != EVERY_SCHEDULE:
+        return _run(requests, options).reports
+
+    def run_one(
+        schedule: str, seed: int, timeout: float | None, begin: Callable[[list[Buffer]], None]
+    ) -> Outcome:
+        one = replace(options, schedule=schedule, seed=seed, timeout=timeout)
+        return _run(requests, one, begin)
+
+    return run_every_schedule(run_one, seed=options.seed, seeds=options.seeds, timeout=options.timeout)
+
+
+def _run(
+    requests: Sequence[Request],
+    options: Options,
+    begin: Callable[[list[Buffer]], None] | None = None,
+) -> Outcome:
+    """Run under one schedule. ``begin`` is called before that, with the memory that outlives the run."""
     policy = make_policy(options.schedule, options.seed)
     started = time.perf_counter()
     programs: list[Program] = []
@@ -214,22 +237,27 @@ def run(requests: Sequence[Request], options: Options) -> list[Report]:
 
     if refused:
         stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
-        return [
-            report(request.function.name, [refused.get(index, stopped)])
-            for index, request in enumerate(requests)
-        ]
+        refusals = [refused.get(index, stopped) for index in range(len(requests))]
+        functions = [request.function for request in requests]
+        return Outcome(
+            [report(function.name, [why]) for function, why in zip(functions, refusals, strict=True)],
+            frozenset(),
+        )
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine = Machine(target, policy, options.limits, progress=options.progress)
-    _fill(machine, requests, programs)
+    buffers = _fill(machine, requests, programs)
+    if begin is not None:
+        begin(buffers)
     machine.run()
-    return [
+    reports = [
         report(grid.program.function.name, grid.findings, grid.steps, grid.events, "".join(grid.printed))
         for grid in machine.grids
     ]
+    return Outcome(reports, frozenset(machine.engines.used))
 
 
-def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Program]) -> None:
-    """Map the modules' variables and the arguments, and line up the launches."""
+def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Program]) -> list[Buffer]:
+    """Map the modules' variables and the arguments, and line up the launches: the memory that they have."""
     images = {id(program.image): program.image for program in programs}
     if sum(bool(image.stored) for image in images.values()) > 1:
         raise SpecError("modules with global variables of their own cannot share a stream: make one of them")
@@ -242,6 +270,13 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Prog
         machine.add(
             Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
         )
+    variables = [
+        Buffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
+        for image in images.values()
+        for stored in image.stored
+    ]
+    arrays = [Buffer(array.name, array.segment.data, array.element_bytes) for array in mapped.values()]
+    return [*variables, *arrays]
 
 
 def _check_launch(function: Function, launch: Launch) -> None:

@@ -25,6 +25,8 @@ class Report:
         outputs: the kernel's output arrays, where the caller knows them.
         strict: whether findings for review count as errors.
         printed: what the kernel printed.
+        runs: of a launch under several schedules (``schedule="all"``), the report of each; steps, events and
+            seconds are then those of all, ``printed`` is the first one's.
     """
 
     entry: str
@@ -36,6 +38,7 @@ class Report:
     outputs: tuple[Any, ...] = field(default=(), repr=False)
     strict: bool = False
     printed: str = ""
+    runs: tuple[Report, ...] = field(default=(), repr=False)
 
     @property
     def verdict(self) -> Verdict:

@@ -63,6 +63,7 @@ class Stream:
         *,
         schedule: str = "eager",
         seed: int = 0,
+        seeds: int = 3,
         sanitize: bool | str = True,
         max_steps: int | None = None,
         timeout: float | None = None,
@@ -79,6 +80,6 @@ class Stream:
         """
         if not self._requests:
             raise SpecError("nothing was launched in this stream")
-        options = Options(schedule, seed, sanitize, max_steps, timeout, memory, progress)
+        options = Options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
         requests, self._requests = self._requests, []
         return run(requests, options)

@@ -152,12 +152,15 @@ class Engines:
         #: The same steps in no order, to draw one from; each knows its position.
         self.pool: list[Step] = []
         self.executed = 0
+        #: The engines that have been given something to do.
+        self.used: set[Engine] = set()
         self._serial = 0
         self._acts, self._on_change = acts, on_change
 
     def issue(self, steps: list[Step]) -> None:
         for step in steps:
             step.serial = self._serial
+            self.used.add(step.operation.engine)
             self._serial += 1
             self.pending[step.serial] = step
             step.position = len(self.pool)

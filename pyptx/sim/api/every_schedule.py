@@ -1,0 +1,196 @@
+"""``schedule="all"``: the launches of a stream under one schedule after another, each from the same memory.
+
+The schedules are eager, late, one that starves each engine which the launches use, and random with several
+seeds.  Memory is what the launches can leave behind: their arrays, and the module's variables.  Afterwards it
+holds what the eager run left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.errors import SpecError
+from ...core.findings import RULES, Finding, Verdict, verdict_of
+from ..engine.events import Engine
+from .report import Report
+
+__all__ = ["EVERY_SCHEDULE", "Buffer", "Outcome", "run_every_schedule"]
+
+#: The name of all schedules together.
+EVERY_SCHEDULE = "all"
+
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory that outlives a run: a view of its bytes, and how many of them an element has."""
+
+    name: str
+    data: Bytes
+    element_bytes: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run under one schedule: a report for each launch, and the engines that acted in it."""
+
+    reports: list[Report]
+    engines: frozenset[Engine]
+
+
+class RunOne(Protocol):
+    """Runs the launches under one schedule. ``begin`` gets the memory before anything runs."""
+
+    def __call__(
+        self,
+        schedule: str,
+        seed: int,
+        timeout: float | None,
+        begin: Callable[[list[Buffer]], None],
+    ) -> Outcome: ...
+
+
+@dataclass
+class _Memory:
+    """The buffers of a stream, what they held at first, and what the runs made of them."""
+
+    buffers: list[Buffer] = field(default_factory=list)
+    initial: list[Bytes] | None = None
+
+    def begin(self, buffers: list[Buffer]) -> None:
+        """The first run's memory is kept; that of the others becomes the same."""
+        self.buffers = buffers
+        if self.initial is None:
+            self.initial = self.contents()
+        else:
+            self.restore(self.initial)
+
+    def contents(self) -> list[Bytes]:
+        return [buffer.data.copy() for buffer in self.buffers]
+
+    def restore(self, contents: list[Bytes]) -> None:
+        for buffer, data in zip(self.buffers, contents, strict=True):
+            buffer.data[...] = data
+
+
+class _Results:
+    """Compares what complete runs leave in memory with what the first of them left."""
+
+    def __init__(self, memory: _Memory) -> None:
+        self.memory = memory
+        self.first = ""
+        self.contents: list[Bytes] = []
+        #: By number of the buffer: the elements that differ in some run, and the schedules of these.
+        self.differing: dict[int, tuple[NDArray[np.bool_], list[str]]] = {}
+
+    def add(self, schedule: str) -> None:
+        if not self.first:
+            self.first, self.contents = schedule, self.memory.contents()
+            return
+        for number, (buffer, data) in enumerate(zip(self.memory.buffers, self.contents, strict=True)):
+            places = np.flatnonzero(buffer.data != data)
+            if not len(places):
+                continue
+            elements = -(-buffer.data.size // buffer.element_bytes)
+            flags, schedules = self.differing.setdefault(number, (np.zeros(elements, np.bool_), []))
+            flags[places // buffer.element_bytes] = True
+            schedules.append(schedule)
+
+    def findings(self) -> list[Finding]:
+        return [
+            Finding(
+                RULES["schedule-dependent"],
+                f"{self.memory.buffers[number].name}: {np.count_nonzero(flags)} of {flags.size} elements are "
+                f"not what the run under {self.first} left, the first at index {int(np.argmax(flags))}",
+                schedules=tuple(schedules),
+            )
+            for number, (flags, schedules) in self.differing.items()
+        ]
+
+
+def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float | None) -> list[Report]:
+    """Run under each schedule and merge what the runs found: a report for each launch.
+
+    Args:
+        run_one: runs the launches once.
+        seed: of the first run under ``random``.
+        seeds: runs under ``random``.
+        timeout: seconds for all runs together.
+
+    Raises:
+        SpecError: ``seeds`` is no number of runs.
+    """
+    if type(seeds) is not int or seeds < 0:
+        raise SpecError(f"seeds={seeds!r}: expected how many random runs schedule={EVERY_SCHEDULE!r} has")
+    deadline = None if timeout is None else time.monotonic() + timeout
+    memory = _Memory()
+    results = _Results(memory)
+    runs: list[list[Report]] = []
+    left_out: list[str] = []
+    eager: list[Bytes] = []
+    engines: set[Engine] = set()
+    for schedule, number in _schedules(seed, seeds, engines):
+        left = timeout
+        if deadline is not None and runs:
+            left = round(deadline - time.monotonic(), 3)
+            if left <= 0:
+                left_out.append(f"random (seed {number})" if schedule == "random" else schedule)
+                continue
+        outcome = run_one(schedule, number, left, memory.begin)
+        engines |= outcome.engines
+        if not runs:
+            eager = memory.contents()
+        runs.append(outcome.reports)
+        if all(_complete(report) for report in outcome.reports):
+            results.add(outcome.reports[0].schedule)
+    memory.restore(eager)
+    merged = [_merged(reports) for reports in zip(*runs, strict=True)]
+    merged[-1].findings += results.findings()
+    if left_out:
+        why = f"stopped after timeout={timeout} s: nothing ran under {', '.join(left_out)}"
+        merged[-1].findings.append(Finding(RULES["step-limit"], why))
+    return merged
+
+
+def _schedules(seed: int, seeds: int, engines: set[Engine]) -> Iterator[tuple[str, int]]:
+    """Schedules and their seeds, in order; ``engines`` fills as those before the starved ones run."""
+    yield "eager", seed
+    yield "late", seed
+    for engine in Engine:
+        if engine in engines:
+            yield f"starve:{engine}", seed
+    for number in range(seed, seed + seeds):
+        yield "random", number
+
+
+def _complete(report: Report) -> bool:
+    return verdict_of(report.findings) in (Verdict.CLEAN, Verdict.REVIEW)
+
+
+def _merged(reports: Sequence[Report]) -> Report:
+    """One launch under several schedules, the first of them eager. The same rule at the same line is one
+    finding.
+    """
+    found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
+    for report in reports:
+        for finding in report.findings:
+            what = finding.message if finding.location is None else ""
+            key = (finding.rule.name, finding.location, what)
+            found.setdefault(key, (finding, []))[1].append(report.schedule)
+    first = reports[0]
+    return replace(
+        first,
+        schedule=f"{EVERY_SCHEDULE} ({', '.join(report.schedule for report in reports)})",
+        findings=[replace(finding, schedules=tuple(schedules)) for finding, schedules in found.values()],
+        steps=sum(report.steps for report in reports),
+        events=sum(report.events for report in reports),
+        seconds=sum(report.seconds for report in reports),
+        runs=tuple(reports),
+    )
