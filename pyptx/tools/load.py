@@ -19,6 +19,7 @@ from ..dsl import Program
 from ..entry import Kernel
 from ..ir import Module
 from ..toolchain import Assembly, assemble, disassemble
+from .user_output import user_output_to_stderr
 
 __all__ = ["Loaded", "load_module", "load_target", "parse_words"]
 
@@ -46,7 +47,10 @@ def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def load_module(path: Path) -> ModuleType:
-    """The Python file ``path``, executed as a module of its own. Raises click's UsageError if it is none."""
+    """The Python file ``path``, executed as a module of its own; what it prints goes to standard error.
+
+    Raises click's UsageError for what is not a Python file, and for one that ends the program.
+    """
     if not path.is_file():
         raise click.UsageError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -55,30 +59,43 @@ def load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickles of the file look themselves up by name.
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        with user_output_to_stderr():
+            spec.loader.exec_module(module)
+    except SystemExit as exit_:
+        raise click.UsageError(
+            f"{path} ends the program (sys.exit({exit_.code!r})) when it is loaded: put what is for running "
+            'it as a script under `if __name__ == "__main__":`'
+        ) from None
     return module
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a command works on: a kernel with the keywords of its specialization, or a program."""
+    """What a command works on: a kernel with the keywords of its specialization, or a program.
+
+    A kernel is recorded when it is first asked for: what its Python code prints goes to standard error.
+    """
 
     what: Kernel | Program
     keywords: dict[str, Any] = field(default_factory=dict)
 
     def module(self) -> Module:
         """What it recorded."""
-        return self.what.module(**self.keywords)
+        with user_output_to_stderr():
+            return self.what.module(**self.keywords)
 
     def ptx(self, *, lines: bool = False, annotate: bool = False) -> str:
         """Its text."""
-        return self.what.ptx(lines=lines, annotate=annotate, **self.keywords)
+        with user_output_to_stderr():
+            return self.what.ptx(lines=lines, annotate=annotate, **self.keywords)
 
     def assemble(self) -> Assembly:
         """What ptxas makes of it."""
         if isinstance(self.what, Program):
             return assemble(self.what.printed(lines=True))
-        return self.what.assemble(**self.keywords)
+        with user_output_to_stderr():
+            return self.what.assemble(**self.keywords)
 
     def sass(self, *, lines: bool = False) -> str:
         """The machine code of :meth:`assemble`, disassembled."""
@@ -127,7 +144,8 @@ def load_target(target: str, words: tuple[str, ...]) -> Loaded:
             f"{name} is a {type(chosen).__name__}: expected a kernel, a program or a function"
         )
     try:
-        built = chosen(*positional, **keywords)
+        with user_output_to_stderr():
+            built = chosen(*positional, **keywords)
     except TypeError as error:
         raise click.UsageError(f"{name}{tuple(positional)}: {error}") from None
     if not isinstance(built, (Kernel, Program)):

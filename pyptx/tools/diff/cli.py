@@ -13,6 +13,7 @@ import click
 from ...core.errors import PyptxError
 from ...entry import Kernel
 from ..load import load_target
+from ..user_output import user_output_to_stderr
 from .api import compare
 from .inputs import Side, side_of
 from .run import Launching, RunResult, outcome, parse_arguments, run_both
@@ -96,7 +97,8 @@ def command(
     ran: RunResult | PyptxError | None = None
     if runs:
         try:
-            ran = run_both(first, second, launching)
+            with user_output_to_stderr():
+                ran = run_both(first, second, launching)
         except PyptxError as error:
             ran = error
     if as_json:
@@ -131,9 +133,9 @@ def _side(text: str) -> Side:
         raise
     except Exception as error:  # whatever the file's own code raises
         _fail(f"{target} cannot be loaded: {type(error).__name__}: {error}")
-    if isinstance(loaded.what, Kernel):
-        return side_of(functools.partial(loaded.what, **loaded.keywords), text)
-    return side_of(loaded.what, text)
+    kernel = isinstance(loaded.what, Kernel)
+    with user_output_to_stderr():
+        return side_of(functools.partial(loaded.what, **loaded.keywords) if kernel else loaded.what, text)
 
 
 def _extent(text: str | None) -> tuple[int, ...] | None:

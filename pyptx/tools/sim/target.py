@@ -24,6 +24,7 @@ from ...ir import Function, Launch, Module, parse_module
 from ...sim import LoadedModule, load
 from ..load import load_target
 from ..transpile.names import demangled, short_name
+from ..user_output import user_output_to_stderr
 from .arguments import FilledArray, Given
 
 __all__ = ["Target", "Wanted", "find_target"]
@@ -147,7 +148,8 @@ def _listed(entry: str) -> str:
 def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> Target:
     """The kernel's own parameters: arrays that are not given are random inputs and empty outputs."""
     options = kernel.options
-    special = kernel.specialize(**keywords)
+    with user_output_to_stderr():
+        special = kernel.specialize(**keywords)
     parameters: list[Wanted] = []
     for index, (name, spec) in enumerate(zip(options.names, options.specs, strict=True)):
         if isinstance(spec, Scalar):
