@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from ..core.source import SourceLocation
 from ..core.types import ScalarType
 from .data import Attribute, Initial, InitialList, Loc, ModuleDirective, Pointer, Pragma
+from .mangling import find_names, readable
 
 #: Types of texture, sampler and surface variables: handles without a size that a program could see.
 OPAQUE_TYPES = {name: ScalarType(name, 64, "b") for name in ("texref", "samplerref", "surfref")}
@@ -535,12 +536,24 @@ class Module:
         return {n: f for n, f in self.by_name.items() if f.kind == "entry" and not f.prototype}
 
     def entry(self, name: str | None = None) -> Function:
-        """The entry called ``name``, or the only one. Raises KeyError naming what there is."""
-        if name is None and len(self.entries) == 1:
-            return next(iter(self.entries.values()))
-        if name in self.entries:
-            return self.entries[name]
-        raise KeyError(f"no entry {name!r}; the module has {sorted(self.entries)}")
+        """The kernel that ``name`` means, or the only one.
+
+        A C++ kernel is meant by its mangled name, or by as much of ``void ns::axpy<4>(float*)`` as no other
+        kernel has (:func:`~.mangling.find_names`).
+
+        Raises:
+            KeyError: no such kernel, or several; the message lists them.
+        """
+        entries = self.entries
+        found = list(entries) if name is None else find_names(name, entries)
+        if len(found) == 1:
+            return entries[found[0]]
+        listed = ", ".join(map(readable, found or entries)) or "none"
+        if name is None:
+            raise KeyError(f"which entry? The module has: {listed}")
+        if found:
+            raise KeyError(f"several entries are called {name!r}: {listed}")
+        raise KeyError(f"no entry {name!r}; the module has: {listed}")
 
 
 @dataclass(frozen=True)

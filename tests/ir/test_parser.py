@@ -179,7 +179,7 @@ def test_functions() -> None:
     assert (k.kind, k.linkage, k.directive("maxntid")) == ("entry", "weak", (32, 1))
     assert sorted(module.entries) == ["k", "l"] and module.entry("k") is k
     for name in (None, "f2", "absent"):
-        with pytest.raises(KeyError, match=r"the module has \['k', 'l'\]"):
+        with pytest.raises(KeyError, match="he module has: k, l"):
             module.entry(name)
 
 

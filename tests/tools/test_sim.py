@@ -585,8 +585,8 @@ SOME = options("zeros:f32[9]", "zeros:f32[9]", "9", "1")
     [
         ((), "which file?"),
         (("none.ptx",), "cannot read none.ptx: No such file or directory"),
-        (("hello.ptx",), "which kernel? Give --entry; the module has: hello, other"),
-        (("hello.ptx", "--entry", "helo"), "no kernel 'helo'; the module has: hello, other"),
+        (("hello.ptx",), "which entry? The module has: hello, other (give --entry)"),
+        (("hello.ptx", "--entry", "helo"), "no entry 'helo'; the module has: hello, other"),
         (("saxpy.ptx", "--block", "64"), "how is saxpy launched? Give --grid 4,2, for example"),
         (("saxpy.ptx",), "Give --grid 4,2 and --block 128, for example"),
         (("saxpy.ptx", "--grid", "two"), "--grid two: expected 4, 4,2 or 4,2,1"),
@@ -636,19 +636,21 @@ def test_a_text_that_is_not_ptx(folder: Path) -> None:
 
 
 def test_names_of_cpp() -> None:
-    """The name without its mangling is enough where it is the only one."""
+    """As much of the name without its mangling is enough as no other kernel has."""
     one, two = "_Z5scalePf", "_Z5scalePd"
     body = "() { ret; }\n"
     text = f"{HEADER}.visible .entry {one}{body}.visible .entry _Z3sumPf{body}"
     launch = ("--grid", "1", "--block", "1")
     assert run("-", "--entry", "scale", *launch, text=text).output.startswith(f"{one} under eager: clean")
+    for wanted in ("scale(float*)", "void scale( float * )"):
+        assert run("-", "--entry", wanted, *launch, text=text).output.startswith(f"{one} under eager: clean")
     unknown = run("-", "--entry", "scal", *launch, text=text)
     assert f"the module has: {one} (scale(float*)), _Z3sumPf (sum(float*))" in unknown.output
     text += f".visible .entry {two}{body}"
     several = run("-", "--entry", "scale", *launch, text=text)
     assert several.exit_code == 3
     assert (
-        f"several kernels are called scale: {one} (scale(float*)), {two} (scale(double*))" in several.output
+        f"several entries are called 'scale': {one} (scale(float*)), {two} (scale(double*))" in several.output
     )
 
 

@@ -133,9 +133,10 @@ def _side(text: str) -> Side:
         raise
     except Exception as error:  # whatever the file's own code raises
         _fail(f"{target} cannot be loaded: {type(error).__name__}: {error}")
-    kernel = isinstance(loaded.what, Kernel)
     with user_output_to_stderr():
-        return side_of(functools.partial(loaded.what, **loaded.keywords) if kernel else loaded.what, text)
+        if isinstance(loaded.what, Kernel):
+            return side_of(functools.partial(loaded.what, **loaded.keywords), text)
+        return side_of(loaded.what, text)
 
 
 def _extent(text: str | None) -> tuple[int, ...] | None:

@@ -63,7 +63,10 @@ def _say(error: PyptxError) -> None:
 @click.command(cls=_Command)
 @click.argument("file", required=False, metavar="FILE.ptx|-|FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
-@click.option("--entry", help="The kernel, if there are several; a C++ name without its mangling does.")
+@click.option(
+    "--entry",
+    help="The kernel, if there are several: its name, or as much of a C++ name (axpy<4>) as no other has.",
+)
 @click.option("--grid", metavar="X[,Y[,Z]]", help="CTAs of the grid.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="Threads of a CTA. Default: the kernel's .reqntid.")
 @click.option("--cluster", metavar="X[,Y[,Z]]", help="CTAs of a cluster.")

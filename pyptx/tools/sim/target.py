@@ -23,7 +23,6 @@ from ...entry.specialize import tensor_map
 from ...ir import Function, Launch, Module, parse_module
 from ...sim import LoadedModule, load
 from ..load import load_target
-from ..transpile.names import demangled, short_name
 from ..user_output import user_output_to_stderr
 from .arguments import FilledArray, Given
 
@@ -126,23 +125,11 @@ def _of_module(module: Module, entry: str | None) -> Target:
 
 
 def _entry(module: Module, name: str | None) -> Function:
-    entries = module.entries
-    if name in entries or (name is None and len(entries) == 1):
+    try:
         return module.entry(name)
-    listed = ", ".join(map(_listed, entries)) or "none"
-    if name is None:
-        raise SpecError(f"which kernel? Give --entry; the module has: {listed}")
-    short = [entry for entry in entries if short_name(entry) == name]
-    if len(short) == 1:
-        return entries[short[0]]
-    if short:
-        raise SpecError(f"several kernels are called {name}: {', '.join(map(_listed, short))}")
-    raise SpecError(f"no kernel {name!r}; the module has: {listed}")
-
-
-def _listed(entry: str) -> str:
-    readable = demangled(entry)
-    return entry if readable == entry else f"{entry} ({readable})"
+    except KeyError as error:
+        hint = "give --entry" if name is None and module.entries else ""
+        raise SpecError(str(error.args[0]), hint=hint) from None
 
 
 def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> Target:

@@ -21,8 +21,9 @@ from ...ir import (
     Section,
     Variable,
 )
+from ...ir.mangling import demangle
 from .declare import annotation, parameter, type_text, variable_options
-from .names import Names, demangled, short_name
+from .names import Names, short_name
 from .text import wrapped
 from .writer import Writer
 
@@ -182,7 +183,7 @@ class _File:
         block = writer.write()
         self.used |= writer.used
         self.body += ["", ""]
-        plain = demangled(function.name)
+        plain = demangle(function.name)
         self.body += wrapped(f"@program.{function.kind}({', '.join(words)})", 0)
         self.body += wrapped(f"def {name}({', '.join(params)}):", 0)
         if plain not in (name, function.name):

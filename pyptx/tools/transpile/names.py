@@ -1,7 +1,4 @@
-"""Names: of functions without their mangling, and Python identifiers for whatever PTX calls by a name.
-
-C++ names are read by the library ``itanium-demangler``; a name that it cannot read stays as it is.
-"""
+"""Python identifiers for whatever PTX calls by a name; those of C++ functions without their mangling."""
 
 from __future__ import annotations
 
@@ -11,26 +8,14 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-import itanium_demangler  # type: ignore[import-untyped]
+from ...ir.mangling import demangle
 
-__all__ = ["Names", "demangled", "short_name", "word"]
+__all__ = ["Names", "short_name", "word"]
 
 _NOT_WORD = re.compile(r"\W", re.ASCII)
 #: The name of a function's own variable: ``_ZZ3fooPfE4tile``.
 _LOCAL = re.compile(r"_ZZ.*?E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$")
 _OPERATORS = {"()": "call", "[]": "item", "=": "assign", "==": "equal", "!=": "differ", "<": "less"}
-
-
-@lru_cache(maxsize=4096)
-def demangled(name: str) -> str:
-    """``_Z3fooPf`` as ``foo(float*)``; a name that is not mangled, or not readable, is itself."""
-    if not name.startswith("_Z"):
-        return name
-    try:
-        found = itanium_demangler.parse(name)
-    except (NotImplementedError, IndexError, AssertionError, ValueError):
-        return name
-    return name if found is None else str(found)
 
 
 def _without_arguments(text: str) -> str:
@@ -60,7 +45,7 @@ def short_name(name: str) -> str:
     local = _LOCAL.match(name)
     if local is not None and len(local[2]) >= int(local[1]):
         return word(local[2][: int(local[1])])
-    text = demangled(name)
+    text = demangle(name)
     if text == name:
         return word(name.lstrip("_") if name.startswith("__") else name)
     text = _without_arguments(text.split(" [clone")[0])

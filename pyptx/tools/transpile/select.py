@@ -15,11 +15,14 @@ __all__ = ["reached_from"]
 def reached_from(module: Module, entry: str) -> Module:
     """``module`` with the kernel ``entry`` and what it names, directly or not; all in their order.
 
+    ``entry`` is as much of a C++ name as no other kernel has, or the name itself.
+
     Raises :class:`SpecError` naming the kernels that there are.
     """
-    if entry not in module.entries:
-        known = ", ".join(module.entries) or "none"
-        raise SpecError(f"the module has no kernel {entry!r}", hint=f"its kernels: {known}")
+    try:
+        entry = module.entry(entry).name
+    except KeyError as error:
+        raise SpecError(str(error.args[0])) from None
     mentioned: dict[str, set[str]] = {}
     for variable in module.variables:
         mentioned.setdefault(variable.name, set()).update(_symbols(variable))
