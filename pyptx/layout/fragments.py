@@ -6,7 +6,7 @@ formulas of
 `PTX ISA, #warp-level-matrix-instructions`_ and ``#asynchronous-warpgroup-level-matrix-register-fragment``;
 CUTLASS ``cute/atom/mma_traits_sm*.hpp`` and ``copy_traits_sm*.hpp``, which hold the metadata and the scales
 too, where the manual has figures only.  What an H200 has of it (all but the scales and the byte matrices of
-``ldmatrix`` and ``stmatrix``) it confirms: ``tests/silicon/test_products.py``.
+``ldmatrix`` and ``stmatrix``) it confirms: ``tests/gpu/test_products.py``.
 
 A layout is two lists of :class:`Mode`, one for the thread's number and one for the number of its element, the
 fastest digit first.  Each digit moves the place by so many rows and columns; the moves add up.  A is indexed

@@ -37,7 +37,7 @@ from pyptx.core.types import (
 from pyptx.isa import check_module
 from pyptx.toolchain import Tool, check_text
 from tests.dsl.helpers import in_kernel, recorded, rejected, says
-from tests.dsl.reach import TARGETS
+from tests.dsl.units.reach import TARGETS
 
 #: A type of each width and kind that may travel, with the space it travels in.
 PASSED = {

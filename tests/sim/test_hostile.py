@@ -12,13 +12,13 @@ from pyptx import sim
 from pyptx.core.errors import PyptxError, SimulationError, SpecError
 from pyptx.core.findings import RULES, Verdict
 from pyptx.sim import Report
+from tests.sim.kernels.hostile import Case
+from tests.sim.kernels.hostile_units import CASES
+from tests.sim.kernels.mutate import mutated
 
 from .compiled.cases import CASES as COMPILED
 from .compiled.cases import run_of
 from .compiled.check import passed
-from .hostile import Case
-from .hostile_units import CASES
-from .mutate import mutated
 
 #: One lane, a warp, and warps in any order: the three forms of generated code, and splits apart from teams.
 _LAUNCHES: list[dict[str, Any]] = [

@@ -65,7 +65,7 @@ CASES: dict[str, Case] = {
         {"num_stages": 3},
         ALL,
     ),
-    "matmul_specialised": Case(
+    "matmul_specialized": Case(
         "triton_kernels",
         "matmul_descriptor",
         "*fp16 *fp16 *fp16 i32 i32 i32",

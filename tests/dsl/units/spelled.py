@@ -1,0 +1,103 @@
+"""One call for each variant of the table, for wrappers of opcodes that have tens of thousands of them.
+
+A unit's test gives a function that calls the wrapper for a variant; :func:`assemble_variants` records it for
+every variant and target, holds what was recorded against the variant, and assembles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyptx.core.errors import TargetError
+from pyptx.core.types import TYPES, ScalarType
+from pyptx.dsl import current, ptx, record, reg
+from pyptx.dsl.registers import Reg, RegArray
+from pyptx.ir import Instruction, print_module
+from pyptx.isa import Match, forms_of
+from pyptx.isa.table import variants
+from pyptx.toolchain import Tool, check_text
+from tests.dsl.units.reach import Call
+
+__all__ = ["Bench", "assemble_variants", "making", "variants_of"]
+
+#: Instructions in one kernel: the time of ptxas grows faster than a kernel.
+_CHUNK = 500
+
+
+class Bench:
+    """Registers of the kernel that the calls share."""
+
+    def __init__(self) -> None:
+        # ptxas fails (C7907) on 16-bit atomics at a generic address that it knows.
+        self.address = reg.scalar(TYPES["u64"], init=ptx.special.clock64(), name="address")
+        self.cache_hint = reg.scalar(TYPES["u64"], init=0, name="policy")
+        #: A register of 8 bits.
+        self.byte = ptx.unpack(reg.scalar(TYPES["b32"], init=0), TYPES["u8"])[0]
+        #: An argument of a call.
+        self.argument = ptx.variable("param", TYPES["b8"], "argument", shape=(32,), align=16)
+        self._arrays: dict[str, RegArray] = {}
+
+    def several(self, kind: ScalarType, count: int) -> RegArray:
+        """The first ``count`` registers of a type."""
+        if kind.name not in self._arrays:
+            self._arrays[kind.name] = reg.array(kind, 8, name=kind.name)
+        return self._arrays[kind.name][:count]
+
+    def one(self, kind: ScalarType) -> Reg:
+        return self.several(kind, 1)[0]
+
+
+def making(wrapper: str, function: Callable[[], object]) -> Call:
+    """A :class:`Call` whose result is not wanted: a kernel returns nothing."""
+
+    def body() -> None:
+        function()
+
+    return Call(wrapper, body)
+
+
+def variants_of(opcode: str, having: Callable[[Match], bool] = lambda match: True) -> list[Match]:
+    """Every variant of ``opcode`` in the table that satisfies ``having``."""
+    return [match for form in forms_of(opcode) for match in variants(form) if having(match)]
+
+
+def assemble_variants(
+    wanted: Sequence[Match],
+    call: Callable[[Bench, Match], object],
+    ptxas: Tool,
+    targets: Sequence[str],
+    *,
+    code: bool = True,
+) -> list[str]:
+    """Record and assemble ``call`` for every variant; returns the variants that no target took.
+
+    Fails where a call records anything but one instruction spelled as the variant, or ptxas refuses it;
+    without ``code`` ptxas checks the text and generates none.
+    """
+    missing = set(range(len(wanted)))
+
+    def kernel(numbers: Sequence[int]) -> Callable[[], None]:
+        def body() -> None:
+            bench, trace = Bench(), current()
+            for number in numbers:
+                match = wanted[number]
+                before = len(trace.statements)
+                try:
+                    call(bench, match)
+                except TargetError:
+                    continue
+                (made,) = trace.statements[before:]
+                assert isinstance(made, Instruction)
+                assert (made.opcode, made.modifiers) == (match.form.opcode, match.spelling), match.name
+                missing.discard(number)
+
+        return body
+
+    for arch in targets:
+        for start in range(0, len(wanted), _CHUNK):
+            numbers = range(start, min(start + _CHUNK, len(wanted)))
+            module = record(kernel(numbers), (), (), entry="k", arch=arch).module
+            machine = arch if code else arch.replace("sm_", "compute_")
+            report = check_text(print_module(module).text, machine, ptxas=ptxas)
+            assert report.ok, f"{arch}: {report}"
+    return [wanted[number].name for number in sorted(missing)]
