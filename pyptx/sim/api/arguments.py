@@ -18,7 +18,7 @@ from ...core.errors import SpecError
 from ...ir import Param
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES
-from ..code.program import Program
+from ..code.program import EntryProgram
 from ..memory.address_space import Memory, Segment
 
 __all__ = ["Mapped", "MappedArray", "bind_arguments"]
@@ -38,7 +38,7 @@ Mapped = dict[tuple[int, int], MappedArray]
 
 
 def bind_arguments(
-    memory: Memory, mapped: Mapped, program: Program, args: Sequence[Any], uninitialized: frozenset[int]
+    memory: Memory, mapped: Mapped, program: EntryProgram, args: Sequence[Any], uninitialized: frozenset[int]
 ) -> Segment:
     """Map arrays into global memory, unless they are, and return the parameter space."""
     params = program.function.params

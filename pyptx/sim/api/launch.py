@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ...core.errors import SpecError
 from ...core.findings import RULES, Finding
 from ...ir import Function, Launch, Module, parse_module
-from ..code.image import Image, element_bytes
-from ..code.program import Program
+from ..code.image import ModuleImage, element_bytes
+from ..code.program import EntryProgram
 from ..machine.limits import Limits, Progress
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
@@ -54,14 +54,14 @@ class LoadedModule:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self._image: Image | None = None
-        self._programs: dict[tuple[str, bool], Program] = {}
+        self._image: ModuleImage | None = None
+        self._programs: dict[tuple[str, bool], EntryProgram] = {}
 
     @property
-    def image(self) -> Image:
+    def image(self) -> ModuleImage:
         """The module laid out in memory: its variables keep their contents from launch to launch."""
         if self._image is None:
-            self._image = Image(self.module)
+            self._image = ModuleImage(self.module)
         return self._image
 
     def variable(self, name: str) -> NDArray[np.uint8]:
@@ -151,14 +151,14 @@ class LoadedModule:
         _check_launch(function, launch)
         return Request(self, function, launch, args, frozenset(uninitialized), dependent)
 
-    def program(self, function: Function, launch: Launch) -> Program:
+    def program(self, function: Function, launch: Launch) -> EntryProgram:
         """The code of an entry, translated as far as launches have run it. Raises
         :class:`~.memory.Fault`.
         """
         clustered = launch.cluster != (1, 1, 1)
         program = self._programs.get((function.name, clustered))
         if program is None:
-            program = Program(self.image, function, clustered=clustered)
+            program = EntryProgram(self.image, function, clustered=clustered)
             self._programs[function.name, clustered] = program
         return program
 
@@ -221,7 +221,7 @@ def _run(
     """Run under one schedule. ``begin`` is called before that, with the memory that outlives the run."""
     policy = make_policy(options.schedule, options.seed)
     started = time.perf_counter()
-    programs: list[Program] = []
+    programs: list[EntryProgram] = []
     refused: dict[int, Finding] = {}
     for index, request in enumerate(requests):
         try:
@@ -256,7 +256,7 @@ def _run(
     return Outcome(reports, frozenset(machine.engines.used))
 
 
-def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Program]) -> list[Buffer]:
+def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> list[Buffer]:
     """Map the modules' variables and the arguments, and line up the launches: the memory that they have."""
     images = {id(program.image): program.image for program in programs}
     if sum(bool(image.stored) for image in images.values()) > 1:

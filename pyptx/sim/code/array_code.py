@@ -27,8 +27,8 @@ from ...ir import (
 from ...isa.notation import OperandSpec
 from ...isa.special import SPECIAL_REGISTERS
 from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
-from .function import Code, CodeBlock
-from .semantic import CLASSES, Op, Place
+from .function import CodeBlock, FunctionCode
+from .semantic import CLASSES, Op, RegisterPlace
 
 __all__ = ["ArrayEmitter"]
 
@@ -55,9 +55,9 @@ class ArrayEmitter(Emitter):
     """
 
     parameters = "s, w"
-    settling = "s.settle()"
+    completing_loads = "s.complete_loads()"
 
-    def __init__(self, code: Code, masked: bool) -> None:
+    def __init__(self, code: FunctionCode, masked: bool) -> None:
         super().__init__(code, masked)
         self.views: set[str] = set()
         self.tables: set[str] = set()
@@ -80,7 +80,7 @@ class ArrayEmitter(Emitter):
 
     # --- reading ------------------------------------------------------------------------------
 
-    def read_place(self, place: Place, wanted: ScalarType) -> str:
+    def read_place(self, place: RegisterPlace, wanted: ScalarType) -> str:
         bits = CLASS_BITS[place.cls]
         if place.cls == "p":
             return self.row("p", place.row)
@@ -152,7 +152,7 @@ class ArrayEmitter(Emitter):
 
     def consecutive(self, vector: Vector) -> tuple[int, int, str] | None:
         """Rows (first, end) and class, if the elements are registers in consecutive rows of one class."""
-        places: list[Place] = []
+        places: list[RegisterPlace] = []
         for element in vector.elements:
             if not isinstance(element, Register):
                 return None
@@ -192,7 +192,7 @@ class ArrayEmitter(Emitter):
 
     # --- writing ------------------------------------------------------------------------------
 
-    def write(self, place: Place, kind: ScalarType, value: str) -> None:
+    def write(self, place: RegisterPlace, kind: ScalarType, value: str) -> None:
         """Write typed values of the active lanes (arrays over all lanes) to a register."""
         target = self.row(self.destination(place, kind), place.row)
         if self.mask is None:
@@ -200,7 +200,7 @@ class ArrayEmitter(Emitter):
         else:
             self.line(f"np.copyto({target}, {value}, where={self.mask}, casting='unsafe')")
 
-    def destination(self, place: Place, kind: ScalarType) -> str:
+    def destination(self, place: RegisterPlace, kind: ScalarType) -> str:
         """Name of the view through which a value of ``kind`` is written."""
         if place.cls in ("p", "128"):
             return CLASSES[place.cls]
@@ -230,7 +230,7 @@ class ArrayEmitter(Emitter):
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
         if op.semantic.form_id:
-            self.settle(instruction, op)
+            self.complete_loads(instruction, op)
             self.undefined_reads(instruction, op)
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
@@ -312,7 +312,7 @@ class ArrayEmitter(Emitter):
             self.line(f"{self.function(op)}(s, {name}, {lanes})")
             return
         if op.semantic.collective == "warp" and self.mask == "g":
-            self.line("s.all_of_them(L)")
+            self.line("s.check_whole_warp(L)")
         if op.semantic.per == "lane":
             self.per_lane(op, name, lanes)
             return

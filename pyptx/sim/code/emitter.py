@@ -14,8 +14,8 @@ from ...core.types import TYPES, ScalarType
 from ...flow import accesses
 from ...ir import Address, Element, Immediate, Indexed, Instruction, Minus, Operand, Register, Symbol
 from ...isa.notation import OperandSpec
-from .function import Code, CodeBlock, named_space
-from .semantic import Op, Place
+from .function import CodeBlock, FunctionCode, named_space
+from .semantic import Op, RegisterPlace
 
 __all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
 
@@ -30,9 +30,9 @@ _B32 = TYPES["b32"]
 class Emitter:
     parameters = ""
     #: Lets the loads in flight write their registers.
-    settling = ""
+    completing_loads = ""
 
-    def __init__(self, code: Code, masked: bool) -> None:
+    def __init__(self, code: FunctionCode, masked: bool) -> None:
         self.code, self.masked = code, masked
         self.lines: list[str] = []
         self.indent = "    "
@@ -99,7 +99,7 @@ class Emitter:
             return Symbol(indexed.name), index, size
         return Symbol(indexed.name, index.offset * size), index.register, size
 
-    def place(self, operand: Register | Element | Minus) -> Place:
+    def place(self, operand: Register | Element | Minus) -> RegisterPlace:
         """Where the register is that an operand reads; a video operand's is read whole."""
         if isinstance(operand, Minus):
             operand = operand.operand
@@ -134,14 +134,14 @@ class Emitter:
                     return candidate
         return types[0] if types else _B32
 
-    def settle(self, instruction: Instruction, op: Op) -> None:
+    def complete_loads(self, instruction: Instruction, op: Op) -> None:
         """Registers that a tensor-memory load writes are ready when an instruction touches them."""
         loaded, multiplied = self.code.loaded, self.code.multiplied
         if not loaded:
             return
         reads, writes = accesses(instruction, op.binding)
         if any(r.name in loaded and r.name not in multiplied for r in (*reads, *writes)):
-            self.line(self.settling)
+            self.line(self.completing_loads)
 
     def touch(self, instruction: Instruction, op: Op) -> None:
         """Tell of ordinary accesses to the registers of wgmma; those check what they take themselves."""

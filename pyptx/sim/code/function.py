@@ -36,12 +36,20 @@ from ...ir import (
 from ...isa import Binding, bind_instruction
 from ...isa.notation import OperandSpec
 from ..memory.address_space import Fault
-from .semantic import CLASSES, Op, Place, Semantic, semantic_of
+from .semantic import CLASSES, Op, RegisterPlace, Semantic, semantic_of
 
 if TYPE_CHECKING:
-    from .program import Program
+    from .program import EntryProgram
 
-__all__ = ["CONTROL", "CallSite", "Code", "CodeBlock", "component_names", "element_place", "named_space"]
+__all__ = [
+    "CONTROL",
+    "CallSite",
+    "FunctionCode",
+    "CodeBlock",
+    "component_names",
+    "element_place",
+    "named_space",
+]
 
 _BRANCHES = frozenset({"bra", "brx.idx", "ret", "exit"})
 _CALLS = frozenset({"call", "call.void", "call.indirect", "call.indirect.void"})
@@ -78,7 +86,7 @@ class CallSite:
     """A call: what is called (a name, or the register with its address), its arguments and results."""
 
     instruction: Instruction
-    callee: str | Place
+    callee: str | RegisterPlace
     arguments: tuple[Operand, ...]
     results: tuple[Operand, ...]
 
@@ -95,16 +103,16 @@ class CodeBlock:
     warps may execute the block together.
     """
 
-    code: Code
+    code: FunctionCode
     index: int
     ops: list[tuple[Instruction, Op]]
     taken: int | None
     next: int | None
     rpc: int
     branch: Instruction | None = None
-    guard: tuple[Place, bool] | None = None
+    guard: tuple[RegisterPlace, bool] | None = None
     table: tuple[int, ...] = ()
-    selector: tuple[Instruction, Place] | None = None
+    selector: tuple[Instruction, RegisterPlace] | None = None
     call: CallSite | None = None
     returns: bool = False
     yields: bool = False
@@ -151,18 +159,18 @@ class CodeBlock:
 
 
 @dataclass(eq=False)
-class Code:
+class FunctionCode:
     """See the module's docstring. ``first`` is the number of its first block in the program's list."""
 
-    program: Program
+    program: EntryProgram
     function: Function
     #: Offsets of parameters in parameter space (of an entry) or in the frame, and of local variables there.
     symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
+    places: dict[str, RegisterPlace] = field(default_factory=dict)
     tracked: dict[str, int] = field(default_factory=dict)
     #: 32-bit registers that a tensor-memory load or a wgmma may be writing.
-    loaded: dict[str, Place] = field(default_factory=dict)
+    loaded: dict[str, RegisterPlace] = field(default_factory=dict)
     #: Rows of the registers that wgmma have while they are in flight: accumulators, and A.
     multiplied: dict[str, int] = field(default_factory=dict)
     first: int = 0
@@ -194,7 +202,7 @@ class Code:
         for cls, names in by_class.items():
             self.rows[cls] = len(names)
             for row, name in enumerate(names):
-                self.places[name] = Place(cls, row, index)
+                self.places[name] = RegisterPlace(cls, row, index)
                 index += 1
 
     @property
@@ -289,8 +297,8 @@ class Code:
             for name in sorted(names):
                 self.tracked.setdefault(name, len(self.tracked))
         self._number(graph, apart)
-        for block, meeting in zip(graph.blocks, reconvergence(graph, _leaves), strict=True):
-            self._add(block, meeting, bindings, meanings, calls, apart)
+        for block, rpc_block in zip(graph.blocks, reconvergence(graph, _leaves), strict=True):
+            self._add(block, rpc_block, bindings, meanings, calls, apart)
         if not self.is_entry:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
 
@@ -361,7 +369,7 @@ class Code:
     def _add(
         self,
         block: Block,
-        meeting: int,
+        rpc_block: int,
         bindings: dict[int, Binding],
         meanings: dict[int, Semantic],
         calls: set[int],
@@ -369,7 +377,7 @@ class Code:
     ) -> None:
         end = block.instructions[-1] if block.instructions else None
         number = self._numbers[block.index]
-        rpc = self._target(meeting)
+        rpc = self._target(rpc_block)
         assert rpc is not None
         following = self._target(block.fallthrough)
         taken = self._target(block.taken, leaves=end is not None and end[1].opcode == "exit")
@@ -418,7 +426,7 @@ class Code:
         assert block.index == len(self.program.blocks)
         self.program.blocks.append(block)
 
-    def _guard(self, instruction: Instruction) -> tuple[Place, bool]:
+    def _guard(self, instruction: Instruction) -> tuple[RegisterPlace, bool]:
         assert instruction.guard is not None
         return self.places[instruction.guard.register.name], instruction.guard.negated
 
@@ -429,7 +437,7 @@ class Code:
             found = operands.get(name)
             return found.elements if isinstance(found, Arguments) else ()
 
-        callee: str | Place
+        callee: str | RegisterPlace
         if "fptr" in operands:
             register = operands["fptr"]
             assert isinstance(register, Register)

@@ -29,7 +29,7 @@ from ...ir import (
 )
 from ..memory.address_space import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
 
-__all__ = ["Image", "Stored", "element_bytes"]
+__all__ = ["ModuleImage", "Stored", "element_bytes"]
 
 #: Bytes that the variables of a module may take.
 _LIMIT = 1 << 30
@@ -51,7 +51,7 @@ def element_bytes(variable: Variable) -> int:
     return max(1, variable.type.nbytes) * variable.vector
 
 
-class Image:
+class ModuleImage:
     """Addresses of everything that a module names outside of its functions.
 
     Attributes:

@@ -12,21 +12,21 @@ from ...core.findings import RULES, Finding
 from ...ir import Function, Module, Special, Symbol, Variable, leaves
 from ...isa import target
 from ..memory.address_space import LOCAL_LIMIT, Fault
-from .function import Code, CodeBlock, round_up
-from .image import Image
+from .function import CodeBlock, FunctionCode, round_up
+from .image import ModuleImage
 
-__all__ = ["SHARED_START", "Program"]
+__all__ = ["SHARED_START", "EntryProgram"]
 
 #: Offset of the first byte of a CTA's own shared memory: the first KiB is the system's.
 SHARED_START = 0x400
 
 
-class Program:
+class EntryProgram:
     """See the module's docstring. Raises a :class:`~.memory.Fault` for what cannot be read, or needs more
     local memory than a thread has.
     """
 
-    def __init__(self, image: Image, function: Function, *, clustered: bool = False) -> None:
+    def __init__(self, image: ModuleImage, function: Function, *, clustered: bool = False) -> None:
         self.image, self.function = image, function
         #: Whether CTAs have ranks other than 0, which their addresses of shared variables show.
         self.clustered = clustered
@@ -34,7 +34,7 @@ class Program:
         self.target = target(self.module.target)
         self.symbols = dict(image.symbols)
         self.blocks: list[CodeBlock] = []
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, FunctionCode] = {}
         #: The entry and every device function that some chain of names leads to.
         self.reachable = self._reachable()
         self._place_shared()
@@ -52,11 +52,11 @@ class Program:
                 )
             )
 
-    def code(self, function: Function) -> Code:
+    def code(self, function: Function) -> FunctionCode:
         """The code of a function of the module that has a body."""
         found = self._codes.get(function.name)
         if found is None:
-            found = self._codes[function.name] = Code(self, function)
+            found = self._codes[function.name] = FunctionCode(self, function)
         return found
 
     # --- shared memory ------------------------------------------------------------------------

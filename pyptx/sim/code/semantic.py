@@ -40,7 +40,7 @@ __all__ = [
     "FIDELITIES",
     "Bound",
     "Op",
-    "Place",
+    "RegisterPlace",
     "Semantic",
     "executes",
     "semantic_of",
@@ -99,7 +99,7 @@ class Semantic:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RegisterPlace:
     """Where a register lives: its class (a key of :data:`CLASSES`), its row, its index in a one-lane list."""
 
     cls: str
@@ -134,7 +134,7 @@ class Op:
     def name(self) -> str:
         return self.binding.match.name
 
-    def written_places(self) -> list[Place]:
+    def written_places(self) -> list[RegisterPlace]:
         """The registers that it writes."""
         return [p for d in self.dests.values() for p in (d if isinstance(d, tuple) else (d,))]
 

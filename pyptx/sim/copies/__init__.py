@@ -12,6 +12,6 @@ When each part of a copy happens is for :mod:`pyptx.sim.semantics.bulk_copy` to 
 from __future__ import annotations
 
 from .ranges import Range
-from .tensor_maps import TensorCopy, tensor_copy
+from .tensor_maps import BoxCopy, tensor_copy
 
-__all__ = ["Range", "TensorCopy", "tensor_copy"]
+__all__ = ["Range", "BoxCopy", "tensor_copy"]

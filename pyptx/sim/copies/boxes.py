@@ -25,7 +25,7 @@ from .elements import fill, loaded
 if TYPE_CHECKING:
     from ..threads.cta import CTA
 
-__all__ = ["Combine", "Part", "parts_of"]
+__all__ = ["Combine", "CopyPart", "parts_of"]
 
 Bytes = NDArray[np.uint8]
 #: New bytes of the tensor from its old ones and those of the copy.
@@ -34,7 +34,7 @@ Combine = Callable[[Bytes, Bytes], Bytes]
 
 def parts_of(
     decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: Sequence[int]
-) -> list[Part]:
+) -> list[CopyPart]:
     """The parts of a copy. Coordinates and offsets are innermost first; ``mode`` is the load mode."""
     if mode.startswith("im2col"):
         return [_Pixels(decoded, coordinates, tuple(offsets))]
@@ -43,7 +43,7 @@ def parts_of(
     return [_Box(decoded, coordinates)]
 
 
-class Part(ABC):
+class CopyPart(ABC):
     """Elements that lie densely in shared memory. ``nbytes`` counts them as they lie in global memory."""
 
     nbytes: int
@@ -61,7 +61,7 @@ class Part(ABC):
         """Which of the bytes a store keeps, those inside the tensor; None for all of them."""
 
 
-class _Box(Part):
+class _Box(CopyPart):
     """A box of a tensor: per axis (outermost first) the part inside the tensor."""
 
     __slots__ = ("decoded", "empty", "inside", "nbytes", "shape", "start", "strides", "whole")
@@ -103,7 +103,15 @@ class _Box(Part):
         lengths = tuple(part.stop - part.start for part in self.inside)
         extent = sum((n - 1) * stride for n, stride in zip(lengths, self.strides, strict=True)) + 1
         segment, offset = cta.machine.memory.access(
-            kind, "global", self.start, extent, actor, cta.reach, "async", align=1, check_written=False
+            kind,
+            "global",
+            self.start,
+            extent,
+            actor,
+            cta.cluster_memory,
+            "async",
+            align=1,
+            check_written=False,
         )
         if segment.written is not None:
             written: Bytes = np.ndarray(lengths, np.uint8, segment.written.data, offset, self.strides)
@@ -174,7 +182,7 @@ def _walk(
     return np.array(found, np.int64), np.array(places, np.int64), beside
 
 
-class _Pixels(Part):
+class _Pixels(CopyPart):
     """Pixels of a bounding box, one after the other; of each some channels."""
 
     __slots__ = ("addresses", "beside", "decoded", "high", "low", "nbytes", "numbers", "row")
@@ -190,20 +198,20 @@ class _Pixels(Part):
         self.addresses = places + (decoded.address + first * bits // 8 + self.low)
         self.nbytes = self.row * decoded.box[1]
 
-    def _reach(self, cta: CTA, kind: str, actor: Actor) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
+    def _access(self, cta: CTA, kind: str, actor: Actor) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
         """For each allocation: which of the pixels inside lie there, its segment, and each byte of each."""
         size = self.high - self.low
         if not size or not len(self.numbers):
             return
-        for which, segment, offsets in cta.machine.memory.reach(
-            kind, "global", self.addresses, size, actor, cta.reach, proxy="async", align=1
+        for which, segment, offsets in cta.machine.memory.access_each(
+            kind, "global", self.addresses, size, actor, cta.cluster_memory, proxy="async", align=1
         ):
             yield which, segment, offsets[:, None] + np.arange(size)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
         rows = data.reshape(-1, self.row)
-        for which, segment, places in self._reach(cta, "read", actor):
+        for which, segment, places in self._access(cta, "read", actor):
             inside = loaded(self.decoded.kind, segment.data[places])
             rows[self.numbers[which], self.low : self.high] = inside
         return data
@@ -214,10 +222,10 @@ class _Pixels(Part):
             raise cta.machine.fault("bad-tensor-map", "an im2col store to pixels beside the image", actor)
         given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
         if combine is not None:
-            for which, segment, places in self._reach(cta, "read", actor):
+            for which, segment, places in self._access(cta, "read", actor):
                 old, new = segment.data[places].reshape(-1), np.ascontiguousarray(given[which])
                 given[which] = combine(old, new.reshape(-1)).view(np.uint8).reshape(new.shape)
-        for which, segment, places in self._reach(cta, "write", actor):
+        for which, segment, places in self._access(cta, "write", actor):
             segment.data[places] = given[which]
 
     def kept(self) -> NDArray[np.bool_] | None:

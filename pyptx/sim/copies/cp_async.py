@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
-from ..engine.events import Operation, Signal, Step
+from ..engine.events import AsyncOperation, Signal, Step
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MBarrier
 from ..threads.loads import unit
@@ -35,7 +35,7 @@ class _Copy:
     def __init__(
         self,
         owner: ThreadCopies,
-        operation: Operation,
+        operation: AsyncOperation,
         size: int,
         threads: Array,
         group: Array,
@@ -90,7 +90,7 @@ class _Copy:
         size = self.size
         self.data = np.zeros(len(self.threads), unit(size))
         if self.taken is None:
-            for which, segment, offsets in self._reach("read", "global", self.src, size):
+            for which, segment, offsets in self._access("read", "global", self.src, size):
                 self.data[which] = segment.words(size)[offsets // size]
             return
         data = self.data.view(np.uint8).reshape(-1, size)
@@ -98,20 +98,20 @@ class _Copy:
             rows = np.flatnonzero(self.taken == taken)
             # Where nothing is taken the address is not looked at.
             for which, segment, offsets in (
-                self._reach("read", "global", self.src[rows], taken) if taken else ()
+                self._access("read", "global", self.src[rows], taken) if taken else ()
             ):
                 data[rows[which], :taken] = segment.data[offsets[:, None] + np.arange(taken)]
 
     def _write(self) -> None:
         assert self.data is not None
-        for which, segment, offsets in self._reach("write", "shared", self.dst, self.size):
+        for which, segment, offsets in self._access("write", "shared", self.dst, self.size):
             segment.words(self.size)[offsets // self.size] = self.data[which]
 
-    def _reach(self, kind: str, space: str, address: Array, size: int) -> list[tuple[Any, Segment, Array]]:
+    def _access(self, kind: str, space: str, address: Array, size: int) -> list[tuple[Any, Segment, Array]]:
         """The allocations that the addresses lie in; the alignment is the copy's, also where less is read."""
         cta = self.owner.cta
-        return cta.machine.memory.reach(
-            kind, space, address, size, self.operation, cta.reach, align=self.size
+        return cta.machine.memory.access_each(
+            kind, space, address, size, self.operation, cta.cluster_memory, align=self.size
         )
 
 
@@ -121,21 +121,21 @@ class ThreadCopies:
     def __init__(self, cta: CTA) -> None:
         self.cta = cta
         self._committed = np.zeros(cta.threads + 31, np.int64)
-        self._flying: list[_Copy] = []
+        self._in_flight: list[_Copy] = []
         #: Of each thread, the group of its last copy, groups below which it has waited for all, and the
         #: number of the operation that the copy belongs to.
         self._last = np.full_like(self._committed, -1)
         self._waited = np.zeros_like(self._committed)
         self._by = np.zeros_like(self._committed)
-        self._operations: dict[Any, tuple[int, Operation]] = {}
+        self._operations: dict[Any, tuple[int, AsyncOperation]] = {}
 
     def _pending(self) -> list[_Copy]:
-        self._flying = [copy for copy in self._flying if not copy.done]
-        return self._flying
+        self._in_flight = [copy for copy in self._in_flight if not copy.done]
+        return self._in_flight
 
     def issue(
         self,
-        operation: Operation,
+        operation: AsyncOperation,
         size: int,
         threads: Array,
         dst: Array,
@@ -165,7 +165,7 @@ class ThreadCopies:
         np.maximum(self._waited, limit, out=self._waited)
         return [copy.write for copy in self._select(limit)]
 
-    def arrive(self, operation: Operation, threads: Array, barrier: MBarrier) -> None:
+    def arrive(self, operation: AsyncOperation, threads: Array, barrier: MBarrier) -> None:
         """Arrive once for each thread, when all that it has issued so far is written."""
         limit = np.zeros_like(self._committed)
         limit[threads] = self._committed[threads] + 1
@@ -189,7 +189,7 @@ class ThreadCopies:
                         f"CTA {self.cta.coordinates} ended, and {len(threads)} of its threads had not waited "
                         f"for their last {operation.name}",
                         operation.location,
-                        operation.who(),
+                        operation.description(),
                     )
                 )
 
@@ -202,7 +202,7 @@ class ThreadCopies:
                 continue
             if not meant.all():
                 rest = copy.split(meant)
-                self._flying.append(rest)
+                self._in_flight.append(rest)
                 self.cta.machine.issue(self.cta, [step for step in (rest.read, rest.write) if not step.done])
             chosen.append(copy)
         return chosen

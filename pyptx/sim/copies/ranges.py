@@ -41,7 +41,7 @@ class Range:
             self.address,
             self.nbytes,
             actor,
-            cta.reach,
+            cta.cluster_memory,
             "async",
             self.semantics,
             self.scope,

@@ -81,7 +81,7 @@ def _place(
         address,
         nbytes // row * pitch,
         actor,
-        cta.reach,
+        cta.cluster_memory,
         "async",
         align=1,
         check_written=whole,

@@ -70,7 +70,7 @@ def _issue(
         def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
             for kind in ("read", "write") if modify else ("write",):
                 segment, offset = memory.access(
-                    kind, space, one, size, operation, cta.reach, "async", semantics, scope
+                    kind, space, one, size, operation, cta.cluster_memory, "async", semantics, scope
                 )
             put(segment, int(offset), given)
 

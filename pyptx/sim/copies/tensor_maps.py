@@ -24,12 +24,12 @@ from .shared import read_shared, write_shared
 if TYPE_CHECKING:
     from ..threads.cta import CTA
 
-__all__ = ["TensorCopy", "tensor_copy"]
+__all__ = ["BoxCopy", "tensor_copy"]
 
 Bytes = NDArray[np.uint8]
 
 
-class TensorCopy:
+class BoxCopy:
     """What one instruction moves through a tensor map.
 
     Attributes:
@@ -86,8 +86,8 @@ class TensorCopy:
 
 #: Kernels load the same boxes in many CTAs.
 @lru_cache(maxsize=4096)
-def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> TensorCopy:
-    return TensorCopy(TensorMap.decode(raw.ljust(IMAGE_BYTES, b"\0")), coordinates, mode, offsets)
+def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> BoxCopy:
+    return BoxCopy(TensorMap.decode(raw.ljust(IMAGE_BYTES, b"\0")), coordinates, mode, offsets)
 
 
 def tensor_copy(
@@ -96,7 +96,7 @@ def tensor_copy(
     mode: str,
     offsets: tuple[int, ...],
     actor: Actor,
-) -> TensorCopy:
+) -> BoxCopy:
     """The copy through the map at a generic address; map, coordinates and load mode must fit each other.
 
     An H200 stops with "illegal instruction" where the innermost coordinate is not a multiple of 16 bytes.
@@ -104,7 +104,15 @@ def tensor_copy(
     machine = cta.machine
     address, coordinates = tensor
     segment, offset = machine.memory.access(
-        "read", "generic", address, IMAGE_BYTES, actor, cta.reach, "tensormap", align=64, check_written=False
+        "read",
+        "generic",
+        address,
+        IMAGE_BYTES,
+        actor,
+        cta.cluster_memory,
+        "tensormap",
+        align=64,
+        check_written=False,
     )
     if segment.unwritten(offset, USED_BYTES) is not None:
         machine.memory.uninitialized(segment, offset, USED_BYTES, 0, actor)

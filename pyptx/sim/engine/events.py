@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..threads.grid import Grid
     from ..threads.warp import Warp
 
-__all__ = ["Engine", "Engines", "Operation", "Signal", "Step"]
+__all__ = ["Engine", "Engines", "AsyncOperation", "Signal", "Step"]
 
 
 class Engine(enum.Enum):
@@ -55,7 +55,7 @@ class Signal:
     nbytes: int = 0
 
 
-class Operation:
+class AsyncOperation:
     """One asynchronous operation: its engine, who issued it and where. An :class:`~.memory.Actor`."""
 
     __slots__ = ("engine", "lanes", "location", "name", "warp")
@@ -78,9 +78,9 @@ class Operation:
     @property
     def issuer(self) -> str:
         """The threads that issued it."""
-        return self.warp.named(self.lanes)
+        return self.warp.thread_names(self.lanes)
 
-    def who(self, lane: int | None = None) -> str:
+    def description(self, lane: int | None = None) -> str:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
 
@@ -97,7 +97,7 @@ class Operation:
                 RULES["out-of-bounds"],
                 f"{kind} at local address {address!r}: engines do not reach local memory",
                 self.location,
-                self.who(),
+                self.description(),
             )
         )
 
@@ -109,7 +109,7 @@ class Step:
 
     def __init__(
         self,
-        operation: Operation,
+        operation: AsyncOperation,
         name: str,
         action: Callable[[], None],
         after: list[Step],
@@ -147,7 +147,7 @@ class Step:
 class Engines:
     """Every step that has been issued and has not happened."""
 
-    def __init__(self, acts: Callable[[Operation], None], on_change: Callable[[], None]) -> None:
+    def __init__(self, acts: Callable[[AsyncOperation], None], on_change: Callable[[], None]) -> None:
         self.pending: dict[int, Step] = {}
         #: The same steps in no order, to draw one from; each knows its position.
         self.pool: list[Step] = []

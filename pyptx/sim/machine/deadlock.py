@@ -24,15 +24,15 @@ def deadlock(machine: Machine) -> Finding:
     location = None
     for wait in machine.parked.values():
         s = wait.split
-        lines.append(f"{s.who()} {wait.describe()}")
-        others.append((f"{s.who()} waits", s.location))
+        lines.append(f"{s.description()} {wait.describe()}")
+        others.append((f"{s.description()} waits", s.location))
         barrier = getattr(wait, "barrier", None)
         if barrier is not None:
             others.append((f"mbarrier {barrier.name} was initialized", barrier.location))
         location = location or s.location
     for s in machine.spinning:
-        lines.append(f"{s.who()} spins: nothing that it reads changes any more")
-        others.append((f"{s.who()} spins", s.location))
+        lines.append(f"{s.description()} spins: nothing that it reads changes any more")
+        others.append((f"{s.description()} spins", s.location))
         location = location or s.location
     for cta in machine.residency.live.values():
         blocks = cta.grid.program.blocks
@@ -42,10 +42,10 @@ def deadlock(machine: Machine) -> Finding:
                 for s in waiting:
                     missing = machine.divergence.needed(s, blocks[pc])
                     lines.append(
-                        f"{s.who()} waits at {instruction.name} for lanes "
+                        f"{s.description()} waits at {instruction.name} for lanes "
                         f"{missing & ~s.mask:#010x} of its warp, which are elsewhere"
                     )
-                    others.append((f"{s.who()} waits", instruction.source))
+                    others.append((f"{s.description()} waits", instruction.source))
                     location = location or instruction.source
     shown = _summarize(lines)
     for grid in machine.grids:

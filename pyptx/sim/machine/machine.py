@@ -20,21 +20,21 @@ from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ...flow.graph import EXIT
 from ...isa import Target
-from ..code.function import Code, CodeBlock
-from ..code.image import Image
+from ..code.function import CodeBlock, FunctionCode
+from ..code.image import ModuleImage
 from ..code.translate import array_function, lane_function
-from ..engine.events import Engine, Engines, Operation, Step
+from ..engine.events import AsyncOperation, Engine, Engines, Step
 from ..engine.waits import Wait
 from ..memory.address_space import Fault, Memory
 from ..numbers.serial import serial
-from ..threads.calls import Calls
+from ..threads.calls import FunctionCalls
 from ..threads.cta import CTA
 from ..threads.divergence import Divergence
 from ..threads.frames import Registers
 from ..threads.grid import Grid
 from ..threads.residency import Residency
-from ..threads.teams import Teams, joins
 from ..threads.warp import FULL_MASK, Split, Warp, mask_of, spins
+from ..threads.warp_teams import WarpTeams, joins
 from .deadlock import deadlock
 from .limits import Limits, Progress
 from .retries import Retries
@@ -72,11 +72,11 @@ class Machine:
         self._reported: set[tuple[Any, ...]] = set()
         self.memory = Memory(self.report)
         #: Who completed a phase of an mbarrier in this turn: threads, and operations of engines.
-        self.completed: list[Split | Operation] = []
+        self.completed: list[Split | AsyncOperation] = []
         self.engines = Engines(self._acts, self._changed)
         self.divergence = Divergence(self)
-        self.calls = Calls(self)
-        self.teams = Teams(self)
+        self.calls = FunctionCalls(self)
+        self.teams = WarpTeams(self)
         self.printed_characters = 0
         #: Live allocations of the device's heap: bytes of it that each takes, by address.
         self.heap: dict[int, int] = {}
@@ -95,10 +95,10 @@ class Machine:
         self.retries = Retries(self)
         self._started = self._shown = time.monotonic()
         self._turns = 0
-        self._free: dict[tuple[Code, int], list[Registers]] = {}
+        self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
         self._lane_numbers: dict[int, NDArray[np.intp]] = {}
 
-    def map_variables(self, image: Image) -> None:
+    def map_variables(self, image: ModuleImage) -> None:
         """Place the variables of a module, before everything else in global memory."""
         for stored in image.stored:
             self.memory.place_global(stored.name, stored.address, stored.data)
@@ -111,7 +111,7 @@ class Machine:
 
     # --- storage of threads -------------------------------------------------------------------
 
-    def registers(self, code: Code, warps: int) -> Registers:
+    def registers(self, code: FunctionCode, warps: int) -> Registers:
         """Registers for ``warps`` warps in one activation of a function."""
         free = self._free.get((code, warps))
         if free:
@@ -156,7 +156,7 @@ class Machine:
             if given_up is not None and not given_up[0].over():
                 message += f"; its warp had given up: it {given_up[0].describe()}"
                 others = (("gave up waiting", given_up[1]),)
-        return Fault(Finding(RULES[rule], message, actor.location, actor.who(lane), others))
+        return Fault(Finding(RULES[rule], message, actor.location, actor.description(lane), others))
 
     def uninitialized_register(
         self, split: Split, name: str, lane: int, location: SourceLocation | None
@@ -166,7 +166,7 @@ class Machine:
                 RULES["undefined-register"],
                 f"register %{name} is read before anything wrote it",
                 location,
-                split.who(lane),
+                split.description(lane),
             )
         )
 
@@ -208,7 +208,7 @@ class Machine:
                 if s.warp.cta.grid is not self.acting:
                     self._act(s.warp.cta.grid)
                 self.completed.clear()
-                team = self.teams.of(s) if self.policy.together else None
+                team = self.teams.of(s) if self.policy.warp_teams else None
                 if team is None:
                     self._execute(s)
                 else:
@@ -301,7 +301,7 @@ class Machine:
         self._counted, self._happened = self.steps, self.engines.executed
         self.acting = grid
 
-    def _acts(self, operation: Operation) -> None:
+    def _acts(self, operation: AsyncOperation) -> None:
         """An engine acts for somebody."""
         if operation.grid is not self.acting:
             self._act(operation.grid)
@@ -317,10 +317,10 @@ class Machine:
         if flying:
             cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
 
-    def operation(self, split: Split, engine: Engine) -> Operation:
+    def operation(self, split: Split, engine: Engine) -> AsyncOperation:
         """A new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
-        return Operation(split.op.name, engine, split.warp, split.actors, split.location)
+        return AsyncOperation(split.op.name, engine, split.warp, split.actors, split.location)
 
     # --- running splits -----------------------------------------------------------------------
 
@@ -347,7 +347,7 @@ class Machine:
                 if merged is None:
                     return
                 s = merged
-                if self.policy.together and joins(s):
+                if self.policy.warp_teams and joins(s):
                     self.wake(s)
                     return
                 continue
@@ -355,7 +355,7 @@ class Machine:
                 divergence.leave(s, s.mask)
                 return
             block = blocks[s.pc]
-            if block.collective and not divergence.together(s, block):
+            if block.collective and not divergence.gathered(s, block):
                 return
             self.count_steps(block.steps)
             if block.call is not None:
@@ -369,7 +369,7 @@ class Machine:
                     divergence.abandon(s)
                     continue
                 s = self.calls.leave(s)
-                if self.policy.together and joins(s):
+                if self.policy.warp_teams and joins(s):
                     self.wake(s)
                     return
                 continue
@@ -379,7 +379,7 @@ class Machine:
             if following <= s.pc and following != EXIT and self._spins(s, following):
                 return
             s.pc = following
-            if block.table and self.policy.together and joins(s):
+            if block.table and self.policy.warp_teams and joins(s):
                 self.wake(s)
                 return
             budget -= 1
@@ -451,7 +451,7 @@ class Machine:
                         RULES["out-of-bounds"],
                         f"brx.idx with index {index}; its list has {len(block.table)} labels",
                         instruction.source,
-                        s.who(),
+                        s.description(),
                     )
                 )
             ways[block.table[index]] = ways.get(block.table[index], 0) | 1 << lane
@@ -469,7 +469,7 @@ class Machine:
         if wait is None or wait.over():
             if wait is not None:
                 wait.finish()
-            if s.lane < 0 and self.policy.together:
+            if s.lane < 0 and self.policy.warp_teams:
                 # Whole warps that this may have woken run together with it.
                 s.pc = block.next
                 self.wake(s)

@@ -24,7 +24,7 @@ class Policy:
 
     name = "eager"
     #: Whether warps of a CTA that are at one place in the code may run together.
-    together = True
+    warp_teams = True
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 
@@ -104,7 +104,7 @@ class Random(Policy):
     """
 
     name = "random"
-    together = False
+    warp_teams = False
     quantum = 4
     #: Chance that an event happens before a split's turn, and that a try_wait gives up.
     event_chance = 0.5

@@ -20,7 +20,7 @@ from ..memory.address_space import Actor
 if TYPE_CHECKING:
     from ..threads.cta import CTA
 
-__all__ = ["Extents", "Places", "read_codes", "read_words"]
+__all__ = ["Extents", "TileOffsets", "read_codes", "read_words"]
 
 #: A pattern of swizzles repeats after so many bytes; offsets count from a multiple of it.
 _PATTERN = 1024
@@ -37,7 +37,7 @@ class Extents(NamedTuple):
     end: int
 
 
-class Places(NamedTuple):
+class TileOffsets(NamedTuple):
     """Where words lie: bytes from the lower multiple of the pattern on, and the same counted in words.
 
     ``low`` is the smallest of the offsets, ``nbytes`` the bytes from there to the last word's end.
@@ -49,19 +49,19 @@ class Places(NamedTuple):
     nbytes: int
 
     @staticmethod
-    def of(offsets: NDArray[np.int64], word_bytes: int) -> Places:
+    def of(offsets: NDArray[np.int64], word_bytes: int) -> TileOffsets:
         low = int(offsets.min())
-        return Places(offsets, offsets // word_bytes, low, int(offsets.max()) - low + word_bytes)
+        return TileOffsets(offsets, offsets // word_bytes, low, int(offsets.max()) - low + word_bytes)
 
 
 @lru_cache(maxsize=1024)
-def _places(descriptor: SmemDescriptor, extents: Extents) -> Places:
+def _places(descriptor: SmemDescriptor, extents: Extents) -> TileOffsets:
     rows, k, size, major, first, end = extents
     offsets = tile_offsets(descriptor, rows, k, size, major)[first:end]
-    return Places.of(np.ascontiguousarray(offsets.T), size)
+    return TileOffsets.of(np.ascontiguousarray(offsets.T), size)
 
 
-def read_words(cta: CTA, address: int, places: Places, word_bytes: int, actor: Actor) -> NDArray[Any]:
+def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, actor: Actor) -> NDArray[Any]:
     """The words at ``places`` behind ``address`` in the CTA's own shared memory, through the async proxy."""
     memory = cta.machine.memory
     segment, offset = memory.access(
@@ -70,7 +70,7 @@ def read_words(cta: CTA, address: int, places: Places, word_bytes: int, actor: A
         cta.shared_base + address + places.low,
         places.nbytes,
         actor,
-        cta.reach,
+        cta.cluster_memory,
         "async",
         align=1,
         check_written=False,

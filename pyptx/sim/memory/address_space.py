@@ -37,7 +37,7 @@ __all__ = [
     "Fault",
     "Memory",
     "Observer",
-    "Reach",
+    "ClusterMemory",
     "Scattered",
     "Segment",
 ]
@@ -104,7 +104,7 @@ class Actor(Protocol):
     def location(self) -> SourceLocation | None:
         """The line of the instruction that made the access."""
 
-    def who(self, lane: int | None = None) -> str:
+    def description(self, lane: int | None = None) -> str:
         """The thread, in words; ``lane`` is the position among the accessing lanes."""
 
     def unwritten_rule(self, known: Bytes) -> str:
@@ -192,7 +192,7 @@ class Segment:
         return None
 
 
-class Reach(dict[int, Segment]):
+class ClusterMemory(dict[int, Segment]):
     """What a cluster alone reaches: the shared memories of its CTAs by rank, its launch's parameters and its
     module's constants. ``ended`` has the ranks of the CTAs that have exited.
     """
@@ -243,7 +243,7 @@ class Memory:
         address: int | Offsets,
         size: int,
         actor: Actor,
-        shared: Reach,
+        cluster: ClusterMemory,
         proxy: str = "generic",
         semantics: str = "weak",
         scope: str = "",
@@ -256,7 +256,7 @@ class Memory:
             kind: ``"read"``, ``"write"`` or ``"barrier"``.
             space: ``shared``, ``global``, ``param``, ``local`` or ``generic``.
             address: one address, or one per accessing lane.
-            shared: what the actor's cluster reaches.
+            cluster: what the actor's cluster reaches.
             align: required alignment, ``size`` if None.
             check_written: False where the caller itself checks, or marks, a sparser set of bytes.
 
@@ -264,11 +264,13 @@ class Memory:
         allocation or misaligned; reports a read of bytes that nothing wrote.
         """
         align = size if align is None else align
-        located = None if isinstance(address, int) else self._together(space, address, size, align, shared)
+        located = (
+            None if isinstance(address, int) else self._in_one_segment(space, address, size, align, cluster)
+        )
         if located is not None:
             segment, offset = located
         else:
-            segment, offset, space = self._locate(kind, space, address, size, actor, shared, align)
+            segment, offset, space = self._locate(kind, space, address, size, actor, cluster, align)
         if segment.written is not None and check_written:
             if kind == "write":
                 segment.mark(offset, size)
@@ -282,13 +284,13 @@ class Memory:
             self.version += 1
             segment.writes += 1
             if segment.barriers:
-                self._spare_barriers(segment, offset, size, actor)
+                self._check_live_barriers(segment, offset, size, actor)
         for observer in self.observers:
             observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
         return segment, offset
 
-    def _together(
-        self, space: str, address: Offsets, size: int, align: int, shared: Reach
+    def _in_one_segment(
+        self, space: str, address: Offsets, size: int, align: int, cluster: ClusterMemory
     ) -> tuple[Segment, Offsets] | None:
         """Segment and offsets, if it is soon seen that all lanes lie in one segment, aligned; else None."""
         if space == "local":
@@ -299,7 +301,7 @@ class Memory:
             space, window = self._window(first)
             if space == "local":
                 return None
-        segment = self._find(space, first - window, shared)
+        segment = self._find(space, first - window, cluster)
         if segment is None or segment.base % align:
             return None
         offset = address - (segment.base + window)
@@ -314,7 +316,7 @@ class Memory:
         address: int | Offsets,
         size: int,
         actor: Actor,
-        shared: Reach,
+        cluster: ClusterMemory,
         align: int,
     ) -> tuple[Segment, Any, str]:
         """Segment, offsets and state space; every way to be wrong is told apart."""
@@ -334,9 +336,9 @@ class Memory:
                 (address, address) if isinstance(address, int) else (int(address.min()), int(address.max()))
             )
         else:
-            segment = self._find(space, low, shared)
+            segment = self._find(space, low, cluster)
         if segment is None or high + size > segment.base + segment.size:
-            self._out_of_bounds(kind, space, address, size, actor, shared)
+            self._out_of_bounds(kind, space, address, size, actor, cluster)
         assert segment is not None
         if align > 1:
             union = address if isinstance(address, int) else int(np.bitwise_or.reduce(address))
@@ -344,14 +346,14 @@ class Memory:
                 self._misaligned(kind, space, address, size, align, actor)
         return segment, address - segment.base, space
 
-    def reach(
+    def access_each(
         self,
         kind: str,
         space: str,
         address: Offsets,
         size: int,
         actor: Actor,
-        shared: Reach,
+        cluster: ClusterMemory,
         **how: Any,
     ) -> list[tuple[Any, Segment, Offsets]]:
         """:meth:`access` at addresses that may lie in several allocations.
@@ -360,7 +362,7 @@ class Memory:
         a slice, in the usual case of one).
         """
         try:
-            return [(_ALL, *self.access(kind, space, address, size, actor, shared, **how))]
+            return [(_ALL, *self.access(kind, space, address, size, actor, cluster, **how))]
         except Scattered:
             pass
         found: dict[int, tuple[Segment, list[int], list[int]]] = {}
@@ -368,7 +370,7 @@ class Memory:
         for position, one in enumerate(address.tolist()):
             if acting is not None:
                 actor.acting = acting[position : position + 1]  # type: ignore[attr-defined]
-            segment, offset = self.access(kind, space, one, size, actor, shared, **how)
+            segment, offset = self.access(kind, space, one, size, actor, cluster, **how)
             _, positions, offsets = found.setdefault(id(segment), (segment, [], []))
             positions.append(position)
             offsets.append(offset)
@@ -376,7 +378,7 @@ class Memory:
             actor.acting = acting  # type: ignore[attr-defined]
         return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
 
-    def _spare_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+    def _check_live_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
         """A live mbarrier is opaque: only mbarrier operations may change its bytes. Where it is at rest the
         write ends its life, which compilers leave to that."""
         low = high = offset
@@ -388,7 +390,7 @@ class Memory:
                     RULES["mbarrier-overwritten" if barrier.at_rest else "mbarrier-misuse"],
                     f"write of {size} bytes over the live {barrier.describe()}",
                     actor.location,
-                    actor.who(),
+                    actor.description(),
                     (("initialized", barrier.location),),
                 )
                 if not barrier.at_rest:
@@ -396,13 +398,13 @@ class Memory:
                 self._report(finding)
                 del segment.barriers[at]
 
-    def _find(self, space: str, address: int, shared: Reach) -> Segment | None:
+    def _find(self, space: str, address: int, cluster: ClusterMemory) -> Segment | None:
         if space.startswith("shared"):
-            segment = shared.get(address >> 24)
+            segment = cluster.get(address >> 24)
         elif space.startswith("param"):
-            segment = shared.params
+            segment = cluster.params
         elif space == "const":
-            segment = shared.const
+            segment = cluster.const
         else:
             position = bisect.bisect_right(self._bases, address) - 1
             segment = self._segments[position] if position >= 0 else None
@@ -428,40 +430,40 @@ class Memory:
         address: int | Offsets,
         size: int,
         actor: Actor,
-        shared: Reach,
+        cluster: ClusterMemory,
     ) -> None:
         lane: int | None = None
         first = address if isinstance(address, int) else 0
         if not isinstance(address, int):
             for position, value in enumerate(address.tolist()):
-                segment = self._find(space, value, shared)
+                segment = self._find(space, value, cluster)
                 if segment is None or value + size > segment.base + segment.size:
                     lane, first = position, value
                     break
             else:
                 raise Scattered
-        where = self._nearest(space, first, shared)
+        where = self._nearest(space, first, cluster)
         raise Fault(
             Finding(
                 RULES["out-of-bounds"],
                 f"{kind} of {size} bytes at {space} address {first:#x}: {where}",
                 actor.location,
-                actor.who(lane),
+                actor.description(lane),
             )
         )
 
-    def _nearest(self, space: str, address: int, shared: Reach) -> str:
+    def _nearest(self, space: str, address: int, cluster: ClusterMemory) -> str:
         if space.startswith("shared"):
             rank = address >> 24
-            if rank in shared.ended:
+            if rank in cluster.ended:
                 return f"the CTA of rank {rank} has exited, and its shared memory with it"
-            if rank not in shared and 0 < rank < 256:
+            if rank not in cluster and 0 < rank < 256:
                 return f"the cluster has no CTA of rank {rank}"
-            candidates = list(shared.values())
+            candidates = list(cluster.values())
         elif space.startswith("param"):
-            candidates = [shared.params] if shared.params is not None else []
+            candidates = [cluster.params] if cluster.params is not None else []
         elif space == "const":
-            candidates = [shared.const] if shared.const is not None else []
+            candidates = [cluster.const] if cluster.const is not None else []
         else:
             candidates = self._segments
         if not candidates:
@@ -490,7 +492,7 @@ class Memory:
                 f"write of {size} bytes at {segment.space} address {address:#x}: "
                 f"{segment.space} memory is read-only",
                 actor.location,
-                actor.who(),
+                actor.description(),
             )
         )
 
@@ -506,7 +508,7 @@ class Memory:
                 RULES["misaligned"],
                 f"{kind} of {size} bytes at {space} address {first:#x}, which is not a multiple of {align}",
                 actor.location,
-                actor.who(lane),
+                actor.description(lane),
             )
         )
 
@@ -536,6 +538,6 @@ class Memory:
                 f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
                 f"(offset {position}) was never written",
                 actor.location,
-                actor.who(lane),
+                actor.description(lane),
             )
         )

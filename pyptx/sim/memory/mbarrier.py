@@ -151,7 +151,7 @@ class MBarrier:
 
     def _fault(self, actor: Actor, text: str) -> Fault:
         origin = (("initialized", self.location),)
-        return Fault(Finding(RULES["mbarrier-misuse"], text, actor.location, actor.who(), origin))
+        return Fault(Finding(RULES["mbarrier-misuse"], text, actor.location, actor.description(), origin))
 
     def _advance(self, actor: Actor) -> None:
         if self.pending == 0 and self.tx == 0:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from . import double, single
 from .formats import decoded
 from .products import FRACTION, NOTHING, Terms, aligned_sum, cut_to_f32, fused_sum, round_to_f16, terms
-from .rounding import Mode
+from .rounding import ArithmeticMode
 from .single import canonical
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-_NEAREST = Mode("rn", False, False)
+_NEAREST = ArithmeticMode("rn", False, False)
 
 
 class Kinds(NamedTuple):

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op
 
-__all__ = ["Mode", "mode_of", "odd_sum", "signed_zero"]
+__all__ = ["ArithmeticMode", "mode_of", "odd_sum", "signed_zero"]
 
 Array = NDArray[Any]
 
 
-class Mode(NamedTuple):
+class ArithmeticMode(NamedTuple):
     """What the modifiers say of a result: rounding, ``.ftz``, ``.sat``."""
 
     rnd: str
@@ -26,12 +26,14 @@ class Mode(NamedTuple):
     sat: bool
 
 
-def mode_of(op: Op) -> Mode:
+def mode_of(op: Op) -> ArithmeticMode:
     """The mode of an instruction, read from its modifiers once."""
-    mode: Mode | None = op.cache.get(Mode)
+    mode: ArithmeticMode | None = op.cache.get(ArithmeticMode)
     if mode is None:
         chosen = op.chosen
-        mode = op.cache[Mode] = Mode(chosen.get("rnd", "rn"), "ftz" in chosen, "sat" in chosen)
+        mode = op.cache[ArithmeticMode] = ArithmeticMode(
+            chosen.get("rnd", "rn"), "ftz" in chosen, "sat" in chosen
+        )
     return mode
 
 

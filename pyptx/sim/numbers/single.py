@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .formats import rounded
-from .rounding import Mode, odd_sum
+from .rounding import ArithmeticMode, odd_sum
 
 __all__ = [
     "NAN",
@@ -77,11 +77,11 @@ def _delicate(result: Any, *values: Any) -> int:
     return _within(rows, _DELICATE)
 
 
-def _finish(result: Any, mode: Mode) -> Any:
+def _finish(result: Any, mode: ArithmeticMode) -> Any:
     return saturated(result) if mode.sat else canonical(result)
 
 
-def round_f32(exact: Array, mode: Mode) -> Array:
+def round_f32(exact: Array, mode: ArithmeticMode) -> Array:
     """Doubles that determine the results as f32 in a mode."""
     result = rounded(exact, np.float32, mode.rnd)
     if mode.ftz:
@@ -95,12 +95,12 @@ def round_f32(exact: Array, mode: Mode) -> Array:
     return np.asarray(_finish(result, mode))
 
 
-def _wide(mode: Mode, *values: Any) -> list[Any]:
+def _wide(mode: ArithmeticMode, *values: Any) -> list[Any]:
     """Operands as doubles, flushed if the mode says so."""
     return [(flushed(v) if mode.ftz else v).astype(np.float64) for v in values]
 
 
-def add(mode: Mode, a: Any, b: Any) -> Any:
+def add(mode: ArithmeticMode, a: Any, b: Any) -> Any:
     if mode.rnd == "rn":
         result = a + b
         # Flushed operands change no result that is zero, and none from 2**-100 on.
@@ -110,7 +110,7 @@ def add(mode: Mode, a: Any, b: Any) -> Any:
     return round_f32(odd_sum(x, y, mode.rnd), mode)
 
 
-def multiply(mode: Mode, a: Any, b: Any) -> Any:
+def multiply(mode: ArithmeticMode, a: Any, b: Any) -> Any:
     if mode.rnd == "rn":
         result = a * b
         if not mode.ftz or not _delicate(result, a, b):
@@ -132,7 +132,7 @@ def _rounds_once(a: Any, b: Any, total: Any) -> bool:
     return not np.count_nonzero(error[ties])
 
 
-def fma(mode: Mode, a: Any, b: Any, c: Any) -> Any:
+def fma(mode: ArithmeticMode, a: Any, b: Any, c: Any) -> Any:
     addend = c.astype(np.float64)
     product = a.astype(np.float64) * b.astype(np.float64)  # exact
     total = product + addend
@@ -149,7 +149,7 @@ def fma(mode: Mode, a: Any, b: Any, c: Any) -> Any:
     return round_f32(odd_sum(x * y, addend, mode.rnd), mode)
 
 
-def divide(mode: Mode, a: Any, b: Any) -> Any:
+def divide(mode: ArithmeticMode, a: Any, b: Any) -> Any:
     if mode.rnd == "rn":
         result = a / b
         if not mode.ftz or not _delicate(result, a, b):
@@ -159,7 +159,7 @@ def divide(mode: Mode, a: Any, b: Any) -> Any:
     return round_f32(x / y, mode)
 
 
-def sqrt(mode: Mode, a: Any) -> Any:
+def sqrt(mode: ArithmeticMode, a: Any) -> Any:
     if mode.rnd == "rn":
         return _finish(np.sqrt(flushed(a) if mode.ftz else a), mode)
     (x,) = _wide(mode, a)

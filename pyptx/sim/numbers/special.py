@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import double, half, single
-from .rounding import Mode
+from .rounding import ArithmeticMode
 
 __all__ = [
     "cosine",
@@ -43,7 +43,7 @@ _TINY, _HUGE = np.array(single.TINY), np.array(2.0**126, _F32)
 _LOW = np.array(-126, _F32)
 #: What sine and cosine multiply their operand with, rounding toward zero: 1 / (2 pi).
 _TURN = _F32(0.15915493667125702)
-_TOWARD_ZERO = Mode("rz", False, False)
+_TOWARD_ZERO = ArithmeticMode("rz", False, False)
 _TINY64 = np.finfo(np.float64).tiny
 _UPPER = np.uint64(0xFFFFFFFF00000000)
 #: The NaN of functions of the upper half of f64.
@@ -56,7 +56,7 @@ def _unit(function: Callable[[Array], Array], a: Any) -> Any:
     return single.canonical(single.flushed(exact.astype(_F32)))
 
 
-def _scaled(mode: Mode, a: Any, up: float, function: Callable[[Array], Array], down: float) -> Any:
+def _scaled(mode: ArithmeticMode, a: Any, up: float, function: Callable[[Array], Array], down: float) -> Any:
     """The unit's result; without .ftz a subnormal operand is scaled up first, and the result back."""
     small = np.abs(a) < _TINY
     if mode.ftz or not np.count_nonzero(small):
@@ -65,7 +65,7 @@ def _scaled(mode: Mode, a: Any, up: float, function: Callable[[Array], Array], d
     return single.canonical(np.where(small, result * _F32(down), result))
 
 
-def reciprocal(mode: Mode, a: Any) -> Any:
+def reciprocal(mode: ArithmeticMode, a: Any) -> Any:
     size = np.abs(a)
     if mode.ftz or not np.count_nonzero((size > _HUGE) | (size < _TINY)):
         return _unit(np.reciprocal, a)
@@ -73,11 +73,11 @@ def reciprocal(mode: Mode, a: Any) -> Any:
     return single.canonical(scale * _unit(np.reciprocal, a * scale))
 
 
-def root(mode: Mode, a: Any) -> Any:
+def root(mode: ArithmeticMode, a: Any) -> Any:
     return _scaled(mode, a, 2.0**24, np.sqrt, 2.0**-12)
 
 
-def root_reciprocal(mode: Mode, a: Any) -> Any:
+def root_reciprocal(mode: ArithmeticMode, a: Any) -> Any:
     return _scaled(mode, a, 2.0**24, _root_reciprocal, 2.0**12)
 
 
@@ -85,7 +85,7 @@ def _root_reciprocal(a: Array) -> Array:
     return 1 / np.sqrt(a)
 
 
-def logarithm(mode: Mode, a: Any) -> Any:
+def logarithm(mode: ArithmeticMode, a: Any) -> Any:
     small = np.abs(a) < _TINY
     if mode.ftz or not np.count_nonzero(small):
         return _unit(np.log2, a)
@@ -93,7 +93,7 @@ def logarithm(mode: Mode, a: Any) -> Any:
     return single.canonical(np.where(small, result - _F32(24), result))
 
 
-def exponential(mode: Mode, a: Any) -> Any:
+def exponential(mode: ArithmeticMode, a: Any) -> Any:
     small = a < _LOW
     if mode.ftz or not np.count_nonzero(small):
         return _unit(np.exp2, a)
@@ -134,7 +134,7 @@ def unit_tangent(a: Array) -> Array:
     return np.where(np.abs(a) <= 2.0**-8, a, np.tanh(a))
 
 
-def divide_fast(mode: Mode, a: Any, b: Any) -> Any:
+def divide_fast(mode: ArithmeticMode, a: Any, b: Any) -> Any:
     """``.approx``: the dividend times the reciprocal, which is zero for the largest divisors."""
     if not mode.ftz:
         small = np.abs(b) < _TINY
@@ -142,7 +142,7 @@ def divide_fast(mode: Mode, a: Any, b: Any) -> Any:
     return single.multiply(mode, a, _unit(np.reciprocal, b))
 
 
-def divide_full(mode: Mode, a: Any, b: Any) -> Any:
+def divide_full(mode: ArithmeticMode, a: Any, b: Any) -> Any:
     """``.full``: both operands scaled first where the reciprocal would be subnormal or infinite."""
     size = np.abs(b)
     if not np.count_nonzero((size > _HUGE) | (size < _TINY)):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..copies import Range, tensor_copy
-from ..engine.events import Engine, Operation, Signal, Step
+from ..engine.events import AsyncOperation, Engine, Signal, Step
 from ..engine.waits import StepsDone
 from ..threads.atomics import combination
 from ..threads.warp import Split
@@ -63,7 +63,7 @@ def _targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tu
 def _signaled(
     s: Split,
     op: Op,
-    operation: Operation,
+    operation: AsyncOperation,
     targets: list[tuple[int, int]],
     nbytes: int,
     read: Callable[[], Bytes],
@@ -82,7 +82,7 @@ def _signaled(
 
 
 def _grouped(
-    s: Split, lane: int, operation: Operation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
+    s: Split, lane: int, operation: AsyncOperation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
 ) -> None:
     """A copy of the thread's open bulk group. What is read is what the source holds then."""
     held: list[Bytes] = []

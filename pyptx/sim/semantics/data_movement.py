@@ -126,7 +126,7 @@ def st_bulk(s: Split, op: Op, lane: int, address: int, size: int, initial: int) 
     """Zeroes, as by ordinary weak stores."""
     if size % 8:
         raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes, not a multiple of 8", s)
-    segment, offset = s.reach_one("write", op, lane, address, size, align=8)
+    segment, offset = s.access_one("write", op, lane, address, size, align=8)
     if segment.space != "shared":
         raise s.warp.cta.machine.fault("out-of-bounds", f"st.bulk in {segment.space} memory", s)
     segment.data[offset : offset + size] = 0

@@ -66,12 +66,12 @@ def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
     """PTX ISA #warp-level-matrix-instructions-ldmatrix."""
     rows = _rows(op)
     given = lanes < rows.rows
-    who, where = (lanes, address) if given.all() else (lanes[given], address[given])
-    s.acting = who
+    acting, where = (lanes, address) if given.all() else (lanes[given], address[given])
+    s.acting = acting
     data = np.zeros((rows.rows, rows.nbytes), np.uint8)
     each = np.arange(rows.nbytes)
-    for which, segment, offsets in s.reach("read", op, who, where, rows.nbytes, align=rows.align):
-        data[who[which]] = segment.data[offsets[:, None] + each]
+    for which, segment, offsets in s.access("read", op, acting, where, rows.nbytes, align=rows.align):
+        data[acting[which]] = segment.data[offsets[:, None] + each]
     codes = _unpacked(data, rows.packed, rows.signed) if rows.packed else data.view(f"u{rows.bits // 8}")
     result = rows.scatter(codes.reshape(rows.form))
     return result if len(lanes) == result.shape[1] else result[:, lanes]
@@ -84,11 +84,11 @@ def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> 
     codes = rows.gather(full_warp(registers, lanes)).reshape(rows.rows, -1)
     data = np.ascontiguousarray(codes).view(np.uint8)
     given = lanes < rows.rows
-    who, where = (lanes, address) if given.all() else (lanes[given], address[given])
-    s.acting = who
+    acting, where = (lanes, address) if given.all() else (lanes[given], address[given])
+    s.acting = acting
     each = np.arange(rows.nbytes)
-    for which, segment, offsets in s.reach("write", op, who, where, rows.nbytes, align=rows.align):
-        segment.data[offsets[:, None] + each] = data[who[which]]
+    for which, segment, offsets in s.access("write", op, acting, where, rows.nbytes, align=rows.align):
+        segment.data[offsets[:, None] + each] = data[acting[which]]
 
 
 _TURN = partial(matrix_fragment, "m8n8", 1)

@@ -30,7 +30,7 @@ def _place(s: Split, op: Op, address: int) -> tuple[Segment, int]:
     cta = s.warp.cta
     sem, scope = op.chosen.get("sem", "relaxed"), op.chosen.get("scope", "cta")
     segment, offset = cta.machine.memory.access(
-        "barrier", op.space, address, 8, s, cta.reach, "generic", sem, scope
+        "barrier", op.space, address, 8, s, cta.cluster_memory, "generic", sem, scope
     )
     return segment, int(offset)
 
@@ -38,7 +38,7 @@ def _place(s: Split, op: Op, address: int) -> tuple[Segment, int]:
 def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
     """The barrier object at ``address``, in the instruction's space. Raises a fault where none is live."""
     machine = s.warp.cta.machine
-    segment, offset = machine.memory.access("barrier", op.space, address, 8, s, s.warp.cta.reach)
+    segment, offset = machine.memory.access("barrier", op.space, address, 8, s, s.warp.cta.cluster_memory)
     barrier = segment.barriers.get(int(offset))
     if barrier is None:
         raise machine.fault(
@@ -83,7 +83,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
                 RULES["mbarrier-reinit"],
                 f"mbarrier.init over the live {old.describe()}",
                 op.location,
-                s.who(),
+                s.description(),
                 (("initialized", old.location),),
             )
         )

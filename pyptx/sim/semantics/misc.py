@@ -93,7 +93,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
                 RULES["launch-control"],
                 f"{op.name} after the CTA has seen a refusal: no cluster is left",
                 op.location,
-                s.who(),
+                s.description(),
             )
         )
     operation = machine.operation(s, Engine.TMA)
@@ -153,7 +153,7 @@ def first_ctaid(s: Split, op: Op, lanes: Array, response: Array) -> Array:
                 RULES["launch-control-answer"],
                 f"{op.name} of a refusal: what it gives is undefined",
                 op.location,
-                s.who(),
+                s.description(),
             )
         )
         s.acting = lanes

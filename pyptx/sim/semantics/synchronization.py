@@ -13,7 +13,7 @@ import numpy as np
 from ..code.semantic import Op, executes
 from ..engine.waits import Condition
 from ..memory.address_space import Fault
-from ..threads.named_barrier import BARRIERS, Misuse, NamedBarrier, Round
+from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
 from ..threads.warp import Split
 
 # --- CTA barriers -------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ def _arrive(
     place = op.statement if op.binding.match.name.startswith("bar.") or "aligned" in op.chosen else None
     try:
         return named, named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
-    except Misuse as misuse:
+    except BarrierMisuse as misuse:
         raise _misuse(s, str(misuse)) from None
 
 
@@ -174,4 +174,4 @@ def fence(s: Split, op: Op, lanes: Any) -> None:
 @executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
 def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
     """The bytes that it names must exist."""
-    s.reach("barrier", op, lanes, address, int(size), align=1)
+    s.access("barrier", op, lanes, address, int(size), align=1)

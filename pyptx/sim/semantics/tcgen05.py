@@ -16,12 +16,21 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
-from ..engine.events import Engine, Operation, Signal, Step
+from ..engine.events import AsyncOperation, Engine, Signal, Step
 from ..engine.waits import Condition, StepsDone
 from ..memory.mbarrier import MBarrier
 from ..numbers.extremes import extreme
 from ..numbers.single import canonical
-from ..tcgen05 import Copy, Offer, cell_at, group_of, issued_by, released_by, shift_down, together
+from ..tcgen05 import (
+    Copy,
+    PairRequest,
+    cell_at,
+    execute_as_pair,
+    group_of,
+    issued_by,
+    released_by,
+    shift_down,
+)
 from ..tcgen05.tensor_memory import find_room
 from ..threads.warp import Split
 from .mbarrier import live_barrier
@@ -45,7 +54,7 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     cta.tensor.request(count, exclusive, s)
     storages = [each.tensor.storage for each in group]
     # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
-    segment, offset = cta.machine.memory.access("barrier", op.space, address, 4, s, cta.reach)
+    segment, offset = cta.machine.memory.access("barrier", op.space, address, 4, s, cta.cluster_memory)
     if segment is not cta.shared:
         where = f"the shared memory of CTA {cta.coordinates}"
         raise cta.machine.fault("out-of-bounds", f"{op.name}: {address:#x} is not in {where}", s)
@@ -53,12 +62,12 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     def take(first: int) -> None:
         s.op = op
         cta.tensor.allocate(first, count, exclusive, s)
-        segment, offset = cta.machine.memory.access("write", op.space, address, 4, s, cta.reach)
+        segment, offset = cta.machine.memory.access("write", op.space, address, 4, s, cta.cluster_memory)
         segment.words(4)[int(offset) // 4] = first
 
-    return together(
+    return execute_as_pair(
         group,
-        Offer(s, op.name, f"of {count} columns to offset {int(offset):#x}", take),
+        PairRequest(s, op.name, f"of {count} columns to offset {int(offset):#x}", take),
         lambda: find_room(storages, count, exclusive),
         lambda: (
             f"{count} columns of tensor memory; allocated: "
@@ -78,8 +87,8 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
     tensor = s.warp.cta.tensor
     where, count = _uniform(s, op, address), _uniform(s, op, columns)
     first = tensor.check_free(where, count, _exclusive(op), s)
-    offer = Offer(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
-    return together(group, offer, lambda: first, lambda: "")
+    request = PairRequest(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
+    return execute_as_pair(group, request, lambda: first, lambda: "")
 
 
 @executes("tcgen05.relinquish_alloc_permit", per="warp", yields=True, collective="warp")
@@ -89,7 +98,7 @@ def relinquish(s: Split, op: Op, lanes: Any) -> Condition | None:
     def give_up(_: int) -> None:
         tensor.relinquished = True
 
-    return together(group_of(s, op), Offer(s, op.name, "", give_up), lambda: 0, lambda: "")
+    return execute_as_pair(group_of(s, op), PairRequest(s, op.name, "", give_up), lambda: 0, lambda: "")
 
 
 # --- commit, cp, shift --------------------------------------------------------------------------
@@ -122,10 +131,14 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
 def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
     """The barrier at the offset of ``address`` in the shared memory of another CTA of the cluster."""
     cta = s.warp.cta
-    _, offset = cta.machine.memory.access("barrier", op.space, address, 8, s, cta.reach)
-    there = cta.reach.get(rank)
+    _, offset = cta.machine.memory.access("barrier", op.space, address, 8, s, cta.cluster_memory)
+    there = cta.cluster_memory.get(rank)
     if there is None:
-        why = f"the CTA of rank {rank} has exited" if rank in cta.reach.ended else f"no CTA has rank {rank}"
+        why = (
+            f"the CTA of rank {rank} has exited"
+            if rank in cta.cluster_memory.ended
+            else f"no CTA has rank {rank}"
+        )
         raise cta.machine.fault("out-of-bounds", f"{op.name}: {why} in the cluster", s)
     found = there.barriers.get(int(offset))
     if found is None:
@@ -184,7 +197,7 @@ class _Access(NamedTuple):
     columns: NDArray[np.int64]
     windows: tuple[tuple[int, int], ...]
 
-    def check(self, s: Split, kind: str, first: int, operation: Operation) -> None:
+    def check(self, s: Split, kind: str, first: int, operation: AsyncOperation) -> None:
         for start, width in self.windows:
             s.warp.cta.tensor.check(kind, self.rows, first + start, width, operation)
 
@@ -214,7 +227,7 @@ def _in_quarter(s: Split, lane: int, quarter: int) -> int:
             f"lane {lane} in warp {s.warp.index}, which reaches lanes {quarter}..{quarter + 31}: "
             f"taken as lane {quarter + lane}",
             s.location,
-            s.who(),
+            s.description(),
         )
     )
     return quarter + lane

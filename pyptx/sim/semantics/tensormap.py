@@ -37,8 +37,8 @@ def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int,
         raise machine.fault("not-modeled", f"{op.name}: the 96-byte swizzle is not modeled yet", s)
     if name == "global_stride" and value % 16:
         raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes is not a multiple of 16", s)
-    segment, offset = s.reach_one("read", op, lane, address, USED_BYTES)
-    segment, offset = s.reach_one("write", op, lane, address, USED_BYTES)
+    segment, offset = s.access_one("read", op, lane, address, USED_BYTES)
+    segment, offset = s.access_one("write", op, lane, address, USED_BYTES)
     place = segment.data[int(offset) : int(offset) + USED_BYTES]
     try:
         image = FIELDS[name].set(int.from_bytes(place.tobytes(), "little"), value, ordinal)
@@ -67,7 +67,7 @@ def replace_stride(s: Split, op: Op, lane: int, address: int, ordinal: int, valu
 @executes("tensormap.cp_fenceproxy", per="warp", collective="warp")
 def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -> None:
     """The warp copies one map: the lanes agree on both addresses."""
-    s.all_of_them(lanes)
+    s.check_whole_warp(lanes)
     cta = s.warp.cta
     machine = cta.machine
     if (dst != dst[0]).any() or (src != src[0]).any():
@@ -80,7 +80,7 @@ def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -
             address,
             IMAGE_BYTES,
             s,
-            cta.reach,
+            cta.cluster_memory,
             "generic" if kind == "read" else "tensormap",
             "weak" if kind == "read" else "release",
             "" if kind == "read" else op.chosen["scope"],

@@ -1,6 +1,6 @@
 """Instructions that the lanes of a mask execute together.
 
-Each is a function of rows of 32 lanes, one row for each warp and member mask (:mod:`..meeting`).
+Each is a function of rows of 32 lanes, one row for each warp and member mask (:mod:`..threads.collectives`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
-from ..threads.meeting import Together, collective
+from ..threads.collectives import LaneGroups, collective
 from ..threads.warp import Split
 
 _LANE = np.arange(32)
@@ -27,8 +27,8 @@ def _masks(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
 def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
     policy = s.warp.cta.machine.policy
 
-    def compute(op: Op, together: Together) -> tuple[Any, Any]:
-        leaders = np.array([[policy.elect(mask)] for mask in together.masks[:, 0].tolist()], np.uint32)
+    def compute(op: Op, groups: LaneGroups) -> tuple[Any, Any]:
+        leaders = np.array([[policy.elect(mask)] for mask in groups.masks[:, 0].tolist()], np.uint32)
         return leaders, leaders == _LANE
 
     return collective(s, op, lanes, membermask, (), compute)
@@ -43,7 +43,7 @@ def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) 
         # Immediates: every warp takes from the same lanes.
         amount, control = int(b), int(c)
         return collective(
-            s, op, lanes, membermask, (a,), lambda op, together, values: _taken(op, values, amount, control)
+            s, op, lanes, membermask, (a,), lambda op, groups, values: _taken(op, values, amount, control)
         )
     return collective(s, op, lanes, membermask, (a, b, c), _exchange)
 
@@ -57,7 +57,7 @@ def _taken(op: Op, values: Any, amount: int, control: int) -> Any:
     return (taken, np.broadcast_to(inside, taken.shape)) if op.pair else taken
 
 
-def _exchange(op: Op, together: Together, values: Any, amount: Any, control: Any) -> Any:
+def _exchange(op: Op, groups: LaneGroups, values: Any, amount: Any, control: Any) -> Any:
     source, inside = _sources(op.chosen["mode"], amount.astype(np.int64), control.astype(np.int64))
     taken = np.take_along_axis(values, source, axis=1)
     return (taken, inside) if op.pair else taken
@@ -92,19 +92,19 @@ def vote(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _vote)
 
 
-def _vote(op: Op, together: Together, flags: Any) -> Any:
+def _vote(op: Op, groups: LaneGroups, flags: Any) -> Any:
     mode = op.chosen["mode"]
     # Lanes that are no members hold False.
     some = flags.any(1, keepdims=True)
     if mode == "any":
         return some
-    every = (flags if together.member is None else flags | ~together.member).all(1, keepdims=True)
+    every = (flags if groups.member is None else flags | ~groups.member).all(1, keepdims=True)
     return every if mode == "all" else every | ~some
 
 
 @executes("vote.sync.ballot", per="warp", collective="membermask", team=True)
 def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
-    return collective(s, op, lanes, membermask, (a,), lambda op, together, flags: _masks(flags))
+    return collective(s, op, lanes, membermask, (a,), lambda op, groups, flags: _masks(flags))
 
 
 @executes("activemask", per="warp", team=True)
@@ -123,10 +123,10 @@ def match_any(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _same)
 
 
-def _same(op: Op, together: Together, values: Any) -> Any:
+def _same(op: Op, groups: LaneGroups, values: Any) -> Any:
     equal = values[:, :, None] == values[:, None, :]
-    if together.member is not None:
-        equal &= together.member[:, None, :]
+    if groups.member is not None:
+        equal &= groups.member[:, None, :]
     return _masks(equal)[:, :, 0]
 
 
@@ -135,13 +135,13 @@ def match_all(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _all_same)
 
 
-def _all_same(op: Op, together: Together, values: Any) -> Any:
-    if together.member is None:
+def _all_same(op: Op, groups: LaneGroups, values: Any) -> Any:
+    if groups.member is None:
         equal = (values == values[:, :1]).all(1, keepdims=True)
     else:
-        first = np.take_along_axis(values, together.member.argmax(1)[:, None], axis=1)
-        equal = ((values == first) | ~together.member).all(1, keepdims=True)
-    found = np.where(equal, together.masks, np.uint32(0))
+        first = np.take_along_axis(values, groups.member.argmax(1)[:, None], axis=1)
+        equal = ((values == first) | ~groups.member).all(1, keepdims=True)
+    found = np.where(equal, groups.masks, np.uint32(0))
     return (found, equal) if op.pair else found
 
 
@@ -162,12 +162,12 @@ def redux(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _redux)
 
 
-def _redux(op: Op, together: Together, values: Any) -> Any:
+def _redux(op: Op, groups: LaneGroups, values: Any) -> Any:
     name = op.chosen["op"]
-    if together.member is not None and name in ("min", "max", "and"):
+    if groups.member is not None and name in ("min", "max", "and"):
         limits = np.iinfo(values.dtype)
         neutral = limits.min if name == "max" else limits.max
-        values = np.where(together.member, values, values.dtype.type(neutral))
+        values = np.where(groups.member, values, values.dtype.type(neutral))
     return _REDUCTIONS[name].reduce(values, axis=1, keepdims=True, dtype=values.dtype)
 
 
@@ -176,12 +176,12 @@ def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _redux_f32)
 
 
-def _redux_f32(op: Op, together: Together, values: Any) -> Any:
+def _redux_f32(op: Op, groups: LaneGroups, values: Any) -> Any:
     """NaN counts only with .NaN, or where nothing else is there; +0 is above -0."""
     bits = values.view(np.uint32)
     if "abs" in op.chosen:
         bits = bits & np.uint32(0x7FFFFFFF)
-    member = np.ones(bits.shape, np.bool_) if together.member is None else together.member
+    member = np.ones(bits.shape, np.bool_) if groups.member is None else groups.member
     nan = np.isnan(values) & member
     number = member & ~nan
     # As signed integers whose order is that of the numbers, -0 below +0.

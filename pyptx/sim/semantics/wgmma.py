@@ -22,7 +22,7 @@ from ...ir import Immediate, Register, leaves
 from ...layout.fragments import FragmentLayout, SelectedLayout, wgmma_fragment, wgmma_metadata
 from ...layout.smem_descriptor import Major, SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
-from ..code.function import Code
+from ..code.function import FunctionCode
 from ..code.semantic import Op, executes
 from ..engine.events import Engine, Step
 from ..matrices.kept_elements import KeptElements
@@ -30,7 +30,7 @@ from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
 from ..numbers.multiply import Kinds, multiply_bits, multiply_floats, multiply_integers, multiply_short
 from ..threads.warp import Split
-from ..threads.warpgroup import Flight, GroupsDone, Held, agree, products_of
+from ..threads.warpgroup import OperandRegisters, PendingWgmma, WgmmaGroupsDone, check_warpgroup, wgmma_state
 
 Array = NDArray[Any]
 
@@ -77,7 +77,7 @@ def _descriptor(s: Split, word: int) -> SmemDescriptor:
 class _Product:
     """What one ``wgmma.mma_async`` needs to run."""
 
-    def __init__(self, op: Op, code: Code) -> None:
+    def __init__(self, op: Op, code: FunctionCode) -> None:
         words = op.binding.match.spelling
         specs = list(op.binding.match.form.specs())
         d, a, b = (word for word in words if word in _TYPES)
@@ -110,7 +110,7 @@ class _Product:
         self.rows = tuple(place.row for place in op.dests["d"])
         first, end = self.rows[0], self.rows[-1] + 1
         rows_of_a = tuple(code.multiplied[r.name] for r in _registers(op, "a"))
-        self.registers = Held(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
+        self.registers = OperandRegisters(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
         #: Numbers and names of accumulators that some path leaves undefined.
         tracked = code.tracked
         self.undefined = tuple((tracked[r.name], r.name) for r in _registers(op, "d") if r.name in tracked)
@@ -164,7 +164,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     shared = {
         name: _uniform(s, op, name, given[name]) for name in ("a-desc", "b-desc", "scale-d") if name in given
     }
-    agree(s, op, lanes, tuple(shared.values()))
+    check_warpgroup(s, op, lanes, tuple(shared.values()))
     accumulates = bool(shared["scale-d"])
     _note_accumulator(s, op, plan, accumulates)
 
@@ -172,7 +172,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     if plan.gather_a is not None:
         registers = plan.gather_a(np.array(given["a"], np.uint32))
     metadata = np.array(given["sp-meta"], np.uint32)[None] if plan.kept is not None else np.empty((0, 32))
-    products = products_of(warp)
+    products = wgmma_state(warp)
     earlier = products.before(s, plan.registers, plan.shape)
 
     operation = machine.operation(s, Engine.MMA)
@@ -197,7 +197,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
 
     reading = Step(operation, "read", read, [])
     writing = Step(operation, "write", write, [reading, *earlier])
-    products.issue(Flight(frame.code, plan.registers, plan.shape, writing))
+    products.issue(PendingWgmma(frame.code, plan.registers, plan.shape, writing))
     warp.loading = [step for step in warp.loading if not step.done]
     warp.loading.append(writing)
     machine.issue(warp.cta, [reading, writing])
@@ -205,21 +205,21 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
 
 @executes("wgmma.fence", fidelity="ordering", per="warp", collective="warp")
 def fence(s: Split, op: Op, lanes: Array) -> None:
-    agree(s, op, lanes)
-    products_of(s.warp).fence()
+    check_warpgroup(s, op, lanes)
+    wgmma_state(s.warp).fence()
 
 
 @executes("wgmma.commit_group", fidelity="ordering", per="warp", collective="warp")
 def commit_group(s: Split, op: Op, lanes: Array) -> None:
-    agree(s, op, lanes)
-    products_of(s.warp).commit()
+    check_warpgroup(s, op, lanes)
+    wgmma_state(s.warp).commit()
 
 
 @executes("wgmma.wait_group", fidelity="ordering", per="warp", yields=True, collective="warp")
-def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> GroupsDone | None:
-    agree(s, op, lanes)
+def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> WgmmaGroupsDone | None:
+    check_warpgroup(s, op, lanes)
     first = s.warp.index // 4 * 4
-    wait = GroupsDone(
-        s.warp.cta.warps[first : first + 4], products_of(s.warp).wait(int(np.ravel(pending)[0]))
+    wait = WgmmaGroupsDone(
+        s.warp.cta.warps[first : first + 4], wgmma_state(s.warp).wait(int(np.ravel(pending)[0]))
     )
     return None if wait.over() else wait

@@ -78,7 +78,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> 
     data = np.empty((plan.lines, plan.nbytes), np.uint8)
     each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
     readers = np.resize(lanes, plan.lines)
-    for which, segment, offsets in s.reach("read", op, readers, where, plan.nbytes, align=plan.align):
+    for which, segment, offsets in s.access("read", op, readers, where, plan.nbytes, align=plan.align):
         data[which] = segment.data[offsets[:, None] + each]
     matrix = split(data, plan.bits).reshape(plan.lines, plan.length)
     result = plan.scatter(matrix.T if plan.turned else matrix).view(plan.dtype)
@@ -93,7 +93,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride
     data = np.ascontiguousarray(matrix.T if plan.turned else matrix).view(np.uint8)
     each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
     writers = np.resize(lanes, plan.lines)
-    for which, segment, offsets in s.reach("write", op, writers, where, plan.nbytes, align=plan.align):
+    for which, segment, offsets in s.access("write", op, writers, where, plan.nbytes, align=plan.align):
         segment.data[offsets[:, None] + each] = data[which]
 
 

@@ -11,20 +11,20 @@ from __future__ import annotations
 from .addresses import cell_at
 from .copies import Copy, shift_down
 from .order import READ_A, Issued, issued_by, released_by
-from .pair import Offer, group_of, together
-from .product import Mma, Operands
+from .pair import PairRequest, execute_as_pair, group_of
+from .product import MmaOperation, Operands
 
 __all__ = [
     "READ_A",
     "Copy",
     "Issued",
-    "Mma",
-    "Offer",
+    "MmaOperation",
+    "PairRequest",
     "Operands",
     "cell_at",
     "group_of",
     "issued_by",
     "released_by",
     "shift_down",
-    "together",
+    "execute_as_pair",
 ]

@@ -27,7 +27,7 @@ def cell_at(cta: CTA, address: int, actor: Actor) -> tuple[int, int]:
                 RULES["tensor-memory-lane"],
                 f"the address {address:#x} has lane {lane}: taken as lane {lane % LANES}",
                 actor.location,
-                actor.who(),
+                actor.description(),
             )
         )
     return lane % LANES, column

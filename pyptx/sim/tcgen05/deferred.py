@@ -49,7 +49,7 @@ class DeferredSum:
         self._k += a.shape[1]
         return self._k >= _MOST
 
-    def settle(self, cells: NDArray[np.uint32]) -> None:
+    def flush(self, cells: NDArray[np.uint32]) -> None:
         """Compute the cells of D."""
         if not self._a:
             return

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
 from ...layout.smem_descriptor import OPERAND_SWIZZLES, Major, SmemDescriptor, tile_offsets
-from ..matrices.shared_operand import Places, read_words
+from ..matrices.shared_operand import TileOffsets, read_words
 from ..memory.address_space import Actor, Fault
 from ..numbers.formats import decoded
 
@@ -54,7 +54,7 @@ _ABSOLUTE = 52
 
 def not_modeled(what: str, actor: Actor) -> Fault:
     """A fault that ends a run as incomplete."""
-    return Fault(Finding(RULES["not-modeled"], what, actor.location, actor.who()))
+    return Fault(Finding(RULES["not-modeled"], what, actor.location, actor.description()))
 
 
 def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
@@ -65,7 +65,9 @@ def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
 
 
 @lru_cache(maxsize=512)
-def _places(word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int) -> Places:
+def _places(
+    word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int
+) -> TileOffsets:
     """``word`` has no page; ``first``: rows before the tile's, behind the address."""
     nbytes = _BYTES.get(element, 1)
     count = k // 2 if nibbles else k
@@ -73,7 +75,7 @@ def _places(word: int, rows: int, k: int, element: str, nibbles: bool, major: Ma
     offsets = tile_offsets(SmemDescriptor.decode(word), height, count, nbytes, major)[first : first + rows]
     if element in PADDED and not nibbles:
         offsets = offsets[:, np.arange(count) % 16 < PADDED[element]]
-    return Places.of(offsets, nbytes)
+    return TileOffsets.of(offsets, nbytes)
 
 
 class _Panel(NamedTuple):
@@ -126,7 +128,7 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
         address,
         panel.nbytes,
         actor,
-        cta.reach,
+        cta.cluster_memory,
         "async",
         align=1,
         check_written=False,

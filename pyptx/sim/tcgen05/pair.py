@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..threads.cta import CTA
     from ..threads.warp import Split
 
-__all__ = ["Offer", "group_of", "together"]
+__all__ = ["PairRequest", "group_of", "execute_as_pair"]
 
 
 def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
@@ -42,7 +42,7 @@ def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
         )
     if size == 2:
         peer = group[1 - cta.rank % 2]
-        if peer.rank not in cta.reach:
+        if peer.rank not in cta.cluster_memory:
             raise _fault(
                 s, f"{op.name}: CTA {peer.coordinates}, the peer of CTA {cta.coordinates}, has exited"
             )
@@ -71,8 +71,8 @@ def _fault(s: Split, message: str) -> Exception:
 
 
 @dataclass(eq=False, slots=True)
-class Offer:
-    """What one warp brings to an instruction that a pair executes together.
+class PairRequest:
+    """What one warp brings to an instruction that both CTAs of a pair execute.
 
     ``name`` is the instruction's, ``text`` what it is given, which must be the same in both CTAs; ``perform``
     does this CTA's part.
@@ -89,8 +89,8 @@ class Offer:
         return f"{self.name} {self.text}".rstrip()
 
 
-def together(
-    group: tuple[CTA, ...], mine: Offer, ready: Callable[[], int | None], need: Callable[[], str]
+def execute_as_pair(
+    group: tuple[CTA, ...], mine: PairRequest, ready: Callable[[], int | None], need: Callable[[], str]
 ) -> Condition | None:
     """Execute an instruction once every CTA of the group does and ``ready`` has an answer for all of them.
 
@@ -102,48 +102,48 @@ def together(
             mine.perform(answer)
             return None
     else:
-        _offer(cta, group, mine)
+        _request(cta, group, mine)
 
-    def offers() -> list[Offer]:
+    def requests() -> list[PairRequest]:
         if len(group) == 1:
             return [mine]
-        return [each.tensor.offers[mine.name] for each in group if mine.name in each.tensor.offers]
+        return [each.tensor.requests[mine.name] for each in group if mine.name in each.tensor.requests]
 
     def over() -> bool:
-        return mine.done or (len(offers()) == len(group) and ready() is not None)
+        return mine.done or (len(requests()) == len(group) and ready() is not None)
 
     def finish() -> None:
         if mine.done:
             return
         answer = ready()
         assert answer is not None
-        for offer in offers():
-            offer.done = True
-            offer.perform(answer)
-            offer.split.warp.cta.tensor.offers.pop(offer.name, None)
+        for request in requests():
+            request.done = True
+            request.perform(answer)
+            request.split.warp.cta.tensor.requests.pop(request.name, None)
 
     def describe() -> str:
-        if len(offers()) == len(group):
+        if len(requests()) == len(group):
             return f"waits for {need()}"
         peer = group[1 - cta.rank % 2]
-        gone = "" if peer.rank in cta.reach else ", which has exited"
+        gone = "" if peer.rank in cta.cluster_memory else ", which has exited"
         return f"waits at {mine.what} for its peer, CTA {peer.coordinates}{gone}"
 
     return Condition(over, describe, finish)
 
 
-def _offer(cta: CTA, group: tuple[CTA, ...], mine: Offer) -> None:
+def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:
     """Put ``mine`` where the peer finds it. Raises a fault if the two do not fit together."""
-    other = cta.tensor.offers.get(mine.name)
+    other = cta.tensor.requests.get(mine.name)
     if other is not None:
         raise _fault(
             mine.split,
-            f"{mine.what} while {other.split.who()} waits at the same instruction: "
+            f"{mine.what} while {other.split.description()} waits at the same instruction: "
             "one warp of each CTA of a pair executes it at a time",
         )
-    cta.tensor.offers[mine.name] = mine
+    cta.tensor.requests[mine.name] = mine
     peer = group[1 - cta.rank % 2]
-    theirs = peer.tensor.offers.get(mine.name)
+    theirs = peer.tensor.requests.get(mine.name)
     if theirs is not None and theirs.text != mine.text:
         raise _fault(
             mine.split,

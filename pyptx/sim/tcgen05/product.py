@@ -31,7 +31,7 @@ from .sparsity import expanded, read_indices
 if TYPE_CHECKING:
     from ..threads.cta import CTA
 
-__all__ = ["Mma", "Operands"]
+__all__ = ["MmaOperation", "Operands"]
 
 Array = NDArray[Any]
 
@@ -63,7 +63,7 @@ class Operands:
     zeros: int | None = None
 
 
-class Mma:
+class MmaOperation:
     """One ``tcgen05.mma`` of one CTA, or of the two of a pair, the even one first.
 
     A pair's CTAs each hold half of the rows of A and D, at the same addresses, and in shared memory half of

@@ -23,7 +23,7 @@ from .order import READ_A, Issued
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
-    from .pair import Offer
+    from .pair import PairRequest
 
 __all__ = ["TensorMemory", "TensorStorage", "find_room"]
 
@@ -100,7 +100,7 @@ class TensorMemory:
         #: The CTAs of one instruction, once the kernel's ``.cta_group`` is known: this one, or the pair.
         self.group: tuple[CTA, ...] = ()
         #: By name, the instructions of the pair that a warp of this CTA executes and that are not done yet.
-        self.offers: dict[str, Offer] = {}
+        self.requests: dict[str, PairRequest] = {}
         #: What each thread, (warp, lane), has issued, and what was released for others to be ordered behind.
         self.issued: dict[tuple[int, int], Issued] = {}
         self.released = Issued()
@@ -183,7 +183,7 @@ class TensorMemory:
                     f"CTA {self.cta.coordinates} ended while {operation.name}, issued by {operation.issuer}, "
                     f"may still {does}",
                     operation.location,
-                    operation.who(),
+                    operation.description(),
                 )
             )
             machine.engines.force(step)
@@ -217,23 +217,23 @@ class TensorMemory:
         key = (*shape, first, len(b))
         known = self._deferred.get(key)
         if known is None:
-            self._settle(first, len(b))
+            self._flush(first, len(b))
             known = self._deferred[key] = DeferredSum(lanes, first)
         if known.checked != self._allocated:
             if accumulate:
-                self.check("read", lanes, first, len(b), actor, settled=False)
-            self.check("write", lanes, first, len(b), actor, settled=False)
+                self.check("read", lanes, first, len(b), actor, flushed=False)
+            self.check("write", lanes, first, len(b), actor, flushed=False)
             known.checked = self._allocated
         if known.add(a, b, accumulate):
-            known.settle(self.cells)
+            known.flush(self.cells)
 
-    def _settle(self, first: int, columns: int) -> None:
+    def _flush(self, first: int, columns: int) -> None:
         """Compute what is owed to these columns."""
         for key in [k for k in self._deferred if k[2] < first + columns and first < k[2] + k[3]]:
-            self._deferred.pop(key).settle(self.cells)
+            self._deferred.pop(key).flush(self.cells)
 
     def check(
-        self, kind: str, lanes: Any, first: int, columns: int, actor: Actor, *, settled: bool = True
+        self, kind: str, lanes: Any, first: int, columns: int, actor: Actor, *, flushed: bool = True
     ) -> None:
         """The seam for tensor memory: the columns must be allocated, and written before a read.
 
@@ -242,8 +242,8 @@ class TensorMemory:
         Reports an access outside the allocations and goes on, as the hardware would; raises a fault outside
         the 128 x 512 cells.
         """
-        if settled and self._deferred:
-            self._settle(first, columns)
+        if flushed and self._deferred:
+            self._flush(first, columns)
         machine = self.cta.machine
         numbers = lanes
         if isinstance(lanes, slice):
@@ -274,7 +274,7 @@ class TensorMemory:
                     f"read of tensor memory lane {numbers[lane]}, column {first + column}{self._where()}: "
                     "never written",
                     actor.location,
-                    actor.who(),
+                    actor.description(),
                 )
             )
 

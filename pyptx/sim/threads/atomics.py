@@ -211,7 +211,7 @@ def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _AtomicPlan:
     """An ``atom`` or ``red``: elements of ``dtype``, and their meaning in global and in shared memory."""
 
     count: int
@@ -222,8 +222,8 @@ class _Plan:
     in_shared: tuple[Combine, Scan | None]
 
 
-def _plan(op: Op) -> _Plan:
-    found: _Plan | None = op.cache.get("atomic")
+def _plan(op: Op) -> _AtomicPlan:
+    found: _AtomicPlan | None = op.cache.get("atomic")
     if found is not None:
         return found
     form, chosen = op.binding.form_id, op.chosen
@@ -231,7 +231,7 @@ def _plan(op: Op) -> _Plan:
     of_floats = form.endswith((".vec", ".f32", ".noftz")) and "type" not in chosen
     kind = chosen.get("type") or ("f32" if of_floats else "b128")
     ftz = "noftz" not in form
-    plan = _Plan(
+    plan = _AtomicPlan(
         int(chosen["vec"][1:]) if "vec" in chosen else 1,
         "vec" in chosen,
         TYPES[kind].register_dtype,
@@ -252,7 +252,7 @@ def modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None
     given = _rows(b, shape, plan)
     other = None if c is None else _rows(c, shape, plan)
     old = np.empty(shape, plan.dtype)
-    for which, segment, offsets in s.reach("read", op, lanes, address, nbytes, **plan.how):
+    for which, segment, offsets in s.access("read", op, lanes, address, nbytes, **plan.how):
         words = segment.words(size).view(plan.dtype)
         meaning = plan.in_shared if segment.space == "shared" else plan.in_global
         index = offsets // size
@@ -275,13 +275,13 @@ def modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None
         actors, targets = lanes[which], address[which]
         if not changed.all():
             actors, targets = actors[changed], targets[changed]
-        s.reach("write", op, actors, targets, nbytes, **plan.how)
+        s.access("write", op, actors, targets, nbytes, **plan.how)
         for places, final in updates:
             words[places] = final
     return old if plan.vector else old[0]
 
 
-def _rows(operand: Any, shape: tuple[int, int], plan: _Plan) -> Array:
+def _rows(operand: Any, shape: tuple[int, int], plan: _AtomicPlan) -> Array:
     """An operand as (elements, lanes)."""
     if np.ndim(operand) == 0:
         return np.full(shape, operand, plan.dtype)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..machine.machine import Machine
     from .calls import At
 
-__all__ = ["BUILTINS", "SIGNATURES", "Arguments", "formatted"]
+__all__ = ["BUILTINS", "SIGNATURES", "CallArguments", "formatted"]
 
 #: Bytes of the device's heap, as the CUDA runtime sets it up.
 _HEAP = 8 << 20
@@ -34,7 +34,7 @@ _SIGNLESS = re.compile(r"[+ #]")
 
 
 @dataclass(frozen=True)
-class Arguments:
+class CallArguments:
     """What a call hands over: the lanes that make it, and for each parameter the words of these lanes."""
 
     machine: Machine
@@ -46,7 +46,7 @@ class Arguments:
         """Bytes at a generic address."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
-            "read", "generic", address, size, self.at, cta.reach, align=1
+            "read", "generic", address, size, self.at, cta.cluster_memory, align=1
         )
         return bytes(segment.data[offset : offset + size])
 
@@ -54,7 +54,7 @@ class Arguments:
         """The bytes up to a zero byte."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
-            "read", "generic", address, 1, self.at, cta.reach, align=1
+            "read", "generic", address, 1, self.at, cta.cluster_memory, align=1
         )
         rest = bytes(segment.data[offset : offset + _LONGEST_STRING])
         length = rest.find(b"\0")
@@ -148,7 +148,7 @@ def formatted(
     return _CONVERSION.sub(convert, template).decode("utf-8", "replace"), count
 
 
-def _vprintf(a: Arguments) -> list[int]:
+def _vprintf(a: CallArguments) -> list[int]:
     answers = []
     for lane, (template, packed) in a.each():
         a.at.split.acting = (lane,)
@@ -169,7 +169,7 @@ def _vprintf(a: Arguments) -> list[int]:
     return answers
 
 
-def _malloc(a: Arguments) -> list[int]:
+def _malloc(a: CallArguments) -> list[int]:
     machine = a.machine
     answers = []
     for _, (size,) in a.each():
@@ -184,7 +184,7 @@ def _malloc(a: Arguments) -> list[int]:
     return answers
 
 
-def _free(a: Arguments) -> None:
+def _free(a: CallArguments) -> None:
     for lane, (address,) in a.each():
         if not address:
             continue
@@ -196,7 +196,7 @@ def _free(a: Arguments) -> None:
         a.machine.memory.unmap_global(address)
 
 
-def _assertfail(a: Arguments) -> None:
+def _assertfail(a: CallArguments) -> None:
     lane, (message, file, line, function, _) = a.each()[0]
     a.at.split.acting = (lane,)
     texts = [a.string(word).decode("utf-8", "replace") for word in (file, function, message)]
@@ -204,7 +204,7 @@ def _assertfail(a: Arguments) -> None:
 
 
 #: By name, what the call does: it returns the results of the lanes, or nothing.
-BUILTINS: dict[str, Callable[[Arguments], Any]] = {
+BUILTINS: dict[str, Callable[[CallArguments], Any]] = {
     "vprintf": _vprintf,
     "malloc": _malloc,
     "free": _free,

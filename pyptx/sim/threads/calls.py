@@ -15,21 +15,21 @@ from ...ir import Immediate, Operand, Param, Register, Sink, Symbol
 from ..code.emitter import CLASS_BITS, typed
 from ..code.function import CallSite, CodeBlock
 from ..code.semantic import CLASSES
-from .builtins import BUILTINS, SIGNATURES, Arguments
+from .builtins import BUILTINS, SIGNATURES, CallArguments
 from .frames import Frame
-from .warp import Group, Split, mask_of
+from .warp import ReconvergencePoint, Split, mask_of
 
 if TYPE_CHECKING:
     from ...ir import Function
     from ..machine.machine import Machine
 
-__all__ = ["Calls"]
+__all__ = ["FunctionCalls"]
 
 #: Activations of one thread, at most: what is deeper has lost its way.
 _DEEPEST = 2000
 
 
-class Calls:
+class FunctionCalls:
     """The part of a machine that enters and leaves functions."""
 
     def __init__(self, machine: Machine) -> None:
@@ -97,9 +97,9 @@ class Calls:
         frame.lanes, frame.depth = s.mask, caller.depth + 1
         for argument, param in zip(site.arguments, function.params, strict=True):
             self._pass(s, argument, caller, param, frame)
-        group = Group(s.mask, code.end, frame)
-        warp.groups.append((group, []))
-        return Split(warp, s.mask, code.first, [group], frame)
+        point = ReconvergencePoint(s.mask, code.end, frame)
+        warp.reconvergence.append((point, []))
+        return Split(warp, s.mask, code.first, [point], frame)
 
     def _check(self, s: Split, site: CallSite, function: Function) -> None:
         """Raise a fault unless the call fits the function: a pointer may lead to any."""
@@ -138,7 +138,7 @@ class Calls:
         back = Split(s.warp, s.mask, frame.resume, frame.outer, caller)
         if not frame.lanes:
             # What is still in flight writes registers that nobody has any more.
-            s.warp.settle()
+            s.warp.complete_loads()
             self.machine.release(frame.registers)
         return back
 
@@ -240,7 +240,7 @@ class Calls:
                 given.append(raw.view(f"u{param.nbytes}")[:, 0])
             else:
                 given.append(self._value(argument, s.frame, param)[lanes])
-        answer = behavior(Arguments(self.machine, At(s, site), lanes, given))
+        answer = behavior(CallArguments(self.machine, At(s, site), lanes, given))
         for result, param in zip(site.results, function.returns, strict=False):
             values = np.broadcast_to(np.asarray(answer, f"u{param.nbytes}"), lanes.shape)
             if isinstance(result, Symbol):
@@ -257,8 +257,8 @@ class At:
         self.split, self.acting = s, None
         self.location = site.instruction.source
 
-    def who(self, lane: int | None = None) -> str:
-        return self.split.who(lane)
+    def description(self, lane: int | None = None) -> str:
+        return self.split.description(lane)
 
     def unwritten_rule(self, known: Any) -> str:
         del known

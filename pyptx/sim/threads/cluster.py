@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.events import Engine, Step
-from ..memory.address_space import Reach
+from ..memory.address_space import ClusterMemory
 from .cta import CTA
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Cluster:
         self.coordinates = grid.place_of(number)
         extent = grid.launch.cluster
         #: Shared memories by rank, of the CTAs that have not ended.
-        self.reach = Reach(grid.params, grid.const)
+        self.memory = ClusterMemory(grid.params, grid.const)
         self.ctas: list[CTA] = []
         for rank, place in enumerate(places):
             within = (rank % extent[0], rank // extent[0] % extent[1], rank // (extent[0] * extent[1]))

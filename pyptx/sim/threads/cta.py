@@ -67,8 +67,8 @@ class CTA:
         # The system's part is zero at first.
         self.shared.mark(0, SHARED_START - start)
         #: Shared memories of the cluster that this CTA can reach, by rank.
-        self.reach = cluster.reach
-        self.reach[rank] = self.shared
+        self.cluster_memory = cluster.memory
+        self.cluster_memory[rank] = self.shared
         self.tensor = TensorMemory(self, multiprocessor.tensor)
         self.threads: int = grid.threads
         self.local_memory = LocalMemory(self, program.entry.local_bytes)
@@ -98,9 +98,9 @@ class CTA:
         """What the rank adds to every address of its shared memory."""
         return self.rank << 24
 
-    def special(self, warp: int, count: int = 1) -> Special:
+    def special(self, warp: int, count: int = 1) -> SpecialRegisters:
         """Values of the special registers that do not change, for the threads of ``count`` warps."""
-        return Special(self, slice(32 * warp, 32 * (warp + count)))
+        return SpecialRegisters(self, slice(32 * warp, 32 * (warp + count)))
 
     def special_values(self, name: str) -> NDArray[Any]:
         """Values of one special register, for every thread of the CTA's warps."""
@@ -168,7 +168,7 @@ class CTA:
         }[base]
 
 
-class Special(dict[str, "NDArray[Any]"]):
+class SpecialRegisters(dict[str, "NDArray[Any]"]):
     """Special registers by name, computed when first read."""
 
     def __init__(self, cta: CTA, span: slice) -> None:

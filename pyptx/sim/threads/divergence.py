@@ -14,8 +14,8 @@ import numpy as np
 from ...flow.graph import EXIT
 from ...ir import Register
 from ..code.function import CodeBlock
-from .meeting import Deposited, Meeting
-from .warp import Group, Split, Warp, mask_of
+from .collectives import Deposited, Rendezvous
+from .warp import ReconvergencePoint, Split, Warp, mask_of
 
 if TYPE_CHECKING:
     from ..machine.machine import Machine
@@ -37,9 +37,9 @@ class Divergence:
         """
         stack = s.stack
         if rpc != EXIT:
-            group = Group(s.mask, rpc, s.frame)
-            s.warp.groups.append((group, stack))
-            stack = [*stack, group]
+            point = ReconvergencePoint(s.mask, rpc, s.frame)
+            s.warp.reconvergence.append((point, stack))
+            stack = [*stack, point]
         s.scatter()
         for mask, target in ways:
             part: Split | None = Split(s.warp, mask, target, stack, s.frame)
@@ -56,28 +56,28 @@ class Divergence:
     def arrive(self, s: Split) -> Split | None:
         """``s`` has reached its reconvergence point: the merged split if it was the last."""
         s.scatter()
-        group = s.stack[-1]
-        group.arrived |= s.mask
-        return self._merge(s.warp, group, s.stack[:-1]) if group.arrived == group.expected else None
+        point = s.stack[-1]
+        point.arrived |= s.mask
+        return self._merge(s.warp, point, s.stack[:-1]) if point.arrived == point.expected else None
 
     def abandon(self, s: Split) -> None:
         """``s`` returns out of divergent branches of a function: they do not wait for its lanes any more."""
         inner = s.stack[1:]
         s.stack = s.stack[:1]
         s.rpc = s.stack[0].rpc
-        for group, stack in list(s.warp.groups):
-            if group in inner:
-                group.expected &= ~s.mask
-                self._complete(s.warp, group, stack)
+        for point, stack in list(s.warp.reconvergence):
+            if point in inner:
+                point.expected &= ~s.mask
+                self._complete(s.warp, point, stack)
 
     @staticmethod
-    def _merge(warp: Warp, group: Group, stack: list[Group]) -> Split | None:
-        warp.groups = [(g, outer) for g, outer in warp.groups if g is not group]
-        return Split(warp, group.arrived, group.rpc, stack, group.frame) if group.arrived else None
+    def _merge(warp: Warp, point: ReconvergencePoint, stack: list[ReconvergencePoint]) -> Split | None:
+        warp.reconvergence = [(p, outer) for p, outer in warp.reconvergence if p is not point]
+        return Split(warp, point.arrived, point.rpc, stack, point.frame) if point.arrived else None
 
-    def _complete(self, warp: Warp, group: Group, stack: list[Group]) -> None:
-        if group.arrived == group.expected:
-            merged = self._merge(warp, group, stack)
+    def _complete(self, warp: Warp, point: ReconvergencePoint, stack: list[ReconvergencePoint]) -> None:
+        if point.arrived == point.expected:
+            merged = self._merge(warp, point, stack)
             if merged is not None:
                 self.machine.wake(merged)
 
@@ -86,9 +86,9 @@ class Divergence:
         warp, machine = s.warp, self.machine
         s.scatter()
         warp.live &= ~mask
-        for group, stack in list(warp.groups):
-            group.expected &= ~mask
-            self._complete(warp, group, stack)
+        for point, stack in list(warp.reconvergence):
+            point.expected &= ~mask
+            self._complete(warp, point, stack)
         machine.memory.version += 1
         self.regather(warp)
         if not warp.live:
@@ -100,19 +100,19 @@ class Divergence:
         """Independent progress: lanes parked at a reconvergence point go on without the others."""
         for cta in self.machine.residency.live.values():
             for warp in cta.warps:
-                for group, stack in warp.groups[::-1]:
-                    if group.arrived:
-                        self.machine.wake(Split(warp, group.arrived, group.rpc, stack, group.frame))
-                        group.expected &= ~group.arrived
-                        group.arrived = 0
+                for point, stack in warp.reconvergence[::-1]:
+                    if point.arrived:
+                        self.machine.wake(Split(warp, point.arrived, point.rpc, stack, point.frame))
+                        point.expected &= ~point.arrived
+                        point.arrived = 0
                         return True
         return False
 
     # --- collectives --------------------------------------------------------------------------
 
-    def together(self, s: Split, block: CodeBlock) -> bool:
+    def gathered(self, s: Split, block: CodeBlock) -> bool:
         """Whether all lanes that must execute the block's collective are in ``s``; else ``s`` parks."""
-        if s.meeting is not None:
+        if s.rendezvous is not None:
             return True
         needed = self.needed(s, block)
         if s.mask & needed == needed:
@@ -207,16 +207,16 @@ class Divergence:
         for s in waiting:
             union |= s.mask
         # Lanes keep the divergent branches that they are all inside of.
-        common: list[Group] = []
+        common: list[ReconvergencePoint] = []
         for level in zip(*(s.stack for s in waiting), strict=False):
-            if any(group is not level[0] for group in level):
+            if any(point is not level[0] for point in level):
                 break
             common.append(level[0])
         for s in waiting:
-            for group in s.stack[len(common) :]:
-                group.expected &= ~s.mask
-        for group, stack in list(warp.groups):
-            self._complete(warp, group, stack)
+            for point in s.stack[len(common) :]:
+                point.expected &= ~s.mask
+        for point, stack in list(warp.reconvergence):
+            self._complete(warp, point, stack)
         self.machine.wake(Split(warp, union, pc, common, waiting[0].frame))
 
     def _meet(self, warp: Warp) -> None:
@@ -237,13 +237,13 @@ class Divergence:
                 union |= s.mask
             if len({(s.pc, id(s.frame)) for s in splits}) < 2 or union & needed != needed:
                 continue
-            warp.meeting = Meeting()
+            warp.rendezvous = Rendezvous()
             for s in splits:
                 warp.gathering[s.pc].remove(s)
                 try:
                     self.machine.run_block(s, blocks[s.pc])
                 except Deposited:
-                    s.meeting = warp.meeting
+                    s.rendezvous = warp.rendezvous
                     self.machine.wake(s)
-            warp.meeting = None
+            warp.rendezvous = None
         warp.gathering = {pc: waiting for pc, waiting in warp.gathering.items() if waiting}

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ..code.semantic import CLASSES
 
 if TYPE_CHECKING:
-    from ..code.function import Code
-    from .warp import Group
+    from ..code.function import FunctionCode
+    from .warp import ReconvergencePoint
 
 __all__ = ["Frame", "Registers"]
 
@@ -40,7 +40,7 @@ _TYPED = {
 class Registers:
     """Registers of ``warps`` warps for one function, zero at first. Storage is used again by later CTAs."""
 
-    def __init__(self, code: Code, warps: int) -> None:
+    def __init__(self, code: FunctionCode, warps: int) -> None:
         self.code, self.warps = code, warps
         columns = 32 * warps
         self.raw = {view: np.zeros((code.rows[cls], columns), _RAW[view]) for cls, view in CLASSES.items()}
@@ -88,7 +88,7 @@ class Frame:
         self.caller: Frame | None = None
         #: Block after the call, the groups that the caller is inside of, and the call itself.
         self.resume = 0
-        self.outer: list[Group] = []
+        self.outer: list[ReconvergencePoint] = []
         self.site: Any = None
         #: Threads' local stack pointers before the call; lanes that have not returned; number of callers.
         self.stack: NDArray[np.int64] | None = None

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core.findings import Finding
 from ...ir import Launch
-from ..code.program import SHARED_START, Program
+from ..code.program import SHARED_START, EntryProgram
 from ..memory.address_space import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
@@ -39,7 +39,7 @@ class Grid:
     def __init__(
         self,
         machine: Machine,
-        program: Program,
+        program: EntryProgram,
         launch: Launch,
         params: Segment,
         *,

@@ -99,7 +99,7 @@ def _read(op: Op) -> Access:
 def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
     """Values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
     what = access_of(op)
-    spans = s.reach("read", op, lanes, address, what.nbytes, **what.how)
+    spans = s.access("read", op, lanes, address, what.nbytes, **what.how)
     if len(spans) == 1:
         _, segment, offsets = spans[0]
         raw = segment.words(what.nbytes)[offsets // what.nbytes]
@@ -115,7 +115,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> 
 def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
     """The raw value of one lane as a Python integer, a tuple for a vector."""
     what = access_of(op)
-    segment, offset = s.reach_one("read", op, lane, address, what.nbytes, **what.how)
+    segment, offset = s.access_one("read", op, lane, address, what.nbytes, **what.how)
     values = struct.unpack_from(what.pattern, segment.data.data, offset)
     return values if what.count else values[0]
 
@@ -128,7 +128,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
     what = access_of(op)
     if what.kept is not None:
         return _store_some(s, op, lanes, address, value)
-    spans = s.reach("write", op, lanes, address, what.nbytes, **what.how)
+    spans = s.access("write", op, lanes, address, what.nbytes, **what.how)
     if what.count:
         raw = np.ascontiguousarray(np.transpose(value)).view(what.unit)[:, 0]
     else:
@@ -145,7 +145,7 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
     assert what.kept is not None
     size = what.dtype.itemsize
     word = unit(size)
-    for which, segment, offsets in s.reach(
+    for which, segment, offsets in s.access(
         "write", op, lanes, address, what.nbytes, check_written=False, **what.how
     ):
         for element in what.kept:
@@ -160,7 +160,7 @@ def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any
     size = what.dtype.itemsize
     mask = (1 << (8 * size)) - 1
     whole = what.kept is None
-    segment, offset = s.reach_one("write", op, lane, address, what.nbytes, check_written=whole, **what.how)
+    segment, offset = s.access_one("write", op, lane, address, what.nbytes, check_written=whole, **what.how)
     elements = [number & mask for number in (value if what.count else (value,))]
     if what.kept is None:
         struct.pack_into(what.pattern, segment.data.data, offset, *elements)

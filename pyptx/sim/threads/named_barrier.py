@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .cta import CTA
 
-__all__ = ["BARRIERS", "Misuse", "NamedBarrier", "Round"]
+__all__ = ["BARRIERS", "BarrierMisuse", "NamedBarrier", "Round"]
 
 #: Barriers of a CTA: 0 to 15.
 BARRIERS = 16
 
 
-class Misuse(Exception):
+class BarrierMisuse(Exception):
     """What is wrong with an arrival, in words."""
 
 
@@ -72,7 +72,7 @@ class NamedBarrier:
     def arrive(
         self, warp: int, lanes: int, kind: str, count: int | None, *, yes: int = 0, place: int | None = None
     ) -> Round:
-        """``lanes`` of ``warp`` arrive, of which ``yes`` vote yes. Raises :class:`Misuse`.
+        """``lanes`` of ``warp`` arrive, of which ``yes`` vote yes. Raises :class:`BarrierMisuse`.
 
         ``place`` is the statement of an .aligned instruction: all lanes of the warp come to the same one.
         """
@@ -83,19 +83,19 @@ class NamedBarrier:
             round_ = self.round = Round(kind)
             round_.count = count
         elif kind != round_.kind:
-            raise Misuse(
+            raise BarrierMisuse(
                 f"{_in_words(kind)} meets {_in_words(round_.kind)} in one round of barrier {self.number}"
             )
         elif count != round_.count:
             everyone = 32 * len(self.cta.warps)
             # A count of all threads says the same as none, until some have exited.
             if {count, round_.count} != {None, everyone}:
-                raise Misuse(
+                raise BarrierMisuse(
                     f"{_threads(count)} meets {_threads(round_.count)} in one round of barrier {self.number}"
                 )
             round_.count = everyone
         if round_.places.setdefault(warp, place) != place:
-            raise Misuse(
+            raise BarrierMisuse(
                 f"lanes of warp {warp} arrive at barrier {self.number} at two places, one of them .aligned"
             )
         round_.votes += yes.bit_count()
@@ -106,9 +106,9 @@ class NamedBarrier:
 
     def _check_count(self, count: int) -> None:
         if count % 32 or count <= 0:
-            raise Misuse(f"a thread count of {count}; it is a multiple of 32, at least 32")
+            raise BarrierMisuse(f"a thread count of {count}; it is a multiple of 32, at least 32")
         if count > 32 * len(self.cta.warps):
-            raise Misuse(f"a thread count of {count} in a CTA of {self.cta.threads} threads")
+            raise BarrierMisuse(f"a thread count of {count} in a CTA of {self.cta.threads} threads")
 
     def advance(self, round_: Round) -> bool:
         """Whether the round is complete; looks at what lanes that exited leave to wait for."""

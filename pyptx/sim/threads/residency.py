@@ -108,7 +108,7 @@ class Residency:
                     RULES["exit-in-flight"],
                     f"CTA {cta.coordinates} ended while {operation.name} was {does} its shared memory",
                     operation.location,
-                    operation.who(),
+                    operation.description(),
                 )
             )
             self.machine.engines.force(step)
@@ -125,8 +125,8 @@ class Residency:
                 self.machine.report(finding)
         grid = cta.grid
         del self.live[cta.key]
-        del cta.reach[cta.rank]
-        cta.reach.ended.add(cta.rank)
+        del cta.cluster_memory[cta.rank]
+        cta.cluster_memory.ended.add(cta.rank)
         self.machine.release(cta.registers)
         cta.local_memory.release()
         self._occupied -= grid.held

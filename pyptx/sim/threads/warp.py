@@ -2,8 +2,8 @@
 
 A split is a set of lanes with one program counter.  Diverged splits reconverge at the branch's immediate
 post-dominator and run independently until then.  A split of one lane keeps its registers in a Python
-list, so that producer and MMA warps run on plain numbers.  A :class:`Team` is several whole warps of a CTA at
-one program counter, which execute together what treats each lane alone.
+list, so that producer and MMA warps run on plain numbers.  A :class:`WideSplit` is several whole warps of a
+CTA at one program counter, which execute together what treats each lane alone.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .frames import Frame
 if TYPE_CHECKING:
     from ..engine.events import Step
     from ..memory.address_space import Segment
+    from .collectives import Rendezvous
     from .cta import CTA
-    from .meeting import Meeting
-    from .warpgroup import Products
+    from .warpgroup import WgmmaState
 
-__all__ = ["ALL_LANES", "Group", "Split", "Team", "Warp", "lanes_of", "mask_of", "spins"]
+__all__ = ["ALL_LANES", "ReconvergencePoint", "Split", "WideSplit", "Warp", "lanes_of", "mask_of", "spins"]
 
 ALL_LANES: NDArray[np.intp] = np.arange(32)
 ALL_LANES.setflags(write=False)
@@ -44,7 +44,7 @@ def lanes_of(mask: int) -> NDArray[np.intp]:
     return np.flatnonzero(flags)
 
 
-class Group:
+class ReconvergencePoint:
     """Splits of one divergent branch or one call, on their way to ``rpc``, where they become one."""
 
     __slots__ = ("arrived", "expected", "frame", "rpc")
@@ -65,15 +65,15 @@ class Warp:
         #: Tensor-memory stores in flight.
         self.storing: list[Step] = []
         #: Its wgmma, once it has executed an instruction of theirs.
-        self.products: Products | None = None
+        self.products: WgmmaState | None = None
         #: Lanes that wait at a collective instruction: block -> splits there.
         self.gathering: dict[int, list[Split]] = {}
         #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
         self.syncs: dict[int, list[int]] = {}
         #: Lanes parked at reconvergence points, to release if nothing else can run.
-        self.groups: list[tuple[Group, list[Group]]] = []
+        self.reconvergence: list[tuple[ReconvergencePoint, list[ReconvergencePoint]]] = []
         #: Where lanes at several places in the code execute one collective together.
-        self.meeting: Meeting | None = None
+        self.rendezvous: Rendezvous | None = None
         #: The split of all its live lanes, if that is the last that could run.
         self.whole: Split | None = None
         #: The last wait that timed out because nothing else could happen, and its line.
@@ -82,7 +82,7 @@ class Warp:
         #: Each thread's local stack: the first free address.
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
 
-    def named(self, acting: Sequence[int] | NDArray[np.intp], position: int | None = None) -> str:
+    def thread_names(self, acting: Sequence[int] | NDArray[np.intp], position: int | None = None) -> str:
         """The acting threads by name, or the one at a position among them; 32 is the next warp's first."""
         lanes = [int(number) for number in acting]
         if position is not None and position < len(lanes):
@@ -102,11 +102,11 @@ class Warp:
             found = self._splits[mask] = Split(self, mask, 0, [], frame)
             return found
         found.stack, found.rpc, found.blocks = [], -2, 0
-        found.wait = found.spin = found.acting = found.meeting = None
+        found.wait = found.spin = found.acting = found.rendezvous = None
         return found
 
-    def settle(self) -> None:
-        """Let everything in flight write this warp's registers: somebody needs them."""
+    def complete_loads(self) -> None:
+        """Complete what is in flight into this warp's registers: an instruction needs them."""
         steps, self.loading = self.loading, []
         for step in steps:
             if not step.done:
@@ -128,11 +128,11 @@ class Split:
         "lane",
         "lanes",
         "mask",
-        "meeting",
         "op",
         "pc",
         "queued",
         "regs",
+        "rendezvous",
         "rpc",
         "spin",
         "stack",
@@ -141,7 +141,7 @@ class Split:
         "warp",
     )
 
-    def __init__(self, warp: Warp, mask: int, pc: int, stack: list[Group], frame: Frame) -> None:
+    def __init__(self, warp: Warp, mask: int, pc: int, stack: list[ReconvergencePoint], frame: Frame) -> None:
         self.warp, self.mask, self.pc, self.stack, self.frame = warp, mask, pc, stack, frame
         self.rpc = stack[-1].rpc if stack else -2
         self.wait: Wait | None = None
@@ -150,7 +150,7 @@ class Split:
         self.stale = False
         self.op: Op | None = None
         #: Lanes at other places in the code that it executes a collective with.
-        self.meeting: Meeting | None = None
+        self.rendezvous: Rendezvous | None = None
         #: Whether it is among the machine's ready splits.
         self.queued = False
         #: Blocks run since it last waited, in whole quanta.
@@ -174,10 +174,10 @@ class Split:
         """The condition code's carry, by lane."""
         return self.frame.carry
 
-    def settle(self) -> None:
-        """Let every tensor-memory load in flight write the registers."""
+    def complete_loads(self) -> None:
+        """Complete every tensor-memory load in flight into the registers."""
         if self.warp.loading:
-            self.warp.settle()
+            self.warp.complete_loads()
 
     def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
         """An ordinary instruction accesses registers that wgmma have at times."""
@@ -198,9 +198,9 @@ class Split:
         """Numbers of the lanes that execute the instruction."""
         return self.lanes if self.acting is None else self.acting
 
-    def who(self, lane: int | None = None) -> str:
+    def description(self, lane: int | None = None) -> str:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""
-        return self.warp.named(self.actors, lane)
+        return self.warp.thread_names(self.actors, lane)
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
         """Of loads: perhaps nothing uses the value, or the part of it that nothing wrote."""
@@ -224,7 +224,7 @@ class Split:
 
     # --- memory -------------------------------------------------------------------------------
 
-    def reach(
+    def access(
         self,
         kind: str,
         op: Op,
@@ -241,15 +241,15 @@ class Split:
         """
         del lanes
         cta = self.warp.cta
-        return cta.machine.memory.reach(kind, op.space, address, size, self, cta.reach, **how)
+        return cta.machine.memory.access_each(kind, op.space, address, size, self, cta.cluster_memory, **how)
 
-    def reach_one(
+    def access_one(
         self, kind: str, op: Op, lane: int, address: int, size: int, **how: Any
     ) -> tuple[Segment, int]:
-        """:meth:`reach` for one lane and a plain address."""
+        """:meth:`access` for one lane and a plain address."""
         del lane
         cta = self.warp.cta
-        return cta.machine.memory.access(kind, op.space, address, size, self, cta.reach, **how)
+        return cta.machine.memory.access(kind, op.space, address, size, self, cta.cluster_memory, **how)
 
     # --- registers ----------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Split:
     def refresh(self) -> None:
         """Somebody needs a register that a load may be writing: let it, and take the values."""
         self.stale = False
-        self.warp.settle()
+        self.warp.complete_loads()
         assert self.regs is not None
         for place in self.frame.code.loaded.values():
             self.regs[place.index] = self.frame.u32[place.row, self.lane].item()
@@ -292,7 +292,7 @@ class Split:
         array = getattr(self.frame, CLASSES[place.cls])
         array[place.row, self.lanes if lanes is None else lanes] = value
 
-    def all_of_them(self, lanes: NDArray[np.intp]) -> None:
+    def check_whole_warp(self, lanes: NDArray[np.intp]) -> None:
         """Raise a fault unless the guard of a warp-collective instruction holds in every lane."""
         if len(lanes) != len(self.lanes):
             assert self.op is not None
@@ -366,7 +366,7 @@ def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
     return spin.again(s)
 
 
-class Team(Split):
+class WideSplit(Split):
     """Lanes of neighboring whole warps of one CTA, ``warp`` the first: what effects get that treat lanes
     alone.
     """
@@ -379,11 +379,11 @@ class Team(Split):
             self.k = mask
         self.lanes = lanes
 
-    def settle(self) -> None:
+    def complete_loads(self) -> None:
         warps = self.warp.cta.warps
         for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
             if warps[index].loading:
-                warps[index].settle()
+                warps[index].complete_loads()
 
     def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
         for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):

@@ -30,17 +30,25 @@ from ..engine.events import Step
 from ..engine.waits import Wait
 
 if TYPE_CHECKING:
-    from ..code.function import Code
+    from ..code.function import FunctionCode
     from ..code.semantic import Op
     from .warp import Split, Warp
 
-__all__ = ["Flight", "GroupsDone", "Held", "Products", "Warpgroup", "agree", "products_of"]
+__all__ = [
+    "PendingWgmma",
+    "WgmmaGroupsDone",
+    "OperandRegisters",
+    "WgmmaState",
+    "Warpgroup",
+    "check_warpgroup",
+    "wgmma_state",
+]
 
 _WARPS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class OperandRegisters:
     """The registers that an operation has: rows of its accumulator and of its A, in order."""
 
     accumulator: tuple[int, ...]
@@ -49,11 +57,11 @@ class Held:
 
 
 @dataclass(eq=False, slots=True)
-class Flight:
+class PendingWgmma:
     """One ``wgmma.mma_async`` that no wait has covered: its registers, its shape, its last step."""
 
-    code: Code
-    registers: Held
+    code: FunctionCode
+    registers: OperandRegisters
     shape: str
     step: Step
 
@@ -63,20 +71,20 @@ class Flight:
         return self.code, self.registers, self.shape
 
 
-class Products:
+class WgmmaState:
     """The wgmma of one warp. See the module's docstring."""
 
-    __slots__ = ("_fenced", "_flying", "_groups", "_open", "_steps", "_touched", "_waited", "committed")
+    __slots__ = ("_fenced", "_groups", "_open", "_pending", "_steps", "_touched", "_waited", "committed")
 
     def __init__(self) -> None:
         self._fenced = False
         #: Rows of registers that others touched since the last fence.
-        self._touched: dict[Code, set[int]] = {}
+        self._touched: dict[FunctionCode, set[int]] = {}
         #: The newest operation that no wait has covered, by its registers.
-        self._flying: dict[tuple[Any, ...], Flight] = {}
+        self._pending: dict[tuple[Any, ...], PendingWgmma] = {}
         #: Operations that are in no group yet, and the groups that no wait has covered, oldest first.
-        self._open: list[Flight] = []
-        self._groups: list[list[Flight]] = []
+        self._open: list[PendingWgmma] = []
+        self._groups: list[list[PendingWgmma]] = []
         #: How many groups this warp has committed.
         self.committed = 0
         #: How many are waited for, without the last ones that have no operations.
@@ -89,26 +97,26 @@ class Products:
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
         """An ordinary instruction reads or writes registers of the chapter's operations."""
         self._touched.setdefault(s.frame.code, set()).update(rows)
-        for flight in self._flying.values():
-            taken = flight.registers.taken
+        for pending in self._pending.values():
+            taken = pending.registers.taken
             for row in rows:
-                if row in taken and flight.code is s.frame.code:
-                    self._too_early(s, location, row, flight)
+                if row in taken and pending.code is s.frame.code:
+                    self._too_early(s, location, row, pending)
 
-    def _too_early(self, s: Split, location: SourceLocation | None, row: int, flight: Flight) -> None:
-        operation = flight.step.operation
+    def _too_early(self, s: Split, location: SourceLocation | None, row: int, pending: PendingWgmma) -> None:
+        operation = pending.step.operation
         s.warp.cta.machine.report(
             Finding(
                 RULES["wgmma-register"],
-                f"register %{_name(flight.code, row)} is touched while {operation.name} has it: "
+                f"register %{_name(pending.code, row)} is touched while {operation.name} has it: "
                 "no wgmma.wait_group has waited for that",
                 location,
-                s.who(),
+                s.description(),
                 ((f"{operation.name}, in flight", operation.location),),
             )
         )
-        if not flight.step.done:
-            s.warp.cta.machine.engines.force(flight.step)
+        if not pending.step.done:
+            s.warp.cta.machine.engines.force(pending.step)
 
     # --- the chapter's instructions ---------------------------------------------------------------
 
@@ -116,7 +124,7 @@ class Products:
         self._fenced = True
         self._touched.clear()
 
-    def before(self, s: Split, registers: Held, shape: str) -> list[Step]:
+    def before(self, s: Split, registers: OperandRegisters, shape: str) -> list[Step]:
         """Check the registers of an operation that is issued now; what its write is ordered after."""
         if not self._fenced:
             self._unfenced(s, "no wgmma.fence before the first wgmma.mma_async of the warp")
@@ -127,43 +135,43 @@ class Products:
                 s, f"no wgmma.fence between an access to register %{name} and {_named(s)}, which has it"
             )
         after: list[Step] = []
-        for flight in self._flying.values():
-            if flight.code is not s.frame.code:
+        for pending in self._pending.values():
+            if pending.code is not s.frame.code:
                 continue
-            if flight.registers.accumulator == registers.accumulator and flight.shape == shape:
-                after.append(flight.step)
+            if pending.registers.accumulator == registers.accumulator and pending.shape == shape:
+                after.append(pending.step)
             elif not registers.taken.isdisjoint(
-                flight.registers.accumulator
-            ) or not flight.registers.taken.isdisjoint(registers.accumulator):
-                shared = registers.taken & flight.registers.taken
-                self._too_early(s, s.location, min(shared), flight)
+                pending.registers.accumulator
+            ) or not pending.registers.taken.isdisjoint(registers.accumulator):
+                shared = registers.taken & pending.registers.taken
+                self._too_early(s, s.location, min(shared), pending)
         return after
 
     def _unfenced(self, s: Split, message: str) -> None:
-        s.warp.cta.machine.report(Finding(RULES["wgmma-fence"], message, s.location, s.who()))
+        s.warp.cta.machine.report(Finding(RULES["wgmma-fence"], message, s.location, s.description()))
 
-    def issue(self, flight: Flight) -> None:
-        self._open.append(flight)
-        self._flying[flight.key] = flight
+    def issue(self, pending: PendingWgmma) -> None:
+        self._open.append(pending)
+        self._pending[pending.key] = pending
 
     def commit(self) -> None:
-        self._steps.extend((self.committed, flight.step) for flight in self._open)
+        self._steps.extend((self.committed, pending.step) for pending in self._open)
         self.committed += 1
         self._groups.append(self._open)
         self._open = []
 
-    def wait(self, pending: int) -> int:
-        """All but the newest ``pending`` groups are waited for: how many groups of the warpgroup these are,
+    def wait(self, keep: int) -> int:
+        """All but the newest ``keep`` groups are waited for: how many groups of the warpgroup these are,
         without the last ones that have no operations."""
-        count = max(len(self._groups) - pending, 0)
+        count = max(len(self._groups) - keep, 0)
         first = self.committed - len(self._groups)
         covered, self._groups = self._groups[:count], self._groups[count:]
         for number, group in enumerate(covered, first + 1):
             if group:
                 self._waited = number
-            for flight in group:
-                if self._flying.get(flight.key) is flight:
-                    del self._flying[flight.key]
+            for pending in group:
+                if self._pending.get(pending.key) is pending:
+                    del self._pending[pending.key]
         return self._waited
 
     def missing(self, groups: int) -> list[Step]:
@@ -173,7 +181,7 @@ class Products:
         return [step for number, step in self._steps if number < groups and not step.done]
 
 
-class GroupsDone(Wait):
+class WgmmaGroupsDone(Wait):
     """Waits until the four warps have issued and completed the first groups of their warpgroup.
 
     A warp that has ended issues no more: what it leaves out is told at the CTA's end.
@@ -185,10 +193,10 @@ class GroupsDone(Wait):
         self._warps, self._groups = warps, groups
 
     def _late(self) -> list[Warp]:
-        return [one for one in self._warps if one.live and products_of(one).committed < self._groups]
+        return [one for one in self._warps if one.live and wgmma_state(one).committed < self._groups]
 
     def _missing(self) -> list[Step]:
-        return [step for one in self._warps for step in products_of(one).missing(self._groups)]
+        return [step for one in self._warps for step in wgmma_state(one).missing(self._groups)]
 
     def over(self) -> bool:
         return not self._late() and not self._missing()
@@ -203,14 +211,14 @@ class GroupsDone(Wait):
         return f"waits for wgmma.mma_async: {len(self._missing())} operation(s) in flight"
 
 
-def products_of(warp: Warp) -> Products:
+def wgmma_state(warp: Warp) -> WgmmaState:
     """The warp's, made on first use."""
     if warp.products is None:
-        warp.products = Products()
+        warp.products = WgmmaState()
     return warp.products
 
 
-def _name(code: Code, row: int) -> str:
+def _name(code: FunctionCode, row: int) -> str:
     return next(name for name, place in code.places.items() if place.cls == "32" and place.row == row)
 
 
@@ -220,7 +228,7 @@ def _named(s: Split) -> str:
 
 
 @dataclass(slots=True)
-class _Turn:
+class _WarpgroupInstruction:
     """One instruction that the four warps execute: its operands, and which of them have."""
 
     op: Op
@@ -234,7 +242,7 @@ class Warpgroup:
     __slots__ = ("_counts", "_first", "_turns")
 
     def __init__(self) -> None:
-        self._turns: deque[_Turn] = deque()
+        self._turns: deque[_WarpgroupInstruction] = deque()
         self._first = 0
         self._counts = [0] * _WARPS
 
@@ -243,7 +251,7 @@ class Warpgroup:
         position = self._counts[member] - self._first
         self._counts[member] += 1
         if position == len(self._turns):
-            self._turns.append(_Turn(op, operands))
+            self._turns.append(_WarpgroupInstruction(op, operands))
         turn = self._turns[position]
         if turn.op is not op:
             raise s.warp.cta.machine.fault(
@@ -279,7 +287,7 @@ def _shown(operands: tuple[Any, ...]) -> str:
     return ", ".join(f"{value:#x}" for value in operands)
 
 
-def agree(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()) -> None:
+def check_warpgroup(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()) -> None:
     """Check that the warp is one of four that execute an instruction with the same operands."""
     cta, number = s.warp.cta, s.warp.index // _WARPS
     group = cta.warpgroups.get(number)

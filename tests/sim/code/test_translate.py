@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from pyptx import sim
-from pyptx.sim.code.program import Program
+from pyptx.sim.code.program import EntryProgram
 from pyptx.sim.code.translate import translate
 from tests.sim.compiled.sources import TEXTS
 
 _FILES = sorted(TEXTS.rglob("*.ptx"))
 
 
-def programs(text: str) -> list[Program]:
+def programs(text: str) -> list[EntryProgram]:
     """A program for each entry, all functions that it reaches read."""
     loaded = sim.load(text)
-    found = [Program(loaded.image, entry) for entry in loaded.module.entries.values()]
+    found = [EntryProgram(loaded.image, entry) for entry in loaded.module.entries.values()]
     for program in found:
         for function in program.reachable:
             if not function.prototype:
@@ -25,7 +25,7 @@ def programs(text: str) -> list[Program]:
     return found
 
 
-def unmodeled(program: Program) -> list[str]:
+def unmodeled(program: EntryProgram) -> list[str]:
     """Statements that would end a run as incomplete."""
     return [
         f"{operation.binding.form_id}: {statement}"

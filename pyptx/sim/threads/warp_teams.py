@@ -1,9 +1,9 @@
 """Whole warps of a CTA that are at one place in the code run together, on arrays of all their threads.
 
-Inside, divergence is a stack, as in the classical picture of SIMT: the parts of a branch run one after the
-other, masked, and become one again where they meet.  Whatever might have to wait for somebody else dissolves
-a team into the splits that it stands for: an instruction that may park, a collective that needs other lanes,
-a part that goes on for too long. Schedules that draw the order of warps have no teams.
+Inside a team, divergence is the classical SIMT stack: the sides of a branch run one after the other, masked,
+and become one entry again at the reconvergence point.  An instruction that may have to wait ends the team and
+leaves the splits that it stands for: one that may park, a collective that needs other lanes, or a divergent
+branch that runs for too long.  Schedules that draw the order of warps have no teams.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from numpy.typing import NDArray
 from ...flow.graph import EXIT
 from ..code.function import CodeBlock
 from ..code.translate import array_function, lane_function
-from .warp import Group, Spin, Split, Team, Warp, mask_of, spins
+from .warp import ReconvergencePoint, Spin, Split, Warp, WideSplit, mask_of, spins
 
 if TYPE_CHECKING:
     from ..machine.machine import Machine
 
-__all__ = ["Teams", "joins"]
+__all__ = ["WarpTeams", "joins"]
 
 Mask = NDArray[np.bool_]
 
-#: Blocks that a team runs inside of divergent branches before its parts go on independently.
+#: Blocks that a team runs inside of divergent branches before its stack entries go on independently.
 _PATIENCE = 20_000
 
 
-class Part:
-    """Lanes of a team at one place. Parts that have it as ``parent`` are on their way to ``pc``."""
+class StackEntry:
+    """Lanes of a team at one place. Entries whose ``parent`` it is run up to its ``pc``, then it goes on."""
 
     __slots__ = ("lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")
 
-    def __init__(self, team: Company, pc: int, rpc: int, mask: Mask, parent: Part | None) -> None:
+    def __init__(self, team: WarpTeam, pc: int, rpc: int, mask: Mask, parent: StackEntry | None) -> None:
         self.pc, self.rpc, self.parent = pc, rpc, parent
         self.spin: Spin | None = None
         self.split: Split
         self.narrow(team, mask)
 
-    def narrow(self, team: Company, mask: Mask) -> None:
+    def narrow(self, team: WarpTeam, mask: Mask) -> None:
         """Only the lanes of ``mask`` are left."""
         self.mask = mask
         self.lanes = np.flatnonzero(mask)
@@ -51,11 +51,11 @@ class Part:
             lane = int(self.lanes[0])
             self.split = Split(team.warps[lane // 32], 1 << lane % 32, self.pc, [], team.frames[lane // 32])
         else:
-            self.split = Team(team.warps[0], team.frame, mask, self.lanes)
+            self.split = WideSplit(team.warps[0], team.frame, mask, self.lanes)
 
 
-class Company:
-    """The warps of a team and its parts, the running one last."""
+class WarpTeam:
+    """The warps of a team and its SIMT stack, the entry that runs last."""
 
     def __init__(self, members: list[Split]) -> None:
         self.warps = [member.warp for member in members]
@@ -69,7 +69,7 @@ class Company:
         for position, member in enumerate(members):
             if member.k is not None:
                 mask[32 * position : 32 * position + 32] = member.k
-        self.parts = [Part(self, members[0].pc, -2, mask, None)]
+        self.stack = [StackEntry(self, members[0].pc, -2, mask, None)]
 
 
 def _of_warp(mask: Mask, position: int) -> int:
@@ -80,17 +80,21 @@ def _of_warp(mask: Mask, position: int) -> int:
 def joins(s: Split) -> bool:
     """Whether a split may run in a team: all live lanes of a warp, outside of branches and calls."""
     return (
-        s.mask == s.warp.live and s.lane < 0 and not s.stack and s.frame is s.warp.frame and s.meeting is None
+        s.mask == s.warp.live
+        and s.lane < 0
+        and not s.stack
+        and s.frame is s.warp.frame
+        and s.rendezvous is None
     )
 
 
-class Teams:
+class WarpTeams:
     """The part of a machine that runs several warps at once."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
 
-    def of(self, s: Split) -> Company | None:
+    def of(self, s: Split) -> WarpTeam | None:
         """The team of ``s`` and its ready neighbors at the same place; None if it cannot be in one."""
         if s.pc == EXIT or not joins(s):
             return None
@@ -110,50 +114,50 @@ class Teams:
             member.queued = False
             member.scatter()
             members.append(member)
-        return Company(members)
+        return WarpTeam(members)
 
-    def execute(self, team: Company) -> None:
+    def execute(self, team: WarpTeam) -> None:
         """Run a team until it ends or dissolves."""
         machine = self.machine
         blocks = team.warps[0].cta.grid.program.blocks
-        parts = team.parts
+        stack = team.stack
         budget = machine.policy.quantum
         patience = _PATIENCE
-        spinning: Part | None = None
+        spinning: StackEntry | None = None
         while True:
-            part = parts[-1]
-            if part.pc == part.rpc:
-                part.split.scatter()
-                parts.pop()
+            entry = stack[-1]
+            if entry.pc == entry.rpc:
+                entry.split.scatter()
+                stack.pop()
                 continue
-            if part.pc == EXIT:
-                self._end(team, part.mask)
-                if not parts:
+            if entry.pc == EXIT:
+                self._end(team, entry.mask)
+                if not stack:
                     return
                 continue
-            block = blocks[part.pc]
+            block = blocks[entry.pc]
             following: int | None
             if block.call is not None or block.table or block.yields:
                 break
-            if block.collective and not self._complete(team, part, block):
+            if block.collective and not self._complete(team, entry, block):
                 break
-            if part.split.lane >= 0 and not block.deferred:
+            if entry.split.lane >= 0 and not block.deferred:
                 machine.count_steps(block.steps)
-                following = self._one_lane(part, block)
+                following = self._one_lane(entry, block)
             else:
-                machine.count_steps(block.steps * len(part.warps))
-                self._run(team, part, block)
-                following = self._branch(team, part, block)
+                machine.count_steps(block.steps * len(entry.warps))
+                self._run(team, entry, block)
+                following = self._branch(team, entry, block)
             if following is None:
-                if not parts:
+                if not stack:
                     return
                 continue
-            backwards = EXIT != following <= part.pc
-            part.pc = following
-            if backwards and spins(part, part.split, following, machine.memory.version):
-                spinning = part
+            backwards = EXIT != following <= entry.pc
+            entry.pc = following
+            if backwards and spins(entry, entry.split, following, machine.memory.version):
+                spinning = entry
                 break
-            if len(parts) == 1:
+            if len(stack) == 1:
                 budget -= 1
                 if budget <= 0:
                     break
@@ -166,37 +170,37 @@ class Teams:
     # --- one block ----------------------------------------------------------------------------
 
     @staticmethod
-    def _one_lane(part: Part, block: CodeBlock) -> int:
-        s = part.split
+    def _one_lane(entry: StackEntry, block: CodeBlock) -> int:
+        s = entry.split
         registers = s.regs if s.regs is not None else s.gather()
         return int(lane_function(block)(s, registers))
 
     @staticmethod
-    def _run(team: Company, part: Part, block: CodeBlock) -> None:
+    def _run(team: WarpTeam, entry: StackEntry, block: CodeBlock) -> None:
         """Execute the operations of a block: for all lanes at once, or warp by warp."""
         if block.team:
-            part.split.scatter()
-            _call(part.split, block)
+            entry.split.scatter()
+            _call(entry.split, block)
             return
-        for position in part.warps:
-            mask = _of_warp(part.mask, position)
+        for position in entry.warps:
+            mask = _of_warp(entry.mask, position)
             s = team.warps[position].split(mask, team.frames[position])
-            s.pc = part.pc
+            s.pc = entry.pc
             if s.lane >= 0 and not block.deferred:
                 lane_function(block)(s, s.gather())
                 s.scatter()
             else:
                 _call(s, block)
 
-    def _branch(self, team: Company, part: Part, block: CodeBlock) -> int | None:
-        """Where a part goes on; None if its lanes part or end."""
+    def _branch(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> int | None:
+        """Where the running entry goes on; None if its lanes part or end."""
         if block.guard is None:
             return block.taken if block.taken is not None else block.next
         place, negated = block.guard
         flags = team.frame.p[place.row]
-        if part.split.k is not None:
-            flags = flags & part.mask if not negated else part.mask & ~flags
-            count, lanes = int(np.count_nonzero(flags)), len(part.lanes)
+        if entry.split.k is not None:
+            flags = flags & entry.mask if not negated else entry.mask & ~flags
+            count, lanes = int(np.count_nonzero(flags)), len(entry.lanes)
         else:
             count, lanes = int(np.count_nonzero(flags)), flags.size
             if negated:
@@ -206,42 +210,42 @@ class Teams:
         if count == 0:
             return block.next
         assert block.taken is not None and block.next is not None
-        others = part.mask & ~flags
+        others = entry.mask & ~flags
         if EXIT in (block.taken, block.next):
-            part.pc = block.next if block.taken == EXIT else block.taken
+            entry.pc = block.next if block.taken == EXIT else block.taken
             self._end(team, flags if block.taken == EXIT else others)
             return None
-        parts = team.parts
+        stack = team.stack
         if block.rpc == EXIT:
-            parts.pop()
-            rpc, parent = part.rpc, part.parent
+            stack.pop()
+            rpc, parent = entry.rpc, entry.parent
         else:
-            part.pc = block.rpc
-            rpc, parent = block.rpc, part
+            entry.pc = block.rpc
+            rpc, parent = block.rpc, entry
         for target, mask in ((block.next, others), (block.taken, flags)):
             if target != rpc:
-                parts.append(Part(team, target, rpc, mask.copy(), parent))
+                stack.append(StackEntry(team, target, rpc, mask.copy(), parent))
         return None
 
-    def _end(self, team: Company, ended: Mask) -> None:
-        """Lanes end: the machine hears of it, and no part has them any more."""
+    def _end(self, team: WarpTeam, ended: Mask) -> None:
+        """Lanes end: the machine hears of it, and no entry has them any more."""
         for position, warp in enumerate(team.warps):
             mask = _of_warp(ended, position)
             if mask:
                 self.machine.divergence.leave(warp.split(mask, team.frames[position]), mask)
-        for part in list(team.parts):
-            left = part.mask & ~ended
+        for entry in list(team.stack):
+            left = entry.mask & ~ended
             if not left.any():
-                team.parts.remove(part)
-            elif (part.mask & ended).any():
-                part.split.scatter()
-                part.narrow(team, left)
+                team.stack.remove(entry)
+            elif (entry.mask & ended).any():
+                entry.split.scatter()
+                entry.narrow(team, left)
 
-    def _complete(self, team: Company, part: Part, block: CodeBlock) -> bool:
-        """Whether the lanes of a part are all that a collective needs."""
-        part.split.scatter()
-        for position in part.warps:
-            mask = _of_warp(part.mask, position)
+    def _complete(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> bool:
+        """Whether the lanes of an entry are all that a collective needs."""
+        entry.split.scatter()
+        for position in entry.warps:
+            mask = _of_warp(entry.mask, position)
             s = team.warps[position].split(mask, team.frames[position])
             needed = self.machine.divergence.needed(s, block)
             if needed & ~mask:
@@ -250,15 +254,15 @@ class Teams:
 
     # --- the end of a team --------------------------------------------------------------------
 
-    def _dissolve(self, team: Company, spinning: Part | None, *, give_way: bool) -> None:
-        """Each warp goes on by itself, with the groups that its parts come back to; ``spinning`` waits."""
-        for part in team.parts:
-            part.split.scatter()
+    def _dissolve(self, team: WarpTeam, spinning: StackEntry | None, *, give_way: bool) -> None:
+        """Each warp goes on by itself, with the reconvergence points of its stack; ``spinning`` waits."""
+        for entry in team.stack:
+            entry.split.scatter()
         machine = self.machine
         for position in range(len(team.warps) - 1, -1, -1):
-            for part, s in _splits(team, position):
-                if part is spinning:
-                    s.spin = part.spin
+            for entry, s in _splits(team, position):
+                if entry is spinning:
+                    s.spin = entry.spin
                     machine.spinning.append(s)
                 elif give_way:
                     machine.give_way(s)
@@ -276,33 +280,33 @@ def _ready_at(warp: Warp, pc: int) -> bool:
     return whole is not None and whole.queued and whole.pc == pc and joins(whole)
 
 
-def _splits(team: Company, position: int) -> list[tuple[Part, Split]]:
-    """What the parts of a team are for one of its warps, the running one last."""
+def _splits(team: WarpTeam, position: int) -> list[tuple[StackEntry, Split]]:
+    """The splits that the stack of a team stands for in one of its warps, the running one last."""
     warp, frame = team.warps[position], team.frames[position]
-    mine = [_of_warp(part.mask, position) for part in team.parts]
+    mine = [_of_warp(entry.mask, position) for entry in team.stack]
     if len(mine) == 1:
         s = warp.split(mine[0], frame)
-        s.pc = team.parts[0].pc
-        return [(team.parts[0], s)] if mine[0] else []
+        s.pc = team.stack[0].pc
+        return [(team.stack[0], s)] if mine[0] else []
     pending: dict[int, int] = {}
-    for part, mask in zip(team.parts, mine, strict=True):
-        above = part.parent
+    for entry, mask in zip(team.stack, mine, strict=True):
+        above = entry.parent
         while above is not None:
             pending[id(above)] = pending.get(id(above), 0) | mask
             above = above.parent
-    stacks: dict[int, list[Group]] = {}
-    made: list[tuple[Part, Split]] = []
-    for part, mask in zip(team.parts, mine, strict=True):
-        outer = stacks[id(part.parent)] if part.parent is not None else []
-        stacks[id(part)] = outer
+    stacks: dict[int, list[ReconvergencePoint]] = {}
+    made: list[tuple[StackEntry, Split]] = []
+    for entry, mask in zip(team.stack, mine, strict=True):
+        outer = stacks[id(entry.parent)] if entry.parent is not None else []
+        stacks[id(entry)] = outer
         if not mask:
             continue
-        coming = pending.get(id(part), 0)
+        coming = pending.get(id(entry), 0)
         if coming:
-            group = Group(mask, part.pc, frame)
-            group.arrived = mask & ~coming
-            warp.groups.append((group, outer))
-            stacks[id(part)] = [*outer, group]
+            point = ReconvergencePoint(mask, entry.pc, frame)
+            point.arrived = mask & ~coming
+            warp.reconvergence.append((point, outer))
+            stacks[id(entry)] = [*outer, point]
         else:
-            made.append((part, Split(warp, mask, part.pc, outer, frame)))
+            made.append((entry, Split(warp, mask, entry.pc, outer, frame)))
     return made

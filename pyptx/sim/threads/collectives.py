@@ -1,10 +1,10 @@
 """Lanes of a member mask brought together, for ``shfl``, ``vote``, ``match``, ``redux`` and ``elect.sync``.
 
-Owns :class:`Together`, the lanes of one call sorted into groups, one for each warp and member mask, and
-:class:`Meeting`, for lanes that execute the same collective at different places of the code.
+Owns :class:`LaneGroups`, the lanes of one call sorted into groups, one for each warp and member mask, and
+:class:`Rendezvous`, for lanes that execute the same collective at different places of the code.
 
 The member mask is a value of each lane: two tiles of a warp may execute one instruction with two masks.  All
-lanes of a mask that have not exited execute it together, with the same mask (PTX ISA,
+lanes of a mask that have not exited execute it groups, with the same mask (PTX ISA,
 `#parallel-synchronization-and-communication-instructions-vote-sync`); an H200 lets them come from two places.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from ..code.semantic import Op
     from .warp import Split
 
-__all__ = ["Deposited", "Meeting", "Together", "collective"]
+__all__ = ["Deposited", "Rendezvous", "LaneGroups", "collective"]
 
 _FULL = np.uint32(0xFFFFFFFF)
 _WHOLE = np.full((1, 1), _FULL)
 _BITS = np.uint64(1) << np.arange(32, dtype=np.uint64)
 
-#: ``compute(op, together, *inputs)``: inputs and results have a row of 32 lanes for each group.
+#: ``compute(op, groups, *inputs)``: inputs and results have a row of 32 lanes for each group.
 Compute = Callable[..., Any]
 
 
@@ -34,7 +34,7 @@ def _all_set(membermask: Any) -> bool:
     return bool((membermask == _FULL).all() if isinstance(membermask, np.ndarray) else membermask == _FULL)
 
 
-class Together:
+class LaneGroups:
     """Groups of lanes, one row of 32 each.
 
     Attributes:
@@ -96,10 +96,10 @@ class Together:
 
 
 class Deposited(Exception):
-    """The operands of the lanes that met are in the meeting; the instruction executes later."""
+    """The operands of the lanes that met are in the rendezvous; the instruction executes later."""
 
 
-class Meeting:
+class Rendezvous:
     """Lanes that execute one collective at several places: each brings its operands, then all get results."""
 
     def __init__(self) -> None:
@@ -131,17 +131,17 @@ def collective(
     s: Split, op: Op, lanes: NDArray[np.intp], membermask: Any, operands: tuple[Any, ...], compute: Compute
 ) -> Any:
     """Execute a collective for ``lanes``: its result per lane, or a tuple of results."""
-    if s.meeting is not None:
-        meeting, s.meeting = s.meeting, None
-        return meeting.results(s, op, lanes, compute)
-    if s.warp.meeting is not None:
-        s.warp.meeting.deposit(lanes, membermask, *operands)
+    if s.rendezvous is not None:
+        rendezvous, s.rendezvous = s.rendezvous, None
+        return rendezvous.results(s, op, lanes, compute)
+    if s.warp.rendezvous is not None:
+        s.warp.rendezvous.deposit(lanes, membermask, *operands)
     return _execute(s, op, lanes, membermask, operands, compute)
 
 
 def _execute(s: Split, op: Op, lanes: Any, membermask: Any, operands: Any, compute: Compute) -> Any:
-    together = Together(s, op, lanes, membermask)
-    result = compute(op, together, *map(together.rows, operands))
+    groups = LaneGroups(s, op, lanes, membermask)
+    result = compute(op, groups, *map(groups.rows, operands))
     if isinstance(result, tuple):
-        return tuple(map(together.lanes, result))
-    return together.lanes(result)
+        return tuple(map(groups.lanes, result))
+    return groups.lanes(result)
