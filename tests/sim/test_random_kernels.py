@@ -1,13 +1,13 @@
 """Random kernels under every kind of schedule, against a machine that runs one instruction of one thread at a time.
 
-The kernels are those of :mod:`tests.sim.kernels.random_kernels`; what they store comes from :mod:`tests.sim.reference.machine`.
+The kernels are those of :mod:`tests.sim.kernels.random_kernels`; what they store comes from :mod:`tests.sim.reference.machine.machine`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.sim.reference.machine.machine import Machine
+from tests.sim.reference.machine.machine.machine import Machine
 
 from pyptx import sim
 from pyptx.sim import LoadedModule

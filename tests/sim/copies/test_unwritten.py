@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sim.test_memory import finding
 
 from pyptx.layout import TensorMap
 from pyptx.sim import Report
 from tests.sim.build import Kernel
+from tests.sim.memory.test_memory import finding
 
 STORE = """
 .shared b8 area[1024] 128

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tests.sim.reference.machine.code import Code, Frame, as_bytes
+from tests.sim.reference.machine.machine.code import Code, Frame, as_bytes
 
 from pyptx.ir import Module, Symbol
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.sim.reference.machine.code import Code
-from tests.sim.reference.machine.machine import Thread
+from tests.sim.reference.machine.machine.code import Code
+from tests.sim.reference.machine.machine.machine import Thread
 
 from pyptx.ir import Instruction
 

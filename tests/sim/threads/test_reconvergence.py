@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.sim.reference.machine.machine import Machine
-from tests.sim.reference.machine.simt_stack import stack_steps
+from tests.sim.reference.machine.machine.machine import Machine
+from tests.sim.reference.machine.machine.simt_stack import stack_steps
 
 from pyptx import sim
 from tests.sim.build import Kernel
