@@ -114,12 +114,12 @@ def store_tile(tmem_base, warp, D, m_base, n_base, N, dtype, epilogue):
         row = reg.scalar(u64)
         ptx.inst.mad.wide.u32(row, m_base + ptx.special.tid.x(), N * dtype.nbytes, D.ptr)
         ptx.inst.mad.wide.u32(row, n_base, dtype.nbytes, row)
-        kit.epilogue.direct(tmem_rows, row, BN, dtype=dtype)
+        kit.tcgen05_epilogue.direct(tmem_rows, row, BN, dtype=dtype)
     else:
         first = warp * 32
         place = (n_base, m_base + first)
         staging = smem.alloc((BM, 128 // dtype.nbytes), dtype, swizzle="128B", stages=2)
-        kit.epilogue.through_shared(tmem_rows, staging, D.tma_desc(), place, BN, first=first)
+        kit.tcgen05_epilogue.through_shared(tmem_rows, staging, D.tma_desc(), place, BN, first=first)
 
 
 def build_gemm(

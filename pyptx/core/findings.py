@@ -162,7 +162,7 @@ RULES: dict[str, Rule] = _rules(
         "bad-descriptor",
         Verdict.ERROR,
         "a matrix or instruction descriptor that does not describe the operands",
-        "build it with layout.smem_descriptor or layout.instruction_descriptor",
+        "build it with ptx.tcgen05.smem_descriptor or ptx.tcgen05.instruction_descriptor",
         "tcgen05-shared-memory-descriptor",
     ),
     Rule(

@@ -8,7 +8,7 @@ ptxas, the simulator or the GPU.
 from . import ptx, reg, smem
 from .arguments import guard_arguments, guard_methods
 from .labels import Label
-from .params import Layout, Scalar, Slot, TensorMapReg, Tile, TileParam
+from .params import Layout, ParameterSlot, Scalar, TensorMapReg, Tile, TileParam
 from .program import Program
 from .recording import Recording, record
 from .registers import NotPred, Reg, RegArray
@@ -25,7 +25,7 @@ __all__ = [
     "Reg",
     "RegArray",
     "Scalar",
-    "Slot",
+    "ParameterSlot",
     "TensorMapReg",
     "Tile",
     "TileParam",

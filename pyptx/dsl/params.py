@@ -23,7 +23,7 @@ from .trace import Plan, Trace, word
 from .types import memory_type
 from .valueless import Valueless
 
-__all__ = ["Layout", "Parameters", "Scalar", "Slot", "TensorMapReg", "Tile", "TileParam"]
+__all__ = ["Layout", "Parameters", "Scalar", "ParameterSlot", "TensorMapReg", "Tile", "TileParam"]
 
 
 class Layout(enum.Enum):
@@ -231,7 +231,7 @@ class TileParam(Valueless):
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ParameterSlot:
     """One PTX parameter: how the launch fills it from the kernel's parameter number ``index``.
 
     ``kind`` is ``"map"`` (the tensor map by value), ``"pointer"`` or ``"scalar"``.
@@ -292,24 +292,26 @@ class Parameters:
         operand = trace.prepare(("param", index, 0), spec.type, name, build, trace.location)
         return Reg(trace, operand, spec.type, trace.blocks[0], trace.location)
 
-    def slots(self, used: set[str]) -> tuple[Slot, ...]:
+    def slots(self, used: set[str]) -> tuple[ParameterSlot, ...]:
         """What the entry declares, in order, given the names of the registers in use.
 
         A tile with a tensor map has a second parameter, its pointer, only if the kernel uses that.
         """
-        found: list[Slot] = []
+        found: list[ParameterSlot] = []
         source = self._trace.location
         for index, spec in enumerate(self._specs):
             symbol = self._symbols[index]
             if isinstance(spec, Scalar):
                 kind = memory_type(spec.type)
-                found.append(Slot("scalar", index, Param(symbol, kind, source=source)))
+                found.append(ParameterSlot("scalar", index, Param(symbol, kind, source=source)))
             elif spec.layout.is_tma:
                 # 128 bytes by value: the copy that a launch passes, never a device buffer.
-                found.append(Slot("map", index, Param(symbol, b8, 128, 64, source)))
+                found.append(ParameterSlot("map", index, Param(symbol, b8, 128, 64, source)))
                 pointer = self._trace.prologue.get(("param", index, 1))
                 if pointer is not None and pointer.register.name in used:
-                    found.append(Slot("pointer", index, Param(self._pointers[index], u64, source=source)))
+                    found.append(
+                        ParameterSlot("pointer", index, Param(self._pointers[index], u64, source=source))
+                    )
             else:
-                found.append(Slot("pointer", index, Param(symbol, u64, source=source)))
+                found.append(ParameterSlot("pointer", index, Param(symbol, u64, source=source)))
         return tuple(found)

@@ -26,7 +26,7 @@ from ..ir import (
     registers_of,
 )
 from ..isa import check_kernel, required_version, target
-from .params import Parameters, Scalar, Slot, Tile
+from .params import Parameters, ParameterSlot, Scalar, Tile
 from .smem import Shared
 from .trace import Trace
 
@@ -45,7 +45,7 @@ class Recording:
     """
 
     module: Module
-    slots: tuple[Slot, ...]
+    slots: tuple[ParameterSlot, ...]
     dynamic_smem: int
     static_smem: int
 

@@ -24,12 +24,12 @@ from ..ir import (
     CallPrototype,
     Guard,
     Instruction,
+    LabelStatement,
     Operand,
     Register,
     Statement,
     TargetList,
 )
-from ..ir import Label as LabelStatement
 from ..isa import Binding, Shape, Target, bind, check_target
 from ..isa.special import SPECIAL_REGISTERS
 from .labels import Label, LabelScope, Scopes

@@ -19,8 +19,8 @@ from ..dsl import Scalar, Tile
 from ..dsl.trace import word
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
-from .arguments import Arguments, allocate, bind_dims, check_array, check_scalar, place_of
-from .specialize import Extent, Options, Specialization, specialize
+from .arguments import CallArguments, allocate, bind_dims, check_array, check_scalar, place_of
+from .specialize import Extent, KernelOptions, Specialization, specialize
 
 if TYPE_CHECKING:
     from ..sim import Report
@@ -99,7 +99,7 @@ def kernel(
         target(arch)
         return Kernel(
             function,
-            Options(
+            KernelOptions(
                 names=names,
                 specs=specs,
                 inputs=len(in_specs),
@@ -171,7 +171,7 @@ class Kernel:
     closures) is taken as it was then.
     """
 
-    def __init__(self, function: Callable[..., None], options: Options) -> None:
+    def __init__(self, function: Callable[..., None], options: KernelOptions) -> None:
         self.function = function
         self.options = options
         self._defaults = {
@@ -336,7 +336,7 @@ class Kernel:
 
     def _bind(
         self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]
-    ) -> tuple[Specialization, Arguments]:
+    ) -> tuple[Specialization, CallArguments]:
         """Check everything, record if need be, and allocate what is not given."""
         options = self.options
         dims, constants = self._split(keywords)
@@ -364,7 +364,7 @@ class Kernel:
                 assert isinstance(spec, Tile)
                 outputs.append(allocate(spec, dims, like))
                 infos.append(check_array(name, spec, outputs[-1]))
-        return special, Arguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
+        return special, CallArguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
 
     def simulate(
         self,

@@ -7,16 +7,16 @@ from typing import Any
 from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
-from .arguments import Arguments
-from .specialize import Options, Specialization, tensor_map
+from .arguments import CallArguments
+from .specialize import KernelOptions, Specialization, tensor_map
 
 __all__ = ["launch", "simulate"]
 
 
 def simulate(
     special: Specialization,
-    options: Options,
-    arguments: Arguments,
+    options: KernelOptions,
+    arguments: CallArguments,
     *,
     schedule: str,
     seed: int,
@@ -56,13 +56,15 @@ def simulate(
     return report
 
 
-def _map(options: Options, index: int, value: Any) -> TensorMap:
+def _map(options: KernelOptions, index: int, value: Any) -> TensorMap:
     spec = options.specs[index]
     assert isinstance(spec, Tile)
     return tensor_map(options.names[index], spec, value, dtype=spec.dtype)
 
 
-def _simulator_arguments(special: Specialization, options: Options, arguments: Arguments) -> list[Any]:
+def _simulator_arguments(
+    special: Specialization, options: KernelOptions, arguments: CallArguments
+) -> list[Any]:
     return [
         _map(options, slot.index, arguments.values[slot.index])
         if slot.kind == "map"
@@ -72,7 +74,7 @@ def _simulator_arguments(special: Specialization, options: Options, arguments: A
 
 
 def launch(
-    special: Specialization, options: Options, arguments: Arguments, device_index: int, stream: Any
+    special: Specialization, options: KernelOptions, arguments: CallArguments, device_index: int, stream: Any
 ) -> None:
     """Enqueue one launch on the GPU; does not wait for it."""
     from ..runtime.launch import launch as enqueue

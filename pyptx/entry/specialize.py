@@ -14,11 +14,11 @@ from typing import Any
 
 from ..core.errors import SpecError
 from ..core.source import SourceLocation
-from ..dsl import Scalar, Slot, Tile, record
+from ..dsl import ParameterSlot, Scalar, Tile, record
 from ..ir import Directive, Launch, Module, PrintedModule, print_module
 from ..layout import TensorMap
 
-__all__ = ["Extent", "Options", "Specialization", "evaluate", "specialize"]
+__all__ = ["Extent", "KernelOptions", "Specialization", "evaluate", "specialize"]
 
 #: One to three numbers in x, y, z order, or a function of dims and constants that gives them.
 Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
@@ -27,7 +27,7 @@ _MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
-class Options:
+class KernelOptions:
     """What ``@kernel`` was told. See :func:`pyptx.entry.kernel`."""
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Specialization:
     entry: str
     module: Module
     launch: Launch
-    slots: tuple[Slot, ...]
+    slots: tuple[ParameterSlot, ...]
     dims: dict[str, int]
     constants: dict[str, Any]
     static_smem: int
@@ -119,7 +119,7 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
 
 
 def specialize(
-    options: Options, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
+    options: KernelOptions, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
 ) -> Specialization:
     """Record ``body`` for these dims and constants.
 
@@ -169,7 +169,7 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _check_dims(options: Options, dims: Mapping[str, int]) -> None:
+def _check_dims(options: KernelOptions, dims: Mapping[str, int]) -> None:
     for name, spec in zip(options.names, options.specs, strict=True):
         if not isinstance(spec, Tile):
             continue
@@ -184,7 +184,7 @@ def _check_dims(options: Options, dims: Mapping[str, int]) -> None:
             raise SpecError(f"the dim {dim} is {value!r}: expected a positive integer")
 
 
-def _check_maps(options: Options, dims: dict[str, int]) -> None:
+def _check_maps(options: KernelOptions, dims: dict[str, int]) -> None:
     """Every tensor map as TMA would be asked for it, at a well-aligned address."""
     for name, spec in zip(options.names, options.specs, strict=True):
         if isinstance(spec, Tile) and spec.layout.is_tma:
@@ -202,7 +202,7 @@ def tensor_map(name: str, spec: Tile, array: Any, **options: Any) -> TensorMap:
         ) from None
 
 
-def _directives(options: Options, block: tuple[int, int, int]) -> list[Directive]:
+def _directives(options: KernelOptions, block: tuple[int, int, int]) -> list[Directive]:
     found = [Directive("reqntid", block)]
     if options.min_ctas_per_sm is not None:
         found.append(Directive("minnctapersm", (options.min_ctas_per_sm,)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.errors import TraceError
-from ..ir import Function, Instruction, Label, Raw, TargetList
+from ..ir import Function, Instruction, LabelStatement, Raw, TargetList
 
 __all__ = ["EXIT", "Block", "Graph", "control_flow", "reconvergence"]
 
@@ -65,7 +65,7 @@ def control_flow(
     label_block: dict[str, int] = {}
     tables: dict[str, tuple[str, ...]] = {}
     for index, statement in enumerate(function.body):
-        if isinstance(statement, Label):
+        if isinstance(statement, LabelStatement):
             if groups[-1]:
                 groups.append([])
             label_block[statement.name] = len(groups) - 1

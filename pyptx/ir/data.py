@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Alias",
     "Attribute",
-    "Difference",
+    "LabelDifference",
     "Dwarf",
     "File",
     "Initial",
@@ -182,7 +182,7 @@ class Dwarf:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class LabelDifference:
     """``a-b``: the distance of two labels."""
 
     first: str
@@ -197,7 +197,7 @@ class SectionData:
     """``.b8 1, 2, 3``: a line of data; a symbol may be a label or a section (``.debug_abbrev``)."""
 
     type: str
-    values: tuple[int | Symbol | Difference, ...]
+    values: tuple[int | Symbol | LabelDifference, ...]
 
     def __str__(self) -> str:
         return f".{self.type} {', '.join(map(str, self.values))}"

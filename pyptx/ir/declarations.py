@@ -14,7 +14,7 @@ from .nodes import OPAQUE_TYPES, Directive, Param, Symbol, Variable
 
 __all__ = [
     "SPACES",
-    "Layout",
+    "DeclaredType",
     "read_attributes",
     "read_bank",
     "read_directive",
@@ -35,7 +35,7 @@ _POINTER_SPACES = frozenset({".const", ".global", ".local", ".shared", ".param"}
 
 
 @dataclass(slots=True)
-class Layout:
+class DeclaredType:
     """What stands between the state space and the name."""
 
     type: ScalarType
@@ -72,9 +72,9 @@ def _integers(cursor: Cursor) -> tuple[int, ...]:
     return tuple(values)
 
 
-def read_layout(cursor: Cursor) -> Layout:
+def read_layout(cursor: Cursor) -> DeclaredType:
     """Alignment, vector and type, in any order, up to the name."""
-    layout: Layout | None = None
+    layout: DeclaredType | None = None
     align: int | None = None
     vector = 1
     attributes: tuple[Attribute, ...] = ()
@@ -84,7 +84,7 @@ def read_layout(cursor: Cursor) -> Layout:
         if text in _TYPES:
             if layout is not None:
                 cursor.fail("one type")
-            layout = Layout(_TYPES[cursor.take()])
+            layout = DeclaredType(_TYPES[cursor.take()])
         elif text in _VECTORS:
             vector = _VECTORS[cursor.take()]
         elif text == ".align":

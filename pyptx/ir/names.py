@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from ..core.types import ScalarType
 from .nodes import Register, Special, Symbol
 
-__all__ = ["Names", "Scope"]
+__all__ = ["Names", "NameScope"]
 
 _DIGITS = re.compile(r"\d+\Z", re.ASCII)
 
 
 @dataclass
-class Scope:
+class NameScope:
     """One ``{ }``: what its declarations mean. ``known`` also caches what was found further out."""
 
-    parent: Scope | None = None
+    parent: NameScope | None = None
     known: dict[str, Register | Symbol] = field(default_factory=dict)
     declared: set[str] = field(default_factory=set)
     ranges: dict[str, _Range] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Names:
     """
 
     def __init__(self, words: set[str], module_names: set[str]) -> None:
-        self.scope = Scope()
+        self.scope = NameScope()
         self._words = words
         self._module = module_names
         #: Variables and labels of this function.
@@ -64,7 +64,7 @@ class Names:
         return self.scope.parent is not None
 
     def open(self) -> None:
-        self.scope = Scope(self.scope)
+        self.scope = NameScope(self.scope)
 
     def close(self) -> bool:
         """Leave a nested scope; False at the function's own."""
@@ -119,7 +119,7 @@ class Names:
         found = self.scope.known.get(text)
         if found is not None:
             return found
-        scope: Scope | None = self.scope
+        scope: NameScope | None = self.scope
         while scope is not None:
             found = scope.known.get(text) or self._in_ranges(scope, text)
             if found is not None:
@@ -154,7 +154,7 @@ class Names:
         return changed
 
     @staticmethod
-    def find_label(scope: Scope | None, text: str) -> str | None:
+    def find_label(scope: NameScope | None, text: str) -> str | None:
         while scope is not None:
             if text in scope.labels:
                 return scope.labels[text]
@@ -171,7 +171,7 @@ class Names:
                 found += [declaration.used[index] for index in sorted(declaration.used)]
         return tuple(found)
 
-    def _in_ranges(self, scope: Scope, text: str) -> Register | None:
+    def _in_ranges(self, scope: NameScope, text: str) -> Register | None:
         if not scope.ranges:
             return None
         digits = _DIGITS.search(text)

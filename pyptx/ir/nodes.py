@@ -279,7 +279,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class LabelStatement:
     name: str
     source: SourceLocation | None = field(default=None, compare=False)
 
@@ -342,7 +342,7 @@ class ScopeMark:
 #: Only an ``Instruction`` is executed.  A ``Variable`` among the statements is one of ``.param`` or
 #: ``.local`` space whose place matters: the arguments of a call.
 Statement: TypeAlias = (
-    "Instruction | Label | Raw | TargetList | CallPrototype | Loc | Pragma | ScopeMark | Variable"
+    "Instruction | LabelStatement | Raw | TargetList | CallPrototype | Loc | Pragma | ScopeMark | Variable"
 )
 
 # --- declarations -----------------------------------------------------------------------------

@@ -14,9 +14,9 @@ from .constants import integer, starts_constant
 from .data import (
     Alias,
     Attribute,
-    Difference,
     Dwarf,
     File,
+    LabelDifference,
     ModuleDirective,
     Pragma,
     Section,
@@ -244,7 +244,7 @@ class _ModuleReader:
                 items.append(SectionLabel(label))
         self.directives.append(Section(name[1:], tuple(items)))
 
-    def _datum(self) -> int | Symbol | Difference:
+    def _datum(self) -> int | Symbol | LabelDifference:
         cursor = self.cursor
         text = cursor.text
         if starts_constant(text):
@@ -255,5 +255,5 @@ class _ModuleReader:
         name = cursor.name("a number, a label or a section")
         if cursor.text == "-" and not starts_constant(cursor.texts[cursor.at + 1]):
             cursor.at += 1
-            return Difference(name, cursor.name("a label"))
+            return LabelDifference(name, cursor.name("a label"))
         return Symbol(name, read_offset(cursor))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ..core.source import SourceLocation, comment_lines
 from .data import Initial, InitialList, MaskedSymbol, Pragma, SymbolAddress
 from .lines import LineTable, has_lines
-from .nodes import Function, Instruction, Label, Module, Raw, Statement, Symbol, Variable
+from .nodes import Function, Instruction, LabelStatement, Module, Raw, Statement, Symbol, Variable
 
 __all__ = ["PrintedModule", "print_module"]
 
@@ -117,7 +117,7 @@ class _Printer:
             lines = [f"{statement};"]
         else:
             lines = [str(statement)]
-        indent = "" if isinstance(statement, Label) else "    "
+        indent = "" if isinstance(statement, LabelStatement) else "    "
         for line in lines:
             self.out.append(indent + locations + line)
             self.statements[len(self.out)] = statement

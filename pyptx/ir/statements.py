@@ -23,7 +23,7 @@ from .declarations import (
     read_variables,
 )
 from .lexer import Cursor
-from .names import Names, Scope
+from .names import Names, NameScope
 from .nodes import (
     Address,
     Arguments,
@@ -35,7 +35,7 @@ from .nodes import (
     Immediate,
     Indexed,
     Instruction,
-    Label,
+    LabelStatement,
     Minus,
     Negated,
     Operand,
@@ -73,7 +73,7 @@ class Body:
         self.statements: list[Statement] = []
         self.variables: list[Variable] = []
         #: Statements with names to settle, and the scope to look in.
-        self._open: list[tuple[int, Scope]] = []
+        self._open: list[tuple[int, NameScope]] = []
         self._unsettled = False
         self._opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}
 
@@ -111,7 +111,7 @@ class Body:
         if changed := names.apart():
             self.statements = [_renamed(statement, changed) for statement in self.statements]
 
-    def _settled(self, statement: Statement, scope: Scope) -> Statement:
+    def _settled(self, statement: Statement, scope: NameScope) -> Statement:
         if isinstance(statement, TargetList):
             return replace(
                 statement, targets=tuple(Names.find_label(scope, t) or t for t in statement.targets)
@@ -149,7 +149,7 @@ class Body:
             cursor.at += 1
             self.statements.append(self._prototype(name, source))
         else:
-            self.statements.append(Label(name, source))
+            self.statements.append(LabelStatement(name, source))
 
     def _targets(self) -> list[str]:
         """One name of a list, or what ``L<3>`` stands for."""

@@ -21,7 +21,7 @@ from ..ir import (
     Directive,
     Function,
     Instruction,
-    Label,
+    LabelStatement,
     Module,
     Param,
     Symbol,
@@ -118,7 +118,7 @@ class _FunctionCheck:
         self.names: dict[str, Variable | Param] = {v.name: v for v in module.variables}
         self.names.update({p.name: p for p in (*function.params, *function.returns)})
         self.names.update({v.name: v for v in function.variables})
-        self.labels: dict[str, Label | TargetList | CallPrototype] = {}
+        self.labels: dict[str, LabelStatement | TargetList | CallPrototype] = {}
 
     def run(self) -> list[PyptxError]:
         self._read_names()
@@ -156,7 +156,7 @@ class _FunctionCheck:
         for statement in self.function.body:
             if isinstance(statement, Variable):
                 self.names[statement.name] = statement
-            elif isinstance(statement, Label | TargetList | CallPrototype):
+            elif isinstance(statement, LabelStatement | TargetList | CallPrototype):
                 if statement.name in self.labels:
                     self._fault(
                         OperandError,
@@ -168,7 +168,7 @@ class _FunctionCheck:
 
     def _target_list(self, statement: TargetList) -> None:
         for name in statement.targets:
-            known = isinstance(self.labels.get(name), Label)
+            known = isinstance(self.labels.get(name), LabelStatement)
             if statement.kind == "calltargets":
                 callee = self.module.by_name.get(name)
                 known = callee is not None and callee.kind == "func"
@@ -230,7 +230,7 @@ class _FunctionCheck:
 
     def _label(self, operand: BranchTarget, spec: OperandSpec, location: SourceLocation | None) -> None:
         wanted = {
-            "": (Label, "label"),
+            "": (LabelStatement, "label"),
             "targets": (TargetList, ".branchtargets list"),
         }.get(spec.space, (CallPrototype | TargetList, ".callprototype or .calltargets"))
         if not isinstance(self.labels.get(operand.name), wanted[0]):

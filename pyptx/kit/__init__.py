@@ -4,7 +4,7 @@ Each is a thin function or class that says what it records; nothing here does wh
 with the same few lines.  Instructions that a helper records carry the author's line.
 """
 
-from . import epilogue, tile_order, wgmma_epilogue
+from . import tcgen05_epilogue, tile_order, wgmma_epilogue
 from .ring import Consumer, Producer, Ring, Slot
 
-__all__ = ["Consumer", "Producer", "Ring", "Slot", "epilogue", "tile_order", "wgmma_epilogue"]
+__all__ = ["Consumer", "Producer", "Ring", "Slot", "tcgen05_epilogue", "tile_order", "wgmma_epilogue"]

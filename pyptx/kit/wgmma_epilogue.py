@@ -18,7 +18,7 @@ from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, f32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
-from .epilogue import check_output, pack
+from .tcgen05_epilogue import check_output, pack
 
 __all__ = ["ROWS", "direct", "settle", "through_shared"]
 

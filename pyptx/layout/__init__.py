@@ -15,10 +15,15 @@ from .fragments import (
     wgmma_fragment,
     wgmma_metadata,
 )
-from .instruction_descriptor import InstructionDescriptor
 from .operand_tile import OperandTile
-from .smem_descriptor import K_MAJOR_128B_CONST, SmemDescriptor, element_addresses, tile_offsets
 from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, swizzle, swizzle_mask
+from .tcgen05_instruction_descriptor import InstructionDescriptor
+from .tcgen05_smem_descriptor import (
+    TCGEN05_K_MAJOR_128B,
+    Tcgen05SmemDescriptor,
+    element_addresses,
+    tile_offsets,
+)
 from .tensor_map import DriverArguments, TensorMap
 from .tensor_map_image import FIELDS, IMAGE_BYTES, DecodedMap
 from .tensor_map_rules import MAX_SHARED_BYTES
@@ -40,7 +45,7 @@ __all__ = [
     "COLUMNS",
     "FIELDS",
     "IMAGE_BYTES",
-    "K_MAJOR_128B_CONST",
+    "TCGEN05_K_MAJOR_128B",
     "LANES",
     "MAX_SHARED_BYTES",
     "SWIZZLE_BYTES",
@@ -52,7 +57,7 @@ __all__ = [
     "InstructionDescriptor",
     "SelectedLayout",
     "OperandTile",
-    "SmemDescriptor",
+    "Tcgen05SmemDescriptor",
     "TensorMap",
     "WgmmaDescriptor",
     "ZeroColumnMask",

@@ -36,7 +36,7 @@ __all__ = [
     "Coordinate",
     "FragmentLayout",
     "Mode",
-    "Place",
+    "MatrixPosition",
     "SelectedLayout",
     "block_scales",
     "matrix_fragment",
@@ -60,7 +60,7 @@ class Mode(NamedTuple):
     matrix: int = 0
 
 
-class Place(NamedTuple):
+class MatrixPosition(NamedTuple):
     """Where an element lies. ``matrix`` counts the matrices of instructions that hold several."""
 
     row: int
@@ -91,14 +91,14 @@ class Coordinate(NamedTuple):
         return " + ".join(parts)
 
 
-def _digits(number: int, modes: tuple[Mode, ...]) -> Place:
+def _digits(number: int, modes: tuple[Mode, ...]) -> MatrixPosition:
     row = column = matrix = 0
     for mode in modes:
         number, digit = divmod(number, mode.extent)
         row += digit * mode.row
         column += digit * mode.column
         matrix += digit * mode.matrix
-    return Place(row, column, matrix)
+    return MatrixPosition(row, column, matrix)
 
 
 def _size(modes: tuple[Mode, ...]) -> int:
@@ -149,7 +149,7 @@ class FragmentLayout:
         """32, or 128 of a warpgroup."""
         return _size(self.threads)
 
-    def place(self, element: int, thread: int = 0) -> Place:
+    def place(self, element: int, thread: int = 0) -> MatrixPosition:
         """Where ``element`` of ``thread`` lies.
 
         Raises:
@@ -162,7 +162,7 @@ class FragmentLayout:
             if not 0 <= number < count:
                 raise SpecError(f"{what} {number} of a fragment that has {count}", see=_MMA)
         own, others = _digits(element, self.values), _digits(thread, self.threads)
-        return Place(*(a + b for a, b in zip(own, others, strict=True)))
+        return MatrixPosition(*(a + b for a, b in zip(own, others, strict=True)))
 
     def coordinate(self, axis: Literal["row", "column", "matrix"], element: int = 0) -> Coordinate:
         """The row, column or matrix of ``element`` as a function of the thread.

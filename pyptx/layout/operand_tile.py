@@ -12,8 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.errors import SpecError, UnsupportedError
-from .smem_descriptor import ATOM_32B, OPERAND_SWIZZLES, Major, SmemDescriptor, check_operand_swizzle
 from .swizzle import SWIZZLE_PERIOD
+from .tcgen05_smem_descriptor import (
+    ATOM_32B,
+    OPERAND_SWIZZLES,
+    Major,
+    Tcgen05SmemDescriptor,
+    check_operand_swizzle,
+)
 from .wgmma_descriptor import box_strides
 
 __all__ = ["OperandTile"]
@@ -35,7 +41,7 @@ class OperandTile:
         element_bits: what one element takes: 4 (mxf4 kinds), 8 (f8f6f4, mxf8f6f4 and i8: also for types of 4
             and 6 bits), 16 or 32.
         major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
-        swizzle: a name of :data:`~pyptx.layout.smem_descriptor.OPERAND_SWIZZLES`.
+        swizzle: a name of :data:`~pyptx.layout.tcgen05_smem_descriptor.OPERAND_SWIZZLES`.
 
     Raises:
         SpecError: extents that do not fill boxes, or a swizzle that does not go with type and major-ness.
@@ -157,12 +163,12 @@ class OperandTile:
         byte = first * self.element_bits // 8
         return byte // self.span * self._box_rows * self.span + byte % self.span
 
-    def descriptor(self, address: int = 0, *, first: int = 0, base_offset: int = 0) -> SmemDescriptor:
+    def descriptor(self, address: int = 0, *, first: int = 0, base_offset: int = 0) -> Tcgen05SmemDescriptor:
         """The descriptor of the tile at ``address``, from element ``first`` of K on.
 
         Raises:
             SpecError: as :meth:`k_offset`.
         """
-        return SmemDescriptor(
+        return Tcgen05SmemDescriptor(
             address + self.k_offset(first), self.leading_bytes, self.stride_bytes, self.swizzle, base_offset
         )

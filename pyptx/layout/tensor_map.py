@@ -27,7 +27,7 @@ from .tensor_map_rules import (
     INTERLEAVES,
     L2_PROMOTIONS,
     SWIZZLES,
-    Element,
+    MapElement,
     check_im2col,
     check_tiled,
     element_of,
@@ -202,7 +202,7 @@ class TensorMap:
             check_tiled(**said)
 
     @property
-    def kind(self) -> Element:
+    def kind(self) -> MapElement:
         """The element type in full."""
         return element_of(self.element or self.type)
 

@@ -39,7 +39,7 @@ from .tensor_map_rules import (
     FILLS,
     INTERLEAVES,
     L2_PROMOTIONS,
-    Element,
+    MapElement,
     check_im2col,
     check_tiled,
     element_of,
@@ -218,7 +218,7 @@ class DecodedMap:
     upper: tuple[int, ...] = ()
 
     @property
-    def kind(self) -> Element:
+    def kind(self) -> MapElement:
         """The element type in full."""
         return element_of(self.element or self.type)
 
@@ -253,7 +253,7 @@ class DecodedMap:
 def pack(
     *,
     address: int,
-    element: Element,
+    element: MapElement,
     dims: Sequence[int],
     strides: Sequence[int],
     box: Sequence[int],

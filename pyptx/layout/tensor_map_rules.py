@@ -25,7 +25,7 @@ __all__ = [
     "L2_PROMOTIONS",
     "MAX_SHARED_BYTES",
     "SWIZZLES",
-    "Element",
+    "MapElement",
     "check_im2col",
     "check_tiled",
     "element_of",
@@ -38,7 +38,7 @@ MAX_SHARED_BYTES = 232_448
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class MapElement:
     """What a tensor map's elements are.
 
     Attributes:
@@ -71,7 +71,7 @@ class Element:
         return self.bits < 8
 
 
-def _elements() -> Iterator[Element]:
+def _elements() -> Iterator[MapElement]:
     plain = (
         "u8",
         "u16",
@@ -90,16 +90,16 @@ def _elements() -> Iterator[Element]:
     driver = {"f64": 8, "bf16": 9, "f32.ftz": 10}
     for code, name in enumerate(plain):
         type = scalar_type(name.removesuffix(".ftz"))
-        yield Element(name, type, code, driver.get(name, code), type.bits, type.bits)
+        yield MapElement(name, type, code, driver.get(name, code), type.bits, type.bits)
     byte = scalar_type("u8")
     for code, (name, bits, held) in enumerate(
         (("b4x16", 4, 4), ("b4x16_p64", 4, 8), ("b6x16_p32", 6, 8)), 13
     ):
-        yield Element(name, byte, code, code, bits, held)
+        yield MapElement(name, byte, code, code, bits, held)
 
 
 #: Element types that TMA distinguishes, by name.
-ELEMENTS: dict[str, Element] = {element.name: element for element in _elements()}
+ELEMENTS: dict[str, MapElement] = {element.name: element for element in _elements()}
 
 #: Bits of each coordinate of an im2col bounding box's corner, by the tensor's rank.
 CORNER_BITS = {3: 16, 4: 8, 5: 5}
@@ -126,7 +126,7 @@ _SEE = "tensor-tensormap"
 _IM2COL = "tensor-im2col-mode"
 
 
-def element_of(given: ScalarType | str) -> Element:
+def element_of(given: ScalarType | str) -> MapElement:
     """The element that TMA makes of this type, itself or the unsigned integer of its width; or by its name.
 
     Raises:
@@ -163,7 +163,7 @@ def _one_of(what: str, value: str, allowed: Sequence[str]) -> None:
 
 def check_tiled(
     *,
-    element: Element,
+    element: MapElement,
     address: int,
     shape: Sequence[int],
     strides: Sequence[int],
@@ -202,7 +202,7 @@ def check_tiled(
 
 def check_im2col(
     *,
-    element: Element,
+    element: MapElement,
     address: int,
     shape: Sequence[int],
     strides: Sequence[int],
@@ -241,7 +241,7 @@ def check_im2col(
 
 
 def _check_tensor(
-    element: Element,
+    element: MapElement,
     address: int,
     shape: Sequence[int],
     strides: Sequence[int],
@@ -298,7 +298,7 @@ def _same_length(name: str, values: Sequence[int], shape: Sequence[int]) -> None
 def _check_axis(
     axis: int,
     rank: int,
-    element: Element,
+    element: MapElement,
     alignment: int,
     shape: Sequence[int],
     strides: Sequence[int],
@@ -325,7 +325,7 @@ def _check_axis(
         )
 
 
-def _check_packed(element: Element, shape: Sequence[int], swizzle: str, interleave: str) -> None:
+def _check_packed(element: MapElement, shape: Sequence[int], swizzle: str, interleave: str) -> None:
     unit = 128 if element.held > element.bits else 2
     if shape[-1] % unit:
         raise SpecError(
@@ -337,7 +337,7 @@ def _check_packed(element: Element, shape: Sequence[int], swizzle: str, interlea
         raise SpecError(f"elements of {element.name} take no swizzle {swizzle!r}", see=_SEE)
 
 
-def _check_inner(name: str, count: int, element: Element, swizzle: str, interleave: str) -> None:
+def _check_inner(name: str, count: int, element: MapElement, swizzle: str, interleave: str) -> None:
     inner = count * element.held // 8
     said = f"{name} elements of {element.width} is {inner} bytes"
     if element.held > element.bits and count != 128:
@@ -362,7 +362,7 @@ def _check_inner(name: str, count: int, element: Element, swizzle: str, interlea
         )
 
 
-def _check_size(name: str, moved: Sequence[int], element: Element) -> None:
+def _check_size(name: str, moved: Sequence[int], element: MapElement) -> None:
     nbytes = math.prod(moved) * element.held // 8
     if nbytes > MAX_SHARED_BYTES:
         raise SpecError(

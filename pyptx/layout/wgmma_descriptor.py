@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.errors import SpecError
-from .smem_descriptor import Major, SmemDescriptor, byte_field, check_address
 from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, check_swizzle
+from .tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, byte_field, check_address
 
 __all__ = ["WgmmaDescriptor", "box_strides"]
 
@@ -91,9 +91,9 @@ class WgmmaDescriptor:
             base_offset=(word >> 49) & 7,
         )
 
-    def operand(self) -> SmemDescriptor:
+    def operand(self) -> Tcgen05SmemDescriptor:
         """The same operand as a tcgen05 descriptor, whose layouts are the same."""
-        return SmemDescriptor(
+        return Tcgen05SmemDescriptor(
             self.address, self.leading_bytes, self.stride_bytes, self.swizzle, self.base_offset
         )
 

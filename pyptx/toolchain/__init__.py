@@ -5,7 +5,7 @@ turns a refusal into an error at the author's lines, ``ptxas`` assembles, ``nvdi
 """
 
 from .find import Tool, find_nvdisasm, find_ptxas
-from .messages import Message, Report, Resources, read_report
+from .messages import Message, Resources, ToolReport, read_report
 from .nvdisasm import disassemble
 from .ptxas import Assembly, assemble, check_text
 from .rejection import PtxRejectedError, rejection
@@ -14,7 +14,7 @@ __all__ = [
     "Assembly",
     "Message",
     "PtxRejectedError",
-    "Report",
+    "ToolReport",
     "Resources",
     "Tool",
     "assemble",

@@ -24,7 +24,7 @@ from typing import Any
 
 from ..core.source import SourceLocation
 
-__all__ = ["Message", "Report", "Resources", "read_report"]
+__all__ = ["Message", "ToolReport", "Resources", "read_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ToolReport:
     """Everything that one run of a tool said, in the order printed.
 
     Attributes:
@@ -149,20 +149,20 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _CONSTANT = re.compile(r"(\d+) bytes cmem\[")
 
 
-def read_report(printed: str) -> Report:
+def read_report(printed: str) -> ToolReport:
     """Read ``printed``, the standard error of ptxas or a log of the JIT. Never raises."""
-    reader = _Reader()
+    reader = _ReportReader()
     for line in printed.splitlines():
         reader.feed(line.rstrip())
     messages = reader.messages
     if any(m.is_error and m.text != _ABORTED for m in messages):
         messages = [m for m in messages if m.text != _ABORTED]
     resources = tuple(Resources(name, **values) for name, values in reader.resources.items())
-    return Report(tuple(messages), resources, reader.global_memory)
+    return ToolReport(tuple(messages), resources, reader.global_memory)
 
 
 @dataclass
-class _Reader:
+class _ReportReader:
     """State between lines: a resource report spreads over several."""
 
     messages: list[Message] = field(default_factory=list)

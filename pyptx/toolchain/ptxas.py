@@ -13,7 +13,7 @@ from pathlib import Path
 from ..core.errors import TargetError
 from ..ir.printer import PrintedModule
 from .find import Tool, find_ptxas
-from .messages import Message, Report, Resources, read_report
+from .messages import Message, Resources, ToolReport, read_report
 from .rejection import located, rejection
 
 __all__ = ["Assembly", "assemble", "check_text", "target_of"]
@@ -36,7 +36,7 @@ class Assembly:
     """
 
     cubin: bytes = field(repr=False)
-    report: Report
+    report: ToolReport
     ptxas: Tool
     target: str
 
@@ -120,7 +120,7 @@ def check_text(
     ptxas: Tool | str | os.PathLike[str] | None = None,
     options: Sequence[str] = (),
     timeout: float = DEFAULT_TIMEOUT,
-) -> Report:
+) -> ToolReport:
     """What ptxas says about ``text``, errors included: for testing variants by the thousand in one file.
 
     All errors of a file are reported in one run, except that a syntax error ends it. With a virtual
@@ -139,7 +139,7 @@ def _tool(ptxas: Tool | str | os.PathLike[str] | None) -> Tool:
 
 def _run(
     tool: Tool, text: str, target: str | None, options: Sequence[str], timeout: float
-) -> tuple[Report, bytes | None]:
+) -> tuple[ToolReport, bytes | None]:
     """The report, and the cubin if one was written. A failure always has an error in the report."""
     with tempfile.TemporaryDirectory(prefix="pyptx-") as folder:
         Path(folder, "kernel.ptx").write_text(text, encoding="utf-8")
@@ -152,10 +152,10 @@ def _run(
                 command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=timeout
             )
         except subprocess.TimeoutExpired:
-            return Report((Message("fatal", f"stopped: no result within {timeout:g} s"),)), None
+            return ToolReport((Message("fatal", f"stopped: no result within {timeout:g} s"),)), None
         report = read_report(done.stdout + done.stderr)
         if done.returncode != 0 and report.ok:
             ended = Message("fatal", f"ended with status {done.returncode} and named no error")
-            report = Report((*report.messages, ended), report.resources, report.global_memory)
+            report = ToolReport((*report.messages, ended), report.resources, report.global_memory)
         written = Path(folder, "kernel.cubin")
         return report, written.read_bytes() if done.returncode == 0 and written.exists() else None

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..core.errors import AssembleError
 from ..core.source import SourceLocation
 from ..ir.printer import PrintedModule
-from .messages import Message, Report
+from .messages import Message, ToolReport
 
 __all__ = ["PtxRejectedError", "located", "rejection"]
 
@@ -37,7 +37,9 @@ class PtxRejectedError(AssembleError):
         super().__init__(message, location=location, hint=hint)
 
 
-def rejection(report: Report, printed: PrintedModule | str, *, who: str, hint: str = "") -> PtxRejectedError:
+def rejection(
+    report: ToolReport, printed: PrintedModule | str, *, who: str, hint: str = ""
+) -> PtxRejectedError:
     """The error for a text that was refused.
 
     Args:
@@ -66,7 +68,7 @@ def rejection(report: Report, printed: PrintedModule | str, *, who: str, hint: s
     return PtxRejectedError("\n".join(out), report.messages, first, hint)
 
 
-def located(report: Report, printed: PrintedModule | str) -> Report:
+def located(report: ToolReport, printed: PrintedModule | str) -> ToolReport:
     """The report with the author's line in each message that names a line of ``printed``."""
     if isinstance(printed, str):
         return report

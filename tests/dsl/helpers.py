@@ -11,7 +11,7 @@ import pytest
 
 from pyptx.core.errors import PyptxError
 from pyptx.dsl import Recording, Scalar, Tile, Trace, current, record
-from pyptx.ir import Instruction, Label, print_module
+from pyptx.ir import Instruction, LabelStatement, print_module
 
 MARK = "# rejected"
 
@@ -31,7 +31,9 @@ def text_of(body: Callable[..., object], *specs: Tile | Scalar, **options: Any) 
 def body_of(body: Callable[..., object], *specs: Tile | Scalar, **options: Any) -> list[str]:
     """Statements of the entry as text, without the final ``ret;``."""
     function = recorded(body, *specs, **options).module.functions[0]
-    lines = [str(statement) for statement in function.body if isinstance(statement, (Instruction, Label))]
+    lines = [
+        str(statement) for statement in function.body if isinstance(statement, (Instruction, LabelStatement))
+    ]
     assert lines[-1] == "ret;"
     return lines[:-1]
 

@@ -87,7 +87,7 @@ def _body(function: ir.Function) -> Callable[..., None]:
         for statement in function.body:
             if isinstance(statement, ir.Instruction):
                 _instruction(statement, registers)
-            elif isinstance(statement, ir.Label):
+            elif isinstance(statement, ir.LabelStatement):
                 ptx.label(statement.name)
             elif isinstance(statement, ir.Variable):
                 ptx.variable(statement.space, statement.type, statement.name, **_options(statement))

@@ -18,7 +18,7 @@ from pyptx.core.types import u32
 from pyptx.dsl import Reg, Tile, TileParam, ptx, reg, smem
 from pyptx.entry import Kernel, kernel
 from pyptx.ir import Instruction
-from pyptx.toolchain import Report, Tool, read_report
+from pyptx.toolchain import Tool, ToolReport, read_report
 
 
 def put(address: Any, value: Any) -> None:
@@ -214,14 +214,14 @@ def test_the_driver_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyptx.runtime.loader as loading
     from pyptx.core.arrays import describe
     from pyptx.entry import execute
-    from pyptx.entry.arguments import Arguments
+    from pyptx.entry.arguments import CallArguments
 
     given: list[Any] = []
     monkeypatch.setattr(loading, "load", lambda printed, entry, **options: given.append(printed))
     monkeypatch.setattr(launching, "launch", lambda *arguments: None)
     k = made(sample)
     array = np.zeros(32, np.uint32)
-    arguments = Arguments((array,), (describe(array),), (array,), False)
+    arguments = CallArguments((array,), (describe(array),), (array,), False)
     execute.launch(k.specialize(), k.options, arguments, 0, None)
     (printed,) = given
     assert printed.text == k.ptx(lines=True) and printed.lines == k.printed().lines
@@ -266,7 +266,7 @@ def test_warnings_name_the_line(monkeypatch: pytest.MonkeyPatch, ptxas: Tool) ->
     k = made(sample)
     row = next(n for n, text in enumerate(k.ptx().splitlines(), 1) if "st." in text)
 
-    def said(printed: str) -> Report:
+    def said(printed: str) -> ToolReport:
         return read_report(f"ptxas kernel.ptx, line {row}; warning : an imitation\n{printed}")
 
     monkeypatch.setattr(running, "read_report", said)

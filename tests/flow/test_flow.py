@@ -12,7 +12,7 @@ from pyptx.core.errors import TraceError
 from pyptx.core.source import SourceLocation
 from pyptx.flow import accesses, control_flow, maybe_undefined, reconvergence
 from pyptx.flow.graph import EXIT, Graph
-from pyptx.ir import Function, Instruction, Label, Raw
+from pyptx.ir import Function, Instruction, LabelStatement, Raw
 from tests.sim.build import Kernel
 
 REGISTERS = ["a", "b", "c"]
@@ -47,7 +47,7 @@ def function(body: str) -> Function:
 
 def successors(f: Function) -> dict[int, set[int]]:
     """Statement-level flow among instructions; EXIT is the end."""
-    place = {s.name: i for i, s in enumerate(f.body) if isinstance(s, Label)}
+    place = {s.name: i for i, s in enumerate(f.body) if isinstance(s, LabelStatement)}
 
     def instruction_from(index: int) -> int:
         while index < len(f.body) and not isinstance(f.body[index], Instruction):

@@ -14,7 +14,7 @@ from pyptx.ir import (
     Element,
     Immediate,
     Instruction,
-    Label,
+    LabelStatement,
     Module,
     Negated,
     Pair,
@@ -153,7 +153,7 @@ def test_names_become_unique() -> None:
     names = [[getattr(o, "name", "") for o in operands] for operands in used]
     assert len({names[0][0], names[0][1], names[1][0], names[2][0]}) == 4
     assert names[3] == names[0][:1]
-    labels = [s.name for s in function.body if isinstance(s, Label)]
+    labels = [s.name for s in function.body if isinstance(s, LabelStatement)]
     assert labels == ["L", "L_1"] == [names[1][1], names[2][1]]
 
 

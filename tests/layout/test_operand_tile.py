@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyptx.core.errors import SpecError, UnsupportedError
-from pyptx.layout import OperandTile, SmemDescriptor, element_addresses
+from pyptx.layout import OperandTile, Tcgen05SmemDescriptor, element_addresses
 
 ATOM_32B = "128B_ATOM_32B"
 SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128, ATOM_32B: 128}
@@ -60,7 +60,7 @@ def test_descriptors_read_what_boxes_wrote(tile: OperandTile) -> None:
     step = 32 // nbytes
     for first in range(0, tile.k, step):
         word = tile.descriptor(base, first=first).encode()
-        addresses = element_addresses(SmemDescriptor.decode(word), tile.rows, step, nbytes, tile.major)
+        addresses = element_addresses(Tcgen05SmemDescriptor.decode(word), tile.rows, step, nbytes, tile.major)
         assert (memory[addresses] == matrix[:, first : first + step]).all(), first
     assert (memory >= 0).sum() == tile.rows * tile.k
     assert tile.nbytes == tile.rows * tile.k * nbytes
@@ -94,8 +94,8 @@ def test_steps_along_k() -> None:
     assert [packed.k_offset(k) for k in (0, 64, 96, 192)] == [0, 32, 48, 96]
     across = OperandTile(128, 64, 16, "MN")
     assert [across.k_offset(k) for k in (0, 16, 48)] == [0, 2048, 6144]
-    assert tile.descriptor(0x400, first=16) == SmemDescriptor(0x420, 16, 1024, "128B")
-    assert tile.descriptor(0x480, base_offset=1) == SmemDescriptor(0x480, 16, 1024, "128B", 1)
+    assert tile.descriptor(0x400, first=16) == Tcgen05SmemDescriptor(0x420, 16, 1024, "128B")
+    assert tile.descriptor(0x480, base_offset=1) == Tcgen05SmemDescriptor(0x480, 16, 1024, "128B", 1)
 
 
 def test_alignment_is_the_pattern() -> None:
@@ -114,7 +114,9 @@ def test_alignment_is_the_pattern() -> None:
 def test_every_tile_has_words(eights: int, boxes: int, bits: int, mode: str) -> None:
     tile = OperandTile(8 * eights, boxes * SPANS[mode] * 8 // bits, bits, "K", mode)
     for first in range(0, tile.k, 128 // bits):
-        assert SmemDescriptor.decode(tile.descriptor(first=first).encode()) == tile.descriptor(first=first)
+        assert Tcgen05SmemDescriptor.decode(tile.descriptor(first=first).encode()) == tile.descriptor(
+            first=first
+        )
     assert tile.nbytes == 8 * eights * boxes * SPANS[mode]
 
 

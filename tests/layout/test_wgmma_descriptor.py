@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyptx.core.errors import SpecError, UnsupportedError
-from pyptx.layout import K_MAJOR_128B_CONST, WgmmaDescriptor, box_strides, element_addresses, swizzle
+from pyptx.layout import TCGEN05_K_MAJOR_128B, WgmmaDescriptor, box_strides, element_addresses, swizzle
 
 SPANS = {"none": 16, "32B": 32, "64B": 64, "128B": 128}
 
@@ -64,7 +64,7 @@ def test_decode_refuses_other_words() -> None:
     with pytest.raises(SpecError, match="64-bit"):
         WgmmaDescriptor.decode(1 << 64)
     with pytest.raises(SpecError, match="tcgen05"):
-        WgmmaDescriptor.decode(K_MAJOR_128B_CONST)
+        WgmmaDescriptor.decode(TCGEN05_K_MAJOR_128B)
     with pytest.raises(UnsupportedError, match="128B_ATOM_32B"):
         WgmmaDescriptor(0, 0, 0, "128B_ATOM_32B").encode()
 

@@ -170,7 +170,7 @@ class Kernel:
         if not line or line.startswith((".reg", ".shared")):
             return
         if re.match(r"\w+:$", line):
-            self.body.append(ir.Label(line[:-1], self._source))
+            self.body.append(ir.LabelStatement(line[:-1], self._source))
             return
         guard = None
         if line.startswith("@"):

@@ -118,7 +118,7 @@ class LoadedModule:
                 report, not raised.
         """
         request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialized)
-        options = Options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        options = RunOptions(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
         return run([request], options)[0]
 
     def request(
@@ -176,7 +176,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """How a run goes; :meth:`LoadedModule.launch` says what each means."""
 
     schedule: str = "eager"
@@ -199,7 +199,7 @@ class Options:
         return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
 
 
-def run(requests: Sequence[Request], options: Options) -> list[Report]:
+def run(requests: Sequence[Request], options: RunOptions) -> list[Report]:
     """Run the launches of one stream, at least one, to their end: a report for each."""
     if options.schedule != EVERY_SCHEDULE:
         return _run(requests, options).reports
@@ -215,7 +215,7 @@ def run(requests: Sequence[Request], options: Options) -> list[Report]:
 
 def _run(
     requests: Sequence[Request],
-    options: Options,
+    options: RunOptions,
     begin: Callable[[list[Buffer]], None] | None = None,
 ) -> Outcome:
     """Run under one schedule. ``begin`` is called before that, with the memory that outlives the run."""

@@ -12,7 +12,7 @@ from typing import Any
 from ...core.errors import SpecError
 from ...ir import Module
 from ..machine.limits import Limits, Progress
-from .launch import LoadedModule, Options, Request, load, run
+from .launch import LoadedModule, Request, RunOptions, load, run
 from .report import Report
 
 __all__ = ["Stream"]
@@ -80,6 +80,6 @@ class Stream:
         """
         if not self._requests:
             raise SpecError("nothing was launched in this stream")
-        options = Options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        options = RunOptions(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
         requests, self._requests = self._requests, []
         return run(requests, options)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.tensor_map_rules import Element
+from ...layout.tensor_map_rules import MapElement
 
 __all__ = ["fill", "kept_in_shared", "loaded", "to_global", "to_shared"]
 
@@ -26,7 +26,7 @@ _TF32_NAN = np.uint32(0x7FFFE000)
 _GROUPS = {"b4x16_p64": 8, "b6x16_p32": 12}
 
 
-def fill(kind: Element, mode: str, nbytes: int) -> Bytes:
+def fill(kind: MapElement, mode: str, nbytes: int) -> Bytes:
     """``nbytes`` of elements outside a tensor, as they lie in global memory."""
     outside = np.zeros(nbytes, np.uint8)
     if mode == "nan":
@@ -34,7 +34,7 @@ def fill(kind: Element, mode: str, nbytes: int) -> Bytes:
     return outside
 
 
-def loaded(kind: Element, data: Bytes) -> Bytes:
+def loaded(kind: MapElement, data: Bytes) -> Bytes:
     """What a load makes of elements inside the tensor, whatever shape the bytes have.
 
     f32 becomes the nearest tf32, ties to even, and a NaN the largest one (measured on an H200; no type loses
@@ -48,7 +48,7 @@ def loaded(kind: Element, data: Bytes) -> Bytes:
     return np.where(is_nan, _TF32_NAN, rounded).view(np.uint8)
 
 
-def to_shared(kind: Element, data: Bytes) -> Bytes:
+def to_shared(kind: MapElement, data: Bytes) -> Bytes:
     """Elements of global memory as they lie in shared memory; padding is zero."""
     group = _GROUPS.get(kind.name)
     if group is None:
@@ -58,7 +58,7 @@ def to_shared(kind: Element, data: Bytes) -> Bytes:
     return padded.reshape(-1)
 
 
-def to_global(kind: Element, data: Bytes) -> Bytes:
+def to_global(kind: MapElement, data: Bytes) -> Bytes:
     """Elements of shared memory as a store puts them into global memory.
 
     Of ``b6x16_p32`` (which stores call ``b6p2x16``) each byte gives its lower six bits.
@@ -70,7 +70,7 @@ def to_global(kind: Element, data: Bytes) -> Bytes:
     return words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
 
 
-def kept_in_shared(kind: Element, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def kept_in_shared(kind: MapElement, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Bytes of shared memory that a store needs, from those that it writes (see :func:`to_global`)."""
     if kind.bits != 6:
         return kept

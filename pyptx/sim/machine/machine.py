@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
@@ -96,7 +95,6 @@ class Machine:
         self._started = self._shown = time.monotonic()
         self._turns = 0
         self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
-        self._lane_numbers: dict[int, NDArray[np.intp]] = {}
 
     def map_variables(self, image: ModuleImage) -> None:
         """Place the variables of a module, before everything else in global memory."""
@@ -130,13 +128,6 @@ class Machine:
     def release(self, registers: Registers) -> None:
         """Nobody uses these registers any more."""
         self._free.setdefault((registers.code, registers.warps), []).append(registers)
-
-    def lane_numbers(self, count: int) -> NDArray[np.intp]:
-        """0, 1 ... count - 1; not to be written."""
-        found = self._lane_numbers.get(count)
-        if found is None:
-            found = self._lane_numbers[count] = np.arange(count)
-        return found
 
     # --- findings -----------------------------------------------------------------------------
 

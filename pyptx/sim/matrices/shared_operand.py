@@ -1,8 +1,8 @@
 """An operand tile in shared memory, read through its descriptor as raw codes.
 
-Which byte holds which element is :func:`~pyptx.layout.smem_descriptor.tile_offsets`; here that becomes index
-arrays, made once for a kind of tile, and one access of the async proxy with its checks.  What a descriptor
-describes in another way, :mod:`.tensor_core` places itself.
+Which byte holds which element is :func:`~pyptx.layout.tile_offsets`; here that becomes index arrays, made
+once for a kind of tile, and one access of the async proxy with its checks.  What a descriptor describes in
+another way, :mod:`.tensor_core` places itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.smem_descriptor import Major, SmemDescriptor, tile_offsets
+from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, tile_offsets
 from ..memory.address_space import Actor
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class TileOffsets(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _places(descriptor: SmemDescriptor, extents: Extents) -> TileOffsets:
+def _places(descriptor: Tcgen05SmemDescriptor, extents: Extents) -> TileOffsets:
     rows, k, size, major, first, end = extents
     offsets = tile_offsets(descriptor, rows, k, size, major)[first:end]
     return TileOffsets.of(np.ascontiguousarray(offsets.T), size)
@@ -85,7 +85,7 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
     return words.take(start // word_bytes + places.indices)
 
 
-def read_codes(cta: CTA, descriptor: SmemDescriptor, extents: Extents, actor: Actor) -> NDArray[Any]:
+def read_codes(cta: CTA, descriptor: Tcgen05SmemDescriptor, extents: Extents, actor: Actor) -> NDArray[Any]:
     """The codes of an operand, ``[k, row]``.
 
     Raises:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError
 from ...ir import Immediate, Register, leaves
 from ...layout.fragments import FragmentLayout, SelectedLayout, wgmma_fragment, wgmma_metadata
-from ...layout.smem_descriptor import Major, SmemDescriptor
+from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import FunctionCode
 from ..code.semantic import Op, executes
@@ -70,7 +70,7 @@ class _Operand:
         return np.unpackbits(codes, axis=0, bitorder="little") if self.kind == "b1" else codes
 
 
-def _descriptor(s: Split, word: int) -> SmemDescriptor:
+def _descriptor(s: Split, word: int) -> Tcgen05SmemDescriptor:
     return WgmmaDescriptor.decode(word).operand()
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
-from ...layout.smem_descriptor import OPERAND_SWIZZLES, Major, SmemDescriptor, tile_offsets
+from ...layout.tcgen05_smem_descriptor import OPERAND_SWIZZLES, Major, Tcgen05SmemDescriptor, tile_offsets
 from ..matrices.shared_operand import TileOffsets, read_words
 from ..memory.address_space import Actor, Fault
 from ..numbers.formats import decoded
@@ -72,7 +72,8 @@ def _places(
     nbytes = _BYTES.get(element, 1)
     count = k // 2 if nibbles else k
     height = rows if not first else (first + rows + 15) // 16 * 16
-    offsets = tile_offsets(SmemDescriptor.decode(word), height, count, nbytes, major)[first : first + rows]
+    tile = Tcgen05SmemDescriptor.decode(word)
+    offsets = tile_offsets(tile, height, count, nbytes, major)[first : first + rows]
     if element in PADDED and not nibbles:
         offsets = offsets[:, np.arange(count) % 16 < PADDED[element]]
     return TileOffsets.of(offsets, nbytes)
@@ -97,7 +98,7 @@ class _Panel(NamedTuple):
 @lru_cache(maxsize=512)
 def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel | None:
     """The panel that a tile is part of, if it is part of one. ``word`` has no page."""
-    tile = SmemDescriptor.decode(word)
+    tile = Tcgen05SmemDescriptor.decode(word)
     nbytes = _BYTES.get(element, 1)
     span = OPERAND_SWIZZLES[tile.swizzle]
     if major != "K" or element in PADDED or span <= k * nbytes:
@@ -185,7 +186,7 @@ def _in_two_chunks(
     if nbytes != 48:
         raise not_modeled(f"an absolute leading address with {nbytes} bytes of K is not modeled yet", actor)
     try:
-        tile = SmemDescriptor.decode(word)
+        tile = Tcgen05SmemDescriptor.decode(word)
     except PyptxError as error:
         raise descriptor_fault(cta, error, actor) from None
     head = min(nbytes, 128 - tile.address % 128)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import PyptxError
-from ...layout.instruction_descriptor import InstructionDescriptor, mma_kind
+from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor, mma_kind
 from ...layout.zero_column_mask import ZeroColumnMask
 from ..memory.address_space import Actor, Fault
 from ..numbers.products import round_to_f16

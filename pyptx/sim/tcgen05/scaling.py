@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.instruction_descriptor import InstructionDescriptor
+from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
 from ...layout.tensor_memory import LANES, scale_factors
 from ..memory.address_space import Actor
 from ..numbers.formats import decoded

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...layout.instruction_descriptor import InstructionDescriptor
 from ...layout.sparsity_metadata import sparsity_metadata
+from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
 from ..memory.address_space import Actor
 from .addresses import cell_at
 

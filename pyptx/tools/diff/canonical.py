@@ -25,7 +25,7 @@ from ...ir import (
     Immediate,
     Indexed,
     Instruction,
-    Label,
+    LabelStatement,
     Minus,
     Negated,
     Operand,
@@ -196,7 +196,7 @@ def canonical(
     own.update({s.name: s for s in function.body if isinstance(s, Variable)})
     code = Code(function, [], {}, own)
     for statement in function.body:
-        if isinstance(statement, Label):
+        if isinstance(statement, LabelStatement):
             code.labels[statement.name] = len(code.lines)
             continue
         if isinstance(statement, TargetList | CallPrototype):

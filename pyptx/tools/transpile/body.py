@@ -16,7 +16,7 @@ from ...ir import (
     BranchTarget,
     Function,
     Instruction,
-    Label,
+    LabelStatement,
     Loc,
     Raw,
     Register,
@@ -56,7 +56,7 @@ class Step:
 
     @property
     def is_label(self) -> bool:
-        return isinstance(self.statement, Label)
+        return isinstance(self.statement, LabelStatement)
 
     @property
     def target(self) -> str | None:
@@ -125,7 +125,7 @@ def steps(function: Function) -> Iterator[Step]:
             reads, writes = accesses(spelled, binding)
             yield Step(index, spelled, binding, reads, writes, loc)
             loc = None
-        elif isinstance(statement, Label):
+        elif isinstance(statement, LabelStatement):
             if statement.name in wanted:
                 yield Step(index, statement)
         elif isinstance(statement, Raw):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...ir import Guard, Label, ScopeMark, TargetList
+from ...ir import Guard, LabelStatement, ScopeMark, TargetList
 from .body import Step
 
 __all__ = ["If", "Jump", "Loop", "Node", "Scope", "Structure", "structured", "uni", "walk"]
@@ -88,7 +88,9 @@ class _Builder:
         #: Where control goes from a step on: labels are passed.
         self.place = self._places()
         self.where = {
-            s.statement.name: self.place[i] for i, s in enumerate(steps) if isinstance(s.statement, Label)
+            s.statement.name: self.place[i]
+            for i, s in enumerate(steps)
+            if isinstance(s.statement, LabelStatement)
         }
         #: By place, the steps that jump there, in order.
         self.sources: dict[int, list[int]] = {}

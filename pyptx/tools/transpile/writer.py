@@ -21,7 +21,7 @@ from ...ir import (
     Function,
     Guard,
     Instruction,
-    Label,
+    LabelStatement,
     Operand,
     Pragma,
     Register,
@@ -292,7 +292,7 @@ class Writer(Expressions):
             self._instruction(step, statement)
             return
         self._flush()
-        if isinstance(statement, Label):
+        if isinstance(statement, LabelStatement):
             if statement.name in self.structure.labels:
                 self.block.add(f'ptx.label("{self._label(statement.name)}")')
         elif isinstance(statement, Variable):

@@ -15,7 +15,7 @@ from pyptx.ir import (
     Function,
     Immediate,
     Instruction,
-    Label,
+    LabelStatement,
     Negated,
     Pair,
     Register,
@@ -55,7 +55,7 @@ class Code:
 
     def __init__(self, machine: Machine, function: Function) -> None:
         self.machine, self.function = machine, function
-        self.labels = {s.name: i for i, s in enumerate(function.body) if isinstance(s, Label)}
+        self.labels = {s.name: i for i, s in enumerate(function.body) if isinstance(s, LabelStatement)}
         self.lists = {s.name: s.targets for s in function.body if isinstance(s, TargetList)}
         self.places: dict[str, int] = {}
         self.size = 0

@@ -17,7 +17,7 @@ import pytest
 from pyptx import sim
 from pyptx.core.types import TYPES
 from pyptx.flow import accesses
-from pyptx.ir import Function, Label, Module, Variable
+from pyptx.ir import Function, LabelStatement, Module, Variable
 from pyptx.isa import all_forms, form, variants
 from pyptx.sim.code.function import CONTROL
 from pyptx.sim.code.semantic import semantics
@@ -98,7 +98,7 @@ def test_a_form_without_a_meaning_is_refused() -> None:
         binding, instruction = next((b, i) for b, i in instructions(one) if b.form_id == one.id)
         registers = dict.fromkeys(r for found in accesses(instruction, binding) for r in found)
         shared = Variable("in_shared", "shared", TYPES["b8"], 4096, 1024)
-        function = Function("f", (), (), tuple(registers), (shared,), (instruction, Label("there")))
+        function = Function("f", (), (), tuple(registers), (shared,), (instruction, LabelStatement("there")))
         report = sim.load(Module((9, 0), "sm_100a", (function,))).launch("f", grid=1, block=1)
         assert report.verdict == "incomplete", one
         (found,) = report.findings

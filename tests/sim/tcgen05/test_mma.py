@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pyptx.layout import InstructionDescriptor, SmemDescriptor
+from pyptx.layout import InstructionDescriptor, Tcgen05SmemDescriptor
 from pyptx.sim import Report
 from tests.sim.build import Kernel
 
@@ -518,7 +518,7 @@ def test_descriptors_agree_with_the_layout_module() -> None:
     for swizzle in SPAN:
         p = problem("f16", 128, 64, (swizzle, swizzle), ("K", "MN"), 1, pad=1)
         for o in (p.a, p.b):
-            assert SmemDescriptor(o.address, o.leading, o.stride, o.swizzle).encode() == o.word
+            assert Tcgen05SmemDescriptor(o.address, o.leading, o.stride, o.swizzle).encode() == o.word
         idesc = InstructionDescriptor("f16", 128, 64, p.a_type, p.b_type, "f32", "K", "MN").encode()
         assert p.idesc == idesc
 

@@ -21,7 +21,7 @@ from pyptx.ir import (
     Guard,
     Immediate,
     Instruction,
-    Label,
+    LabelStatement,
     Loc,
     Module,
     Register,
@@ -59,7 +59,7 @@ def _disguised(function: Function, rng: random.Random) -> Function:
     held = [*function.registers, *(Register(p.name, p.type) for p in function.params if p.space == "reg")]
     held += [Register(p.name, p.type) for p in function.returns if p.space == "reg"]
     registers = dict(zip((r.name for r in held), _names(len(held), "q", rng), strict=True))
-    labels = [s.name for s in function.body if isinstance(s, Label | TargetList)]
+    labels = [s.name for s in function.body if isinstance(s, LabelStatement | TargetList)]
     names = dict(zip(labels, _names(len(labels), "$M", rng), strict=True))
     own = [v.name for v in (*function.variables, *(s for s in function.body if isinstance(s, Variable)))]
     plain = [p.name for p in (*function.params, *function.returns) if p.space != "reg"]
@@ -86,13 +86,13 @@ def _disguised(function: Function, rng: random.Random) -> Function:
         if rng.random() < 0.05:
             body.append(Loc(1, rng.randrange(1, 999), 1))
         if rng.random() < 0.02:
-            body.append(Label(f"$unused{len(body)}"))
+            body.append(LabelStatement(f"$unused{len(body)}"))
         if isinstance(statement, Instruction):
             guard = statement.guard
             if guard is not None:
                 guard = replace(guard, register=operand(guard.register))
             statement = replace(statement, operands=tuple(map(operand, statement.operands)), guard=guard)
-        elif isinstance(statement, Label | Variable):
+        elif isinstance(statement, LabelStatement | Variable):
             statement = replace(statement, name=names.get(statement.name, statement.name))
         elif isinstance(statement, TargetList):
             targets = tuple(names.get(t, t) for t in statement.targets)
@@ -141,7 +141,7 @@ def _places(function: Function, fits: Callable[[Instruction], object]) -> list[i
 
 def _index(function: Function, place: int) -> int:
     """Place of the statement at ``place`` among those that a diff aligns."""
-    return sum(not isinstance(s, Label | Loc | ScopeMark | Variable) for s in function.body[:place])
+    return sum(not isinstance(s, LabelStatement | Loc | ScopeMark | Variable) for s in function.body[:place])
 
 
 def _alike(one: Statement, other: Statement) -> bool:
@@ -347,7 +347,7 @@ def special(module: Module, function: Function, rng: random.Random) -> Planted |
 
 def branch(module: Module, function: Function, rng: random.Random) -> Planted | None:
     """A branch to another label that something else refers to as well."""
-    places = {s.name: i for i, s in enumerate(function.body) if isinstance(s, Label)}
+    places = {s.name: i for i, s in enumerate(function.body) if isinstance(s, LabelStatement)}
     used = Counter(
         leaf.name
         for i in function.instructions()
@@ -381,7 +381,7 @@ def label(module: Module, function: Function, rng: random.Random) -> Planted | N
     places = [
         i
         for i, s in enumerate(body[:-1])
-        if isinstance(s, Label) and s.name in used and isinstance(body[i + 1], Instruction)
+        if isinstance(s, LabelStatement) and s.name in used and isinstance(body[i + 1], Instruction)
     ]
     if not places:
         return None
@@ -400,7 +400,7 @@ def blocks(module: Module, function: Function, rng: random.Random) -> Planted | 
     closed = [
         (i + 1, j + 1)
         for i, j in itertools.pairwise(ends)
-        if isinstance(function.body[i + 1], Label)
+        if isinstance(function.body[i + 1], LabelStatement)
         and sum(isinstance(s, Instruction) for s in function.body[i + 1 : j]) > 2
     ]
     pairs = [(x, y) for x, y in itertools.pairwise(closed) if x[1] == y[0]]

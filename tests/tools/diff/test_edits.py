@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyptx.ir import Function, Label, Module, parse_module, print_module
+from pyptx.ir import Function, LabelStatement, Module, parse_module, print_module
 from pyptx.tools.diff import diff
 from tests.examples.loading import load_example
 from tests.tools.diff.edits import EDITS, disguised
@@ -141,7 +141,9 @@ def opcode(text: str) -> str:
 def test_a_large_kernel_of_equal_parts() -> None:
     """The body many times over: nothing is unique, and one edit is one difference all the same."""
     (function,) = gemm().functions
-    body = [s for s in function.body if not isinstance(s, Label) and getattr(s, "opcode", "") != "bra"]
+    body = [
+        s for s in function.body if not isinstance(s, LabelStatement) and getattr(s, "opcode", "") != "bra"
+    ]
     large = replace(gemm(), functions=(replace(function, body=tuple(body * 40)),))
     planted = EDITS["insert_copy"](large, large.functions[0], random.Random(2))
     assert planted is not None

@@ -1,7 +1,7 @@
 """Descriptors of tcgen05: numbers for what Python knows, registers for what depends on an address.
 
 The words themselves are :mod:`pyptx.layout`'s: :class:`~pyptx.layout.InstructionDescriptor`,
-:class:`~pyptx.layout.SmemDescriptor`, :class:`~pyptx.layout.OperandTile` and
+:class:`~pyptx.layout.Tcgen05SmemDescriptor`, :class:`~pyptx.layout.OperandTile` and
 :class:`~pyptx.layout.ZeroColumnMask`, which encode and decode them.
 """
 
@@ -13,15 +13,15 @@ from ....core.errors import OperandError, SpecError, TargetError
 from ....core.types import ScalarType, b32, b64, u32, u64
 from ....ir import Immediate, Operand
 from ....layout import (
-    K_MAJOR_128B_CONST,
     SWIZZLE_PERIOD,
+    TCGEN05_K_MAJOR_128B,
     InstructionDescriptor,
     OperandTile,
-    SmemDescriptor,
+    Tcgen05SmemDescriptor,
     ZeroColumnMask,
 )
-from ....layout.instruction_descriptor import mma_kind
-from ....layout.smem_descriptor import ATOM_32B, Major, check_operand_swizzle
+from ....layout.tcgen05_instruction_descriptor import mma_kind
+from ....layout.tcgen05_smem_descriptor import ATOM_32B, Major, check_operand_swizzle
 from ...operands import operand
 from ...operators import new_register, result
 from ...registers import Reg, owned
@@ -240,7 +240,7 @@ def _word_of(what: str, value: Reg | int, bits: int, trace: Trace, see: str) -> 
 # --- shared memory --------------------------------------------------------------------------------
 
 
-def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = K_MAJOR_128B_CONST) -> Reg:
+def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = TCGEN05_K_MAJOR_128B) -> Reg:
     """A shared-memory descriptor: ``const_bits | (smem_addr & 0x3FFFF) >> 4``, a b64 register.
 
     Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the
@@ -384,7 +384,9 @@ def smem_descriptor(
         )
     absolute = leading_address is not None
     offset = _base_offset(source, swizzle, base_offset)
-    bits = SmemDescriptor(0, 0 if absolute else leading, stride, swizzle, offset, int(absolute)).encode()
+    bits = Tcgen05SmemDescriptor(
+        0, 0 if absolute else leading, stride, swizzle, offset, int(absolute)
+    ).encode()
     site, location = here()
     with trace.atomic():
         origin = shared_address("source", source, trace, see=_SMEM)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ....core.errors import OperandError
-from ....layout.instruction_descriptor import KINDS, InstructionDescriptor, mma_kind
+from ....layout.tcgen05_instruction_descriptor import KINDS, InstructionDescriptor, mma_kind
 from ....layout.zero_column_mask import ZeroColumnMask
 from ...emit import Predicate, checked
 from ...operands import Addr, addr, guard, operand

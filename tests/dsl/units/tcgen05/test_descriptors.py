@@ -9,7 +9,7 @@ import pytest
 from pyptx.core.errors import OperandError, SpecError, TargetError, TraceError
 from pyptx.core.types import TYPES, b32, b64, bf16, f32, u32, u64
 from pyptx.dsl import ptx, reg, smem
-from pyptx.layout import InstructionDescriptor, OperandTile, SmemDescriptor, ZeroColumnMask
+from pyptx.layout import InstructionDescriptor, OperandTile, Tcgen05SmemDescriptor, ZeroColumnMask
 from pyptx.toolchain import Tool, check_text
 from tests.dsl.helpers import body_of, in_kernel, rejected, text_of
 
@@ -177,28 +177,30 @@ def test_offsets_follow_from_the_buffer(
         desc = ptx.tcgen05.smem_descriptor(tile, major=major)
         assert desc.type is b64 and desc.name == "desc"
 
-    assert SmemDescriptor.decode(constant_of(body_of(body))) == SmemDescriptor(0, leading, stride, swizzle)
+    assert Tcgen05SmemDescriptor.decode(constant_of(body_of(body))) == Tcgen05SmemDescriptor(
+        0, leading, stride, swizzle
+    )
     assert len(body_of(body)) == 1 + 4  # the base of shared memory, and the descriptor
     assert check_text(text_of(body), ptxas=ptxas).ok
 
 
 def test_offsets_from_a_tile_or_given() -> None:
-    def of(**options: Any) -> SmemDescriptor:
+    def of(**options: Any) -> Tcgen05SmemDescriptor:
         def body() -> None:
             tile = options.pop("tile", None)
             ptx.tcgen05.smem_descriptor(reg.scalar(u32, init=0), tile, **options)
 
         lines = body_of(body)
         assert len(lines) == 1 + 4
-        return SmemDescriptor.decode(constant_of(lines))
+        return Tcgen05SmemDescriptor.decode(constant_of(lines))
 
-    assert of(tile=OperandTile(128, 64, 16)) == SmemDescriptor(0, 16, 1024, "128B")
+    assert of(tile=OperandTile(128, 64, 16)) == Tcgen05SmemDescriptor(0, 16, 1024, "128B")
     tf32 = OperandTile(64, 16, 32, "MN", "128B_ATOM_32B")
-    assert of(tile=tf32) == SmemDescriptor(0, 2048, 512, "128B_ATOM_32B")
-    assert of(tile=tf32, leading=4096) == SmemDescriptor(0, 4096, 512, "128B_ATOM_32B")
-    assert of(stride=1024) == SmemDescriptor(0, 16, 1024, "128B")
-    assert of(stride=512, swizzle="64B", base_offset=3) == SmemDescriptor(0, 16, 512, "64B", 3)
-    assert of(swizzle="none", leading=128, stride=256) == SmemDescriptor(0, 128, 256, "none")
+    assert of(tile=tf32) == Tcgen05SmemDescriptor(0, 2048, 512, "128B_ATOM_32B")
+    assert of(tile=tf32, leading=4096) == Tcgen05SmemDescriptor(0, 4096, 512, "128B_ATOM_32B")
+    assert of(stride=1024) == Tcgen05SmemDescriptor(0, 16, 1024, "128B")
+    assert of(stride=512, swizzle="64B", base_offset=3) == Tcgen05SmemDescriptor(0, 16, 512, "64B", 3)
+    assert of(swizzle="none", leading=128, stride=256) == Tcgen05SmemDescriptor(0, 128, 256, "none")
 
 
 def test_parts_of_buffers(ptxas: Tool) -> None:
@@ -222,7 +224,7 @@ def test_an_absolute_leading_address(ptxas: Tool) -> None:
         a, b = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         ptx.tcgen05.smem_descriptor(a, stride=1024, leading_address=b)
 
-    word = SmemDescriptor(0, 0, 1024, "128B", 0, 1).encode()
+    word = Tcgen05SmemDescriptor(0, 0, 1024, "128B", 0, 1).encode()
     assert body_of(body, arch="sm_103a")[2:] == [
         "shr.u32 %address, %a, 4;",
         "and.b32 %address, %address, 16383;",
@@ -295,7 +297,9 @@ def test_buffers_off_a_boundary() -> None:
         high = smem.alloc((8, 64), bf16, align=128)
         ptx.tcgen05.smem_descriptor(high, swizzle="128B")
 
-    assert SmemDescriptor.decode(constant_of(body_of(body))) == SmemDescriptor(0, 16, 1024, "128B", 1)
+    assert Tcgen05SmemDescriptor.decode(constant_of(body_of(body))) == Tcgen05SmemDescriptor(
+        0, 16, 1024, "128B", 1
+    )
 
 
 def test_advance(ptxas: Tool) -> None:

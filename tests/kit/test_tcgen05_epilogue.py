@@ -92,7 +92,7 @@ def through(
 
 def direct(columns: int, dtype: ScalarType, chunk: int) -> Kernel:
     def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
-        kit.epilogue.direct(tmem, row, columns, dtype=dtype, chunk=chunk)
+        kit.tcgen05_epilogue.direct(tmem, row, columns, dtype=dtype, chunk=chunk)
 
     return through(columns, dtype, body, None, "none")
 
@@ -100,7 +100,9 @@ def direct(columns: int, dtype: ScalarType, chunk: int) -> Kernel:
 def through_shared(columns: int, dtype: ScalarType, chunk: int, swizzle: str, stages: int | None) -> Kernel:
     def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
         staging = smem.alloc((LANES, chunk), dtype, align=128, swizzle=swizzle, stages=stages)
-        kit.epilogue.through_shared(tmem, staging, D.tma_desc(), (0, warp * 32), columns, first=warp * 32)
+        kit.tcgen05_epilogue.through_shared(
+            tmem, staging, D.tma_desc(), (0, warp * 32), columns, first=warp * 32
+        )
 
     return through(columns, dtype, body, (32, chunk), swizzle)
 
@@ -207,22 +209,24 @@ def test_refusals() -> None:
 
     def check() -> None:
         tmem, row = reg.scalar(u32), reg.scalar(u64)
-        refused(lambda: kit.epilogue.direct(tmem, row, 64, dtype=u32), "f32, bf16, f16", "u32")
-        refused(lambda: kit.epilogue.direct(tmem, row, 64, chunk=48), "48", "4..128")
+        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 64, dtype=u32), "f32, bf16, f16", "u32")
+        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 64, chunk=48), "48", "4..128")
         refused(
-            lambda: kit.epilogue.direct(tmem, row, 64, dtype=bf16, chunk=4), "4 columns of bf16", "8..128"
+            lambda: kit.tcgen05_epilogue.direct(tmem, row, 64, dtype=bf16, chunk=4),
+            "4 columns of bf16",
+            "8..128",
         )
-        refused(lambda: kit.epilogue.direct(tmem, row, 100, chunk=64), "100 columns", "64")
-        refused(lambda: kit.epilogue.direct(tmem, row, 0, chunk=64), "0 columns")
+        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 100, chunk=64), "100 columns", "64")
+        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 0, chunk=64), "0 columns")
         narrow = smem.alloc((16, 32), f32, swizzle="128B")
         with pytest.raises(SpecError, match="32 rows for each warp"):
-            kit.epilogue.through_shared(tmem, narrow, row, (0, 0), 64)  # type: ignore[arg-type]
+            kit.tcgen05_epilogue.through_shared(tmem, narrow, row, (0, 0), 64)  # type: ignore[arg-type]
 
     in_kernel(check)
     with pytest.raises(PyptxError, match="the box"):
         # A box of more columns than the buffer has.
         def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
             staging = smem.alloc((LANES, 16), f32, align=128)
-            kit.epilogue.through_shared(tmem, staging, D.tma_desc(), (0, 0), 64)
+            kit.tcgen05_epilogue.through_shared(tmem, staging, D.tma_desc(), (0, 0), 64)
 
         through(64, f32, body, (32, 32), "none").ptx()

@@ -1,6 +1,6 @@
 """The shared-memory descriptor of tcgen05, and the address of every element that it describes.
 
-Owns the 64-bit word (:class:`SmemDescriptor`) and the canonical operand layouts behind it
+Owns the 64-bit word (:class:`Tcgen05SmemDescriptor`) and the canonical operand layouts behind it
 (:func:`element_addresses`, :func:`tile_offsets`); :mod:`.operand_tile` derives the word from a tile.  The
 layouts are those of CUTLASS, ``cute/arch/mma_sm100_desc.hpp``; the word is
 `PTX ISA, #tcgen05-shared-memory-descriptor`_.
@@ -26,10 +26,10 @@ from .swizzle import SWIZZLE_BYTES, swizzle_mask
 
 __all__ = [
     "ATOM_32B",
-    "K_MAJOR_128B_CONST",
+    "TCGEN05_K_MAJOR_128B",
     "OPERAND_SWIZZLES",
     "Major",
-    "SmemDescriptor",
+    "Tcgen05SmemDescriptor",
     "byte_field",
     "check_address",
     "check_operand_swizzle",
@@ -41,7 +41,7 @@ Major = Literal["K", "MN"]
 
 #: Everything but the address of a K-major operand with 128-byte swizzle and 1024 bytes between its
 #: 8-row groups: OR it with ``(address & 0x3FFFF) >> 4``.
-K_MAJOR_128B_CONST = 0x4000404000010000
+TCGEN05_K_MAJOR_128B = 0x4000404000010000
 
 _SEE = "tcgen05-shared-memory-descriptor"
 
@@ -105,7 +105,7 @@ def byte_field(name: str, value: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SmemDescriptor:
+class Tcgen05SmemDescriptor:
     """What a tcgen05 instruction is told about an operand in shared memory.
 
     Attributes:
@@ -160,7 +160,7 @@ class SmemDescriptor:
             )
 
     @staticmethod
-    def decode(word: int) -> SmemDescriptor:
+    def decode(word: int) -> Tcgen05SmemDescriptor:
         """The descriptor that ``word`` encodes; ``address`` is its low 18 bits.
 
         Raises:
@@ -189,7 +189,7 @@ class SmemDescriptor:
                 "expected 0 (none), 1 (128B of 32B atoms), 2 (128B), 4 (64B) or 6 (32B)",
                 see=_SEE,
             )
-        descriptor = SmemDescriptor(
+        descriptor = Tcgen05SmemDescriptor(
             address=(word & 0x3FFF) << 4,
             leading_bytes=((word >> 16) & 0x3FFF) << 4,
             stride_bytes=((word >> 32) & 0x3FFF) << 4,
@@ -274,7 +274,7 @@ def _tile_offsets(
 
 
 def tile_offsets(
-    descriptor: SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
+    descriptor: Tcgen05SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
 ) -> npt.NDArray[np.int64]:
     """Byte offset of each element of an operand tile from ``descriptor.address & ~1023``.
 
@@ -313,7 +313,7 @@ def tile_offsets(
 
 
 def element_addresses(
-    descriptor: SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
+    descriptor: Tcgen05SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
 ) -> npt.NDArray[np.int64]:
     """Absolute shared address of each element of an operand tile, ``int64[rows, k]``.
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyptx.core.errors import SpecError
 from pyptx.layout import InstructionDescriptor
-from pyptx.layout.instruction_descriptor import KINDS
+from pyptx.layout.tcgen05_instruction_descriptor import KINDS
 
 FP8 = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 OPERANDS = {

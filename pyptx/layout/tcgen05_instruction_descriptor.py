@@ -62,11 +62,6 @@ class MmaKind:
         """Whether blocks of A and B have scales."""
         return bool(self.scales)
 
-    @property
-    def block_sizes(self) -> tuple[int, ...]:
-        """Numbers of elements along K that may share a scale."""
-        return tuple(sorted({size for sizes in self.scales.values() for size in sizes}))
-
 
 _FP8 = {"e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5}
 _BYTES = frozenset({"e4m3", "e5m2", "u8", "s8"})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyptx.core.errors import SpecError, UnsupportedError
-from pyptx.layout import K_MAJOR_128B_CONST, SmemDescriptor, element_addresses, tile_offsets
+from pyptx.layout import TCGEN05_K_MAJOR_128B, Tcgen05SmemDescriptor, element_addresses, tile_offsets
 
 ATOM_32B = "128B_ATOM_32B"
 #: CuTe's Swizzle<B, M, S> of each mode: B bits from bit M + S are added onto those from bit M.
@@ -46,20 +46,20 @@ def filled(
 
 
 def test_known_words() -> None:
-    assert SmemDescriptor(0, 16, 1024, "128B").encode() == K_MAJOR_128B_CONST == 0x4000404000010000
-    word = SmemDescriptor(0x12400, 0, 1024, "128B").encode()
+    assert Tcgen05SmemDescriptor(0, 16, 1024, "128B").encode() == TCGEN05_K_MAJOR_128B == 0x4000404000010000
+    word = Tcgen05SmemDescriptor(0x12400, 0, 1024, "128B").encode()
     assert word == 2 << 61 | 1 << 46 | 64 << 32 | 0x1240
-    assert SmemDescriptor(16, 32, 48, "none").encode() == 1 << 46 | 3 << 32 | 2 << 16 | 1
-    assert SmemDescriptor(16, 32, 48, "128B", 0, 1).encode() == (
+    assert Tcgen05SmemDescriptor(16, 32, 48, "none").encode() == 1 << 46 | 3 << 32 | 2 << 16 | 1
+    assert Tcgen05SmemDescriptor(16, 32, 48, "128B", 0, 1).encode() == (
         2 << 61 | 1 << 52 | 1 << 46 | 3 << 32 | 2 << 16 | 1
     )
-    assert SmemDescriptor(0, 0, 512, ATOM_32B).encode() == 1 << 61 | 1 << 46 | 32 << 32
-    assert SmemDescriptor(0, 0, 0, "64B", 5).encode() == 4 << 61 | 5 << 49 | 1 << 46
-    assert SmemDescriptor(0, 0, 0, "32B").encode() == 6 << 61 | 1 << 46
+    assert Tcgen05SmemDescriptor(0, 0, 512, ATOM_32B).encode() == 1 << 61 | 1 << 46 | 32 << 32
+    assert Tcgen05SmemDescriptor(0, 0, 0, "64B", 5).encode() == 4 << 61 | 5 << 49 | 1 << 46
+    assert Tcgen05SmemDescriptor(0, 0, 0, "32B").encode() == 6 << 61 | 1 << 46
 
 
 def test_the_rank_of_the_cta_is_dropped() -> None:
-    assert SmemDescriptor(0x0100_0400, 16, 1024, "128B").encode() == K_MAJOR_128B_CONST | 0x40
+    assert Tcgen05SmemDescriptor(0x0100_0400, 16, 1024, "128B").encode() == TCGEN05_K_MAJOR_128B | 0x40
 
 
 fields = st.integers(0, 0x3FFF).map(lambda v: v << 4)
@@ -69,10 +69,10 @@ fields = st.integers(0, 0x3FFF).map(lambda v: v << 4)
 def test_round_trip(address: int, leading: int, stride: int, mode: str, base: int, absolute: int) -> None:
     absolute = absolute if mode == "128B" else 0
     base = 0 if mode == "none" or absolute else base
-    descriptor = SmemDescriptor(address, leading, stride, mode, base, absolute)
+    descriptor = Tcgen05SmemDescriptor(address, leading, stride, mode, base, absolute)
     word = descriptor.encode()
     assert 0 <= word < 1 << 64
-    assert SmemDescriptor.decode(word) == descriptor
+    assert Tcgen05SmemDescriptor.decode(word) == descriptor
 
 
 @pytest.mark.parametrize(
@@ -94,33 +94,33 @@ def test_round_trip(address: int, leading: int, stride: int, mode: str, base: in
 def test_encode_refuses(change: dict[str, object], message: str) -> None:
     values: dict[str, object] = dict(address=0, leading_bytes=16, stride_bytes=1024, swizzle="128B")
     with pytest.raises(SpecError, match=message):
-        SmemDescriptor(**(values | change)).encode()  # type: ignore[arg-type]
+        Tcgen05SmemDescriptor(**(values | change)).encode()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        (K_MAJOR_128B_CONST & ~(1 << 46), "bits 46-48 .* are 0b000, expected 0b001"),
-        (K_MAJOR_128B_CONST | 1 << 47, "0b011"),
-        (K_MAJOR_128B_CONST | 1 << 61, "swizzle code 3"),
+        (TCGEN05_K_MAJOR_128B & ~(1 << 46), "bits 46-48 .* are 0b000, expected 0b001"),
+        (TCGEN05_K_MAJOR_128B | 1 << 47, "0b011"),
+        (TCGEN05_K_MAJOR_128B | 1 << 61, "swizzle code 3"),
         (1 << 46 | 5 << 61, "swizzle code 5"),
         (1 << 46 | 7 << 61, "swizzle code 7"),
-        (K_MAJOR_128B_CONST | 1 << 14, "reserved bits"),
-        (K_MAJOR_128B_CONST | 1 << 53, "reserved bits"),
+        (TCGEN05_K_MAJOR_128B | 1 << 14, "reserved bits"),
+        (TCGEN05_K_MAJOR_128B | 1 << 53, "reserved bits"),
         (1 << 46 | 4 << 61 | 1 << 52, "leading_mode = 1 with swizzle '64B'"),
         (1 << 64, "64-bit"),
     ],
 )
 def test_decode_refuses(word: int, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        SmemDescriptor.decode(word)
+        Tcgen05SmemDescriptor.decode(word)
 
 
 def test_what_is_legal_but_not_modeled() -> None:
     with pytest.raises(UnsupportedError, match="K-major operand with swizzle '128B_ATOM_32B'"):
-        tile_offsets(SmemDescriptor.decode(1 << 46 | 1 << 61), 8, 8, 4, "K")
+        tile_offsets(Tcgen05SmemDescriptor.decode(1 << 46 | 1 << 61), 8, 8, 4, "K")
     with pytest.raises(UnsupportedError, match="absolute"):
-        tile_offsets(SmemDescriptor(0, 16, 1024, "128B", 0, 1), 8, 16, 2, "K")
+        tile_offsets(Tcgen05SmemDescriptor(0, 16, 1024, "128B", 0, 1), 8, 16, 2, "K")
 
 
 # --- the layouts ----------------------------------------------------------------------------------
@@ -137,11 +137,11 @@ def test_k_major_reads_what_tma_wrote_step_by_step(mode: str, element_bytes: int
     matrix = np.arange(rows * k).reshape(rows, k)
     step = 32 // element_bytes
     for first in range(0, k, step):
-        descriptor = SmemDescriptor(base + first * element_bytes, 16, 8 * span, mode)
-        assert SmemDescriptor.decode(descriptor.encode()) == descriptor
+        descriptor = Tcgen05SmemDescriptor(base + first * element_bytes, 16, 8 * span, mode)
+        assert Tcgen05SmemDescriptor.decode(descriptor.encode()) == descriptor
         found = memory[element_addresses(descriptor, rows, step, element_bytes, "K")]
         assert (found == matrix[:, first : first + step]).all()
-    whole = element_addresses(SmemDescriptor(base, 16, 8 * span, mode), rows, k, element_bytes, "K")
+    whole = element_addresses(Tcgen05SmemDescriptor(base, 16, 8 * span, mode), rows, k, element_bytes, "K")
     assert (memory[whole] == matrix).all()
 
 
@@ -161,7 +161,7 @@ def test_mn_major_reads_what_tma_wrote(mode: str, element_bytes: int) -> None:
     memory = filled(rows, total_k, element_bytes, mode, linear)
     matrix = np.arange(rows * total_k).reshape(rows, total_k)
     for first in range(0, total_k, step):
-        descriptor = SmemDescriptor(base + first * span, total_k * span, 8 * span, mode)
+        descriptor = Tcgen05SmemDescriptor(base + first * span, total_k * span, 8 * span, mode)
         found = memory[element_addresses(descriptor, rows, step, element_bytes, "MN")]
         assert (found == matrix[:, first : first + step]).all()
 
@@ -170,7 +170,7 @@ def test_mn_major_reads_what_tma_wrote(mode: str, element_bytes: int) -> None:
 def test_mn_major_tf32_has_atoms_of_32_bytes(base_offset: int) -> None:
     """((T,8,m),(4,k)):((1,T,LBO),(8T,SBO)) behind Swizzle<2,5,2>, T = 4: 32 rows and 4 of K in an atom."""
     start, leading, stride = 0x2000 + 128 * base_offset, 0x1000, 512
-    descriptor = SmemDescriptor(start, leading, stride, ATOM_32B, base_offset)
+    descriptor = Tcgen05SmemDescriptor(start, leading, stride, ATOM_32B, base_offset)
     addresses = element_addresses(descriptor, 64, 8, 4, "MN")
     for r in range(64):
         for i in range(8):
@@ -189,7 +189,7 @@ def test_k_major_without_swizzle_is_made_of_core_matrices(element_bytes: int) ->
 
     k = 2 * per_chunk
     memory = filled(16, k, element_bytes, "none", linear)
-    descriptor = SmemDescriptor(base, leading, stride, "none")
+    descriptor = Tcgen05SmemDescriptor(base, leading, stride, "none")
     found = memory[element_addresses(descriptor, 16, k, element_bytes, "K")]
     assert (found == np.arange(16 * k).reshape(16, k)).all()
 
@@ -205,7 +205,7 @@ def test_mn_major_without_swizzle_is_made_of_core_matrices(element_bytes: int) -
 
     rows, k = 4 * per_chunk, 32 // element_bytes
     memory = filled(rows, k, element_bytes, "none", linear)
-    descriptor = SmemDescriptor(base, leading, stride, "none")
+    descriptor = Tcgen05SmemDescriptor(base, leading, stride, "none")
     found = memory[element_addresses(descriptor, rows, k, element_bytes, "MN")]
     assert (found == np.arange(rows * k).reshape(rows, k)).all()
 
@@ -214,7 +214,7 @@ def test_mn_major_without_swizzle_is_made_of_core_matrices(element_bytes: int) -
 def test_base_offset_moves_the_start_of_the_pattern(base_offset: int) -> None:
     """Row r of a pattern that starts at p has its chunks permuted by r, whatever p's own bits 7..9."""
     p = 0x2000 + base_offset * 128
-    descriptor = SmemDescriptor(p, 16, 1024, "128B", base_offset)
+    descriptor = Tcgen05SmemDescriptor(p, 16, 1024, "128B", base_offset)
     addresses = element_addresses(descriptor, 8, 64, 2, "K")
     for r in range(8):
         for i in range(64):
@@ -232,8 +232,8 @@ def test_offsets_depend_on_the_low_address_bits_only(
     low: int, kib: int, mode: str, major: str, element_bytes: int
 ) -> None:
     k = 32 // element_bytes
-    near = SmemDescriptor(low * 16, 0x1000, 0x400, mode)
-    far = SmemDescriptor(low * 16 + kib * 1024, 0x1000, 0x400, mode)
+    near = Tcgen05SmemDescriptor(low * 16, 0x1000, 0x400, mode)
+    far = Tcgen05SmemDescriptor(low * 16 + kib * 1024, 0x1000, 0x400, mode)
     offsets = tile_offsets(near, 32, k, element_bytes, major)  # type: ignore[arg-type]
     assert tile_offsets(far, 32, k, element_bytes, major) is offsets  # type: ignore[arg-type]
     assert offsets.shape == (32, k) and offsets.dtype == np.int64 and not offsets.flags.writeable
@@ -261,4 +261,4 @@ def test_tiles_that_no_layout_expresses(
     rows: int, k: int, element_bytes: int, major: str, mode: str, message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):
-        tile_offsets(SmemDescriptor(0, 16, 1024, mode), rows, k, element_bytes, major)  # type: ignore[arg-type]
+        tile_offsets(Tcgen05SmemDescriptor(0, 16, 1024, mode), rows, k, element_bytes, major)  # type: ignore[arg-type]
