@@ -16,6 +16,7 @@ from ..load import load_target
 from ..user_output import user_output_to_stderr
 from .api import compare
 from .inputs import Side, side_of
+from .outputs import Tolerance
 from .run import Launching, RunResult, outcome, parse_arguments, run_both
 from .show import print_report
 
@@ -53,6 +54,13 @@ _FAILED = 2
 @click.option("--entry", help="For --run of PTX files: the kernel, if there are several.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--schedule", default="eager", show_default=True, help="Of the simulator.")
+@click.option(
+    "--rtol",
+    type=float,
+    default=0.0,
+    help="For --run: outputs of floating types may differ by this part of B's element, and by --atol.",
+)
+@click.option("--atol", type=float, default=0.0, help="For --run: they may differ by this, and by --rtol.")
 def command(
     a: str,
     b: str,
@@ -71,6 +79,8 @@ def command(
     entry: str | None,
     seed: int,
     schedule: str,
+    rtol: float,
+    atol: float,
 ) -> None:
     """Compare two kernels by their instructions, not by their spelling.
 
@@ -89,10 +99,19 @@ def command(
         first, second = _side(a), _side(b)
         found = compare(first, second, header=not ignore_header, types=not ignore_types, machine=not no_sass)
         values, scalars = parse_arguments(arguments)
+        tolerance = Tolerance(rtol, atol)
     except (PyptxError, OSError, UnicodeDecodeError) as error:
         _fail(error)
     launching = Launching(
-        _extent(grid), _extent(block), smem, entry, values, scalars, seed=seed, schedule=schedule
+        _extent(grid),
+        _extent(block),
+        smem,
+        entry,
+        values,
+        scalars,
+        seed=seed,
+        schedule=schedule,
+        tolerance=tolerance,
     )
     ran: RunResult | PyptxError | None = None
     if runs:
@@ -166,8 +185,12 @@ def _run_json(ran: RunResult | PyptxError | None) -> dict[str, Any]:
                     "index": list(m.index),
                     "a": m.a,
                     "b": m.b,
+                    "largest": m.largest,
                 }
                 for m in ran.mismatches
             ],
+            "notes": list(ran.notes),
+            "rtol": ran.tolerance.rtol,
+            "atol": ran.tolerance.atol,
         }
     }

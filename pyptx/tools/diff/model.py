@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from ...core.source import SourceLocation
 from ...ir import Module, Param, Statement, Variable
+from ...ir.mangling import demangle
 from .summary import Summary
 
-__all__ = ["KINDS", "Comparison", "Difference", "FunctionDiff", "Locate", "Place", "Row"]
+__all__ = ["KINDS", "Comparison", "Difference", "FunctionDiff", "Locate", "Place", "Row", "readable_name"]
 
 #: Kinds of differences, and what each says.
 KINDS = {
@@ -35,6 +36,11 @@ KINDS = {
     "branch": "a branch to somewhere else, or a label that stands elsewhere",
     "register": "a register of another width, or one that is two on the other side",
 }
+
+
+def readable_name(function: str) -> str:
+    """A function as reports name it: in C++, without the ``void`` that every kernel returns."""
+    return demangle(function).removeprefix("void ")
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,8 @@ class Difference:
     Attributes:
         kind: one of :data:`KINDS`.
         message: what, in words: ``modifier .rn -> .rz``.
-        function: the function that it is in, by A's name (B's if A has none); empty for the module.
+        function: the function that it is in, by A's name (B's if A has none); empty for the module. A C++
+            name is mangled here, and read in ``str()``.
         a, b: where, on either side; None where that side has nothing there.
         count: instructions or places that it covers: those of a moved run, say.
     """
@@ -83,7 +90,7 @@ class Difference:
 
     def __str__(self) -> str:
         place = self.a or self.b
-        where = f"{self.function}: " if self.function else ""
+        where = f"{readable_name(self.function)}: " if self.function else ""
         if place is None:
             return f"{where}{self.message}"
         side = "" if self.a is not None else "B "

@@ -1,10 +1,11 @@
-"""``pyptx diff --run``: both sides in the simulator on the same random inputs; outputs bit for bit."""
+"""``pyptx diff --run``: both sides in the simulator on the same random inputs; their outputs compared."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from ...dsl import Scalar, Tile
 from ...entry import Kernel
 from ...sim import load
 from .inputs import Side
+from .outputs import EXACT, Mismatch, NamedArray, Tolerance, check_comparable, compare_array
 
 __all__ = [
     "Argument",
     "Launching",
-    "Mismatch",
     "RunResult",
     "outcome",
     "parse_argument",
@@ -62,6 +63,7 @@ class Launching:
         scalars: values of kernels' scalars, by name.
         seed: of the random inputs.
         schedule: of the simulator.
+        tolerance: of the comparison.
     """
 
     grid: tuple[int, ...] | None = None
@@ -72,22 +74,7 @@ class Launching:
     scalars: dict[str, int | float] = field(default_factory=dict)
     seed: int = 0
     schedule: str = "eager"
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """An array that differs: its name, how many elements, the first of them and its values."""
-
-    name: str
-    elements: int
-    of: int
-    index: tuple[int, ...]
-    a: str
-    b: str
-
-    def __str__(self) -> str:
-        where = f"[{', '.join(map(str, self.index))}]"
-        return f"{self.name}: {self.elements} of {self.of} elements, first {where}: {self.a} and {self.b}"
+    tolerance: Tolerance = EXACT
 
 
 @dataclass(frozen=True)
@@ -98,13 +85,17 @@ class RunResult:
         verdicts: of A and B: ``clean``, ``review``, ``incomplete``, ``error``.
         reports: what the simulator says of each, in words.
         arrays: how many arrays were compared; 0 where a run did not end.
-        mismatches: those that differ.
+        mismatches: those that differ by more than the tolerance.
+        notes: where the shapes of two arrays differ.
+        tolerance: of the comparison.
     """
 
     verdicts: tuple[str, str]
     reports: tuple[str, str]
     arrays: int
     mismatches: tuple[Mismatch, ...]
+    notes: tuple[str, ...] = ()
+    tolerance: Tolerance = EXACT
 
     @property
     def finished(self) -> bool:
@@ -113,7 +104,7 @@ class RunResult:
 
     @property
     def equal(self) -> bool:
-        """Whether both ended and left the same bits."""
+        """Whether both ended and left the same, within the tolerance."""
         return self.finished and not self.mismatches
 
 
@@ -184,39 +175,47 @@ def run_both(a: Side, b: Side, launching: Launching) -> RunResult:
         SpecError: a text without a launch, a scalar without a value, or arguments that do not fit.
         UnsupportedError: a launch that the simulator has not yet.
     """
-    outcomes = [_run(side, launching) for side in (a, b)]
-    (report_a, arrays_a), (report_b, arrays_b) = outcomes
-    if len(arrays_a) != len(arrays_b):
-        raise SpecError(
-            f"A has {len(arrays_a)} arrays and B {len(arrays_b)}: their outputs cannot be compared"
-        )
-    verdicts = str(report_a.verdict), str(report_b.verdict)
-    result = RunResult(verdicts, (str(report_a), str(report_b)), 0, ())
+    first, second = _prepare(a, launching), _prepare(b, launching)
+    notes = check_comparable(first.arrays, second.arrays)
+    reports = first.launch(), second.launch()
+    result = RunResult(
+        (str(reports[0].verdict), str(reports[1].verdict)),
+        (str(reports[0]), str(reports[1])),
+        0,
+        (),
+        notes,
+        launching.tolerance,
+    )
     if not result.finished:
         return result
     found = [
         mismatch
-        for (name, x), (_, y) in zip(arrays_a, arrays_b, strict=True)
-        if (mismatch := _compare(name, x, y)) is not None
+        for (name, x), (_, y) in zip(first.arrays, second.arrays, strict=True)
+        if (mismatch := compare_array(name, x, y, launching.tolerance)) is not None
     ]
-    return RunResult(verdicts, result.reports, len(arrays_a), tuple(found))
+    return replace(result, arrays=len(first.arrays), mismatches=tuple(found))
 
 
-_Arrays = list[tuple[str, np.ndarray[Any, Any]]]
+@dataclass(frozen=True)
+class _Prepared:
+    """A side with its arguments made: its arrays by name, and what launches it."""
+
+    arrays: list[NamedArray]
+    launch: Callable[[], Any]
 
 
-def _run(side: Side, launching: Launching) -> tuple[Any, _Arrays]:
-    """The report of a run, and its arrays by name."""
+def _prepare(side: Side, launching: Launching) -> _Prepared:
     rng = np.random.default_rng(launching.seed)
     if side.kernel is not None:
-        return _run_kernel(side.kernel, side.keywords, launching, rng)
+        return _prepare_kernel(side.kernel, side.keywords, launching, rng)
     if launching.grid is None or launching.block is None:
         raise SpecError(
             f"{side.name} is PTX text: how is it launched?",
             hint="give --grid, --block and one --arg for each parameter: --arg 'f32[1024]' --arg u32=7",
         )
     values = [argument.make(rng) for argument in launching.arguments]
-    report = load(side.module).launch(
+    launch = functools.partial(
+        load(side.module).launch,
         launching.entry,
         grid=launching.grid,
         block=launching.block,
@@ -225,12 +224,12 @@ def _run(side: Side, launching: Launching) -> tuple[Any, _Arrays]:
         schedule=launching.schedule,
     )
     arrays = [(f"argument {n + 1}", v) for n, v in enumerate(values) if isinstance(v, np.ndarray)]
-    return report, arrays
+    return _Prepared(arrays, launch)
 
 
-def _run_kernel(
+def _prepare_kernel(
     kernel: Kernel, keywords: dict[str, Any], launching: Launching, rng: np.random.Generator
-) -> tuple[Any, _Arrays]:
+) -> _Prepared:
     options = kernel.options
     dims = kernel.specialize(**keywords).dims
     values: list[Any] = []
@@ -245,22 +244,11 @@ def _run_kernel(
         assert isinstance(spec, Tile)
         values.append(random_array(spec.dtype, spec.shape(dims), rng))
     inputs, outputs = values[: options.inputs], values[options.inputs :]
-    report = kernel.simulate(*inputs, out=tuple(outputs) or None, schedule=launching.schedule, **keywords)
+    launch = functools.partial(
+        kernel.simulate, *inputs, out=tuple(outputs) or None, schedule=launching.schedule, **keywords
+    )
     arrays = [(n, v) for n, v in zip(options.names, values, strict=True) if isinstance(v, np.ndarray)]
-    return report, arrays
-
-
-def _compare(name: str, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Mismatch | None:
-    """Bit for bit: NaNs by their payload, zeros by their sign."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return Mismatch(name, a.size, a.size, (), f"{a.dtype} {a.shape}", f"{b.dtype} {b.shape}")
-    bits = f"V{a.dtype.itemsize}"
-    differs = np.ascontiguousarray(a).view(bits) != np.ascontiguousarray(b).view(bits)
-    places = np.argwhere(differs)
-    if not len(places):
-        return None
-    first = tuple(int(n) for n in places[0])
-    return Mismatch(name, len(places), a.size, first, str(a[first]), str(b[first]))
+    return _Prepared(arrays, launch)
 
 
 def outcome(result: RunResult | PyptxError) -> list[str]:
@@ -273,6 +261,8 @@ def outcome(result: RunResult | PyptxError) -> list[str]:
             if verdict in ("incomplete", "error"):
                 lines += [f"  {side}: {line}" for line in report.splitlines()[:6]]
         return [*lines, "  outputs are not compared: a run did not end"]
+    lines += [f"  {note}" for note in result.notes]
     if result.mismatches:
         return [*lines, *(f"  {mismatch}" for mismatch in result.mismatches)]
-    return [*lines, f"  {result.arrays} arrays, the same bits"]
+    same = "the same bits" if result.tolerance.exact else f"the same within {result.tolerance}"
+    return [*lines, f"  {result.arrays} array{'' if result.arrays == 1 else 's'}, {same}"]

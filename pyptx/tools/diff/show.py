@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.source import SourceLocation
-from .model import Comparison, Difference, FunctionDiff, Place, Row
+from .model import Comparison, Difference, FunctionDiff, Place, Row, readable_name
 from .summary import Counts, Machine
 
 __all__ = ["as_json", "print_report", "report"]
@@ -113,11 +113,9 @@ def _summary(diff: Comparison) -> Iterator[Styled]:
     if machines is not None:
         rows += _resource_rows(diff, *machines)
         rows += _sass_rows(*machines)
-        missing = [
-            f"{side}: {machine.missing}"
-            for side, machine in zip("AB", machines, strict=True)
-            if machine.missing
-        ]
+        for side, machine in zip("AB", machines, strict=True):
+            first, *more = machine.missing.splitlines() or [""]
+            missing += [f"{side}: {first}", *(f"   {line}" for line in more)] if first else []
     label_width = max(len(label) for label, _, _ in rows) + 2
     value_width = max(8, *(len(x) + 2 for row in rows for x in row[1:]))
     yield []
@@ -170,17 +168,20 @@ def _resource_rows(diff: Comparison, a: Machine, b: Machine) -> list[_Counted]:
             if len(pairs) == 1:
                 rows.append((f"{what}{unit}", *values))
             elif values[0] != values[1]:
-                rows.append((f"{what}{unit}: {_cut(name, 40)}", *values))
+                rows.append((f"{what}{unit}: {_cut(readable_name(name), 40)}", *values))
     if len(pairs) > 1 and not rows:
         rows.append((f"registers and spills of {len(pairs)} functions", "equal", "equal"))
     return [(label, x, y) for label, x, y in rows]
 
 
 def _sass_rows(a: Machine, b: Machine) -> list[_Counted]:
-    if not a.sass and not b.sass:
+    if a.sass is None and b.sass is None:
         return []
-    total = "SASS instructions", str(sum(a.sass.values())), str(sum(b.sass.values()))
-    return [total, *(_mix_rows(a.sass, b.sass, same=False) if a.sass != b.sass else [])]
+    x, y = ("?" if sass is None else str(sum(sass.values())) for sass in (a.sass, b.sass))
+    rows = [("SASS instructions", x, y)]
+    if a.sass is None or b.sass is None or a.sass == b.sass:
+        return rows
+    return rows + _mix_rows(a.sass, b.sass, same=False)
 
 
 def _cut(text: str, width: int) -> str:
@@ -191,10 +192,13 @@ def _cut(text: str, width: int) -> str:
 
 
 def _function(diff: Comparison, function: FunctionDiff, view: _View) -> Iterator[Styled]:
-    renamed = "" if function.a == function.b else f" | {function.b}"
+    renamed = "" if function.a == function.b else f" | {readable_name(function.b)}"
     inside = [d for d in function.differences if _is_inside(d)]
     same = "; the machine code is the same" if diff.summary.same_code(function.a, function.b) else ""
-    yield [(f"{function.a}{renamed}", "bold"), (f"  {_plural(len(inside), 'difference')}{same}", _DIM)]
+    yield [
+        (f"{readable_name(function.a)}{renamed}", "bold"),
+        (f"  {_plural(len(inside), 'difference')}{same}", _DIM),
+    ]
     columns = _Columns(function, view.width)
     for side, file in zip("AB", columns.files, strict=True):
         if file:

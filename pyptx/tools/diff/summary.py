@@ -12,7 +12,7 @@ from functools import lru_cache
 from ...core.errors import PyptxError, ToolNotFoundError
 from ...ir import Instruction, Module
 from ...isa.table import chapter_of, spelled
-from ...toolchain import Resources, assemble, disassemble
+from ...toolchain import PtxRejectedError, Resources, assemble, disassemble
 from .canonical import spelling
 
 __all__ = ["Counts", "Machine", "Summary", "count", "machine", "summarize"]
@@ -43,13 +43,14 @@ class Machine:
 
     Attributes:
         resources: one per function.
-        sass: machine instructions by opcode, NOP not counted; empty if nvdisasm is absent.
+        sass: machine instructions by opcode, NOP not counted; None if they are not known.
         code: a digest of each function's machine code, by its name.
-        missing: why something is not known: a tool that is absent, or a text that ptxas refuses.
+        missing: why something is not known: a tool that is absent, or a text that ptxas refuses, then with
+            its first errors in lines of their own.
     """
 
     resources: tuple[Resources, ...] = ()
-    sass: dict[str, int] = field(default_factory=dict)
+    sass: dict[str, int] | None = None
     code: dict[str, str] = field(default_factory=dict)
     missing: str = ""
 
@@ -118,6 +119,8 @@ def machine(text: str) -> Machine:
     """Assemble and disassemble ``text``. A tool that is absent or refuses is said, not raised."""
     try:
         assembly = assemble(text)
+    except PtxRejectedError as error:
+        return Machine(missing=_refusal(error))
     except PyptxError as error:
         return Machine(missing=_first_line(error))
     try:
@@ -125,6 +128,19 @@ def machine(text: str) -> Machine:
     except ToolNotFoundError as error:
         return Machine(assembly.resources, missing=_first_line(error))
     return Machine(assembly.resources, _mix(listing), _digests(listing))
+
+
+#: Errors of ptxas that a report shows.
+_ERRORS = 3
+
+
+def _refusal(error: PtxRejectedError) -> str:
+    """What ptxas says of a text that it refuses: the first line, then the first errors."""
+    errors = [message for message in error.messages if message.is_error]
+    shown = [f"line {m.line}: {m.text}" if m.line is not None else m.text for m in errors[:_ERRORS]]
+    if len(errors) > len(shown):
+        shown.append(f"... {len(errors) - len(shown)} more: pyptx check shows them")
+    return "\n".join([_first_line(error), *shown])
 
 
 def _first_line(error: PyptxError) -> str:

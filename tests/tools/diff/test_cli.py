@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -12,6 +13,7 @@ from pyptx.core.errors import SpecError
 from pyptx.toolchain import Tool
 from pyptx.tools.cli import cli
 from pyptx.tools.diff import diff
+from pyptx.tools.diff.outputs import EXACT, Tolerance, compare_array
 from pyptx.tools.diff.run import parse_argument, parse_arguments
 
 SCALE = """\
@@ -112,6 +114,29 @@ def test_absent_tools_are_said(files: tuple[str, str, str], monkeypatch: pytest.
     assert "A: " in result.output and "/nowhere/ptxas" in result.output
 
 
+def test_a_side_that_ptxas_refuses(tmp_path: Path, files: tuple[str, str, str], ptxas: Tool) -> None:
+    refused = tmp_path / "refused.ptx"
+    refused.write_text(SCALE.replace("mov.u32 %r3", "mov.u16 %r3").replace("ld.global.f32", "ld.global.f64"))
+    result = run(files[0], str(refused))
+    row = next(line for line in result.output.splitlines() if line.startswith("SASS instructions"))
+    assert int(row.split()[2]) > 10 and row.split()[3] == "?"
+    assert "  BRA" not in result.output
+    lines = result.output.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("B: ptxas "))
+    assert lines[first].endswith("refused the PTX text: 2 errors")
+    assert lines[first + 1] == "   line 10: Arguments mismatch for instruction 'mov'"
+    assert json.loads(run(files[0], str(refused), "--json").stdout)["summary"]["b"]["sass"] is None
+
+
+def test_functions_have_their_names_in_cpp() -> None:
+    text = SCALE.replace("scale(", "_Z5scaleILi2EEvPfj(")
+    found = diff(text, text.replace(".rn.", ".rz."))
+    assert "\nscale<(int)2>(float*, unsigned int)  1 difference\n" in str(found)
+    (only,) = found.differences
+    assert only.function == "_Z5scaleILi2EEvPfj"
+    assert str(only).startswith("scale<(int)2>(float*, unsigned int): line ")
+
+
 def test_no_answer(files: tuple[str, str, str], tmp_path: Path) -> None:
     junk = tmp_path / "junk.ptx"
     junk.write_text("no PTX")
@@ -195,7 +220,67 @@ def test_run_finds_other_bits(files: tuple[str, str, str]) -> None:
     assert verdicts == "run: A clean, B clean"
     assert mismatch.startswith("  argument 1: ") and " of 200 elements, first [" in mismatch
     same = run(files[0], files[1], "--no-sass", *LAUNCH)
-    assert same.exit_code == 0 and same.output.endswith("run: A clean, B clean\n  1 arrays, the same bits\n")
+    assert same.exit_code == 0 and same.output.endswith("run: A clean, B clean\n  1 array, the same bits\n")
+
+
+TILE = """
+from pyptx import Tile, f32, kernel, ptx, reg, u64
+
+
+@kernel(in_specs=(Tile(2, 1000, f32),), grid=(20,), block=(100,), arch="sm_90a")
+def scale(X):
+    offset, value = reg.scalar(u64), reg.scalar(f32)
+    ptx.inst.mul.wide.u32(offset, ptx.special.ctaid.x() * 100 + ptx.special.tid.x(), 4)
+    place = reg.scalar(u64)
+    ptx.inst.add.u64(place, X.ptr, offset)
+    ptx.inst.ld.global_.f32(value, ptx.addr(place))
+    ptx.inst.mul.rn.f32(value, value, FACTOR)
+    ptx.inst.st.global_.f32(ptx.addr(place), value)
+    ptx.ret()
+"""
+
+
+def test_run_compares_elements_where_only_shapes_differ(tmp_path: Path, files: tuple[str, str, str]) -> None:
+    kernel = tmp_path / "tile.py"
+    kernel.write_text(TILE.replace("FACTOR", "1.5"))
+    launch = ["--run", "--grid", "16", "--block", "128", "--no-sass"]
+    launch += [word for argument in ("f32[2000]", "u32=2000", "f32=1.5") for word in ("--arg", argument)]
+    result = run(files[0], str(kernel), *launch)
+    note = "argument 1 of A and X of B: the shapes differ, (2000,) and (2, 1000); elements compared in order"
+    assert result.output.endswith(f"run: A clean, B clean\n  {note}\n  1 array, the same bits\n")
+    kernel.write_text(TILE.replace("FACTOR", "1.25"))
+    other = run(str(kernel), files[0], *launch)
+    assert "X: 2000 of 2000 elements, first [0, 0]: " in other.output
+    refused = run(files[0], str(kernel), *(word.replace("2000]", "1000]") for word in launch))
+    assert refused.exit_code == 2
+    assert "1000 elements of float32 in A, 2000 of float32 in B" in refused.output
+
+
+def test_run_within_a_tolerance(tmp_path: Path, files: tuple[str, str, str]) -> None:
+    """The same multiplication, rounded to nearest and toward zero: an ulp apart where they differ."""
+    exact = run(files[0], files[2], "--no-sass", *LAUNCH)
+    assert "; largest difference " in exact.output
+    near = run(files[0], files[2], "--no-sass", *LAUNCH, "--rtol", "2e-7")
+    assert near.output.endswith("run: A clean, B clean\n  1 array, the same within rtol 2e-07 and atol 0\n")
+    small = run(files[0], files[2], "--no-sass", *LAUNCH, "--rtol", "1e-9", "--json")
+    found = json.loads(small.stdout)["run"]
+    assert not found["equal"] and found["rtol"] == 1e-9 and 0 < found["mismatches"][0]["largest"] < 1e-6
+    for wrong in ("-1", "nan", "inf"):
+        refused = run(files[0], files[2], *LAUNCH, "--atol", wrong)
+        assert refused.exit_code == 2 and "expected a finite number of at least 0" in refused.output
+
+
+def test_arrays_within_a_tolerance() -> None:
+    a = np.array([1.0, np.nan, np.inf, -0.0, 2.0], np.float32)
+    b = np.array([1.0, -np.nan, np.inf, 0.0, 2.5], np.float32)
+    loose = compare_array("x", a, b, Tolerance(rtol=1e-6))
+    assert loose is not None and (loose.elements, loose.index, loose.largest) == (1, (4,), 0.5)
+    exact = compare_array("x", a, b, EXACT)
+    assert exact is not None and exact.elements == 3
+    assert compare_array("x", a, b, Tolerance(atol=0.5)) is None
+    # Bits of integers count whatever the tolerance is.
+    ints = compare_array("n", np.arange(4), np.arange(4) + 1, Tolerance(atol=10))
+    assert ints is not None and (ints.elements, ints.largest) == (4, None)
 
 
 def test_run_of_recorded_kernels() -> None:
@@ -209,6 +294,9 @@ def test_run_of_recorded_kernels() -> None:
         "equal": True,
         "arrays": 3,
         "mismatches": [],
+        "notes": [],
+        "rtol": 0.0,
+        "atol": 0.0,
     }
 
 
