@@ -2,7 +2,7 @@
 
 The kernels take forward branches anywhere and bounded backward ones, under predicates that differ from lane
 to lane, so that warps diverge, lanes end up alone, and joins are crossed in every way.  The interpreter,
-:mod:`tests.sim.reference.machine.machine`, knows nothing of warps.
+:mod:`tests.sim.reference.machine`, knows nothing of warps.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sim.reference.machine.machine.machine import Machine
 
 from tests.sim.build import Kernel
 from tests.sim.kernels.random_kernels import NUMBERS, SHAPES
+from tests.sim.reference.machine import Machine
 
 WORDS, LONGS, SHORTS, FLAGS = 4, 3, 2, 3
 LOOPS = 3

@@ -1,18 +1,18 @@
 """Random kernels under every kind of schedule, against a machine that runs one instruction of one thread at a time.
 
-The kernels are those of :mod:`tests.sim.kernels.random_kernels`; what they store comes from :mod:`tests.sim.reference.machine.machine`.
+The kernels are those of :mod:`tests.sim.kernels.random_kernels`; what they store comes from :mod:`tests.sim.reference.machine`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.sim.reference.machine.machine.machine import Machine
 
 from pyptx import sim
 from pyptx.sim import LoadedModule
 from tests.sim.kernels.random_exchanges import SUMS
 from tests.sim.kernels.random_kernels import STRIDE, Text, author
+from tests.sim.reference.machine import Machine
 
 Block = tuple[int, int, int]
 

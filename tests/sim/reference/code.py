@@ -1,4 +1,4 @@
-"""The statements of a function as Python functions of one thread: what :mod:`tests.sim.reference.machine.machine` executes.
+"""The statements of a function as Python functions of one thread: what :mod:`tests.sim.reference.machine` executes.
 
 Values come from :mod:`tests.sim.oracles.expected`; here is the rest of what random kernels use: control flow, calls, memory,
 barriers, warp collectives, atomics.
@@ -31,7 +31,7 @@ from tests.sim.oracles.expected import EXPECTED
 from tests.sim.oracles.words import ANY
 
 if TYPE_CHECKING:
-    from tests.sim.reference.machine.machine.machine import Machine, Thread
+    from tests.sim.reference.machine import Machine, Thread
 
 __all__ = ["Code", "Frame", "as_bytes"]
 

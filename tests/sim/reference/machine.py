@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from tests.sim.reference.machine.machine.code import Code, Frame, as_bytes
 
 from pyptx.ir import Module, Symbol
+from tests.sim.reference.code import Code, Frame, as_bytes
 
 __all__ = ["Machine", "Thread", "TooLong"]
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.sim.reference.machine.machine.code import Code
-from tests.sim.reference.machine.machine.machine import Thread
-
 from pyptx.ir import Instruction
+from tests.sim.reference.code import Code
+from tests.sim.reference.machine import Thread
 
 __all__ = ["stack_steps"]
 

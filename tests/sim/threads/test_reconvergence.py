@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.sim.reference.machine.machine.machine import Machine
-from tests.sim.reference.machine.machine.simt_stack import stack_steps
 
 from pyptx import sim
 from tests.sim.build import Kernel
 from tests.sim.kernels.random_exchanges import SUMS
 from tests.sim.kernels.random_kernels import STRIDE, author
+from tests.sim.reference.machine import Machine
+from tests.sim.reference.simt_stack import stack_steps
 
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2)]
 
