@@ -250,8 +250,9 @@ def _run(
         begin(buffers)
     machine.run()
     reports = [
-        report(grid.program.function.name, grid.findings, grid.steps, grid.events, "".join(grid.printed))
+        report(account.entry, account.findings, account.steps, account.events, "".join(grid.printed))
         for grid in machine.grids
+        for account in (grid.account,)
     ]
     return Outcome(reports, frozenset(machine.engines.used))
 

@@ -34,6 +34,7 @@ from typing import Any
 from ...core.source import SourceLocation
 from ...isa import Binding
 from ...isa.table import CHAPTERS, chapter_of
+from ..numbers.rounding import ArithmeticMode
 
 __all__ = [
     "CLASSES",
@@ -133,6 +134,16 @@ class Op:
     @property
     def name(self) -> str:
         return self.binding.match.name
+
+    @property
+    def mode(self) -> ArithmeticMode:
+        """What its modifiers say of a floating-point result, read once."""
+        mode: ArithmeticMode | None = self.cache.get(ArithmeticMode)
+        if mode is None:
+            chosen = self.chosen
+            mode = ArithmeticMode(chosen.get("rnd", "rn"), "ftz" in chosen, "sat" in chosen)
+            self.cache[ArithmeticMode] = mode
+        return mode
 
     def written_places(self) -> list[RegisterPlace]:
         """The registers that it writes."""

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
-from ..engine.events import AsyncOperation, Signal, Step
+from ..engine.events import AsyncOperation, Step
 from ..memory.address_space import Segment
-from ..memory.mbarrier import MBarrier
+from ..memory.mbarrier import MBarrier, Signal
 from ..threads.loads import unit
 
 if TYPE_CHECKING:

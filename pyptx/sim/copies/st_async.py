@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ...core.types import TYPES
 from ..code.semantic import Op
-from ..engine.events import Engine, Signal, Step
+from ..engine.events import Engine, Step
 from ..memory.address_space import SHARED_WINDOW, Segment
-from ..memory.mbarrier import MBarrier
+from ..memory.mbarrier import MBarrier, Signal
 from ..threads.atomics import combination
 from ..threads.warp import Split
 

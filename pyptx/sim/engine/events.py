@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +17,10 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ..memory.address_space import Fault, Segment
+from ..memory.mbarrier import Signal
+from .accounts import Issuer
 
-if TYPE_CHECKING:
-    from ..memory.mbarrier import MBarrier
-    from ..threads.grid import Grid
-    from ..threads.warp import Warp
-
-__all__ = ["Engine", "Engines", "AsyncOperation", "Signal", "Step"]
+__all__ = ["AsyncOperation", "Engine", "Engines", "Step"]
 
 
 class Engine(enum.Enum):
@@ -46,43 +42,31 @@ class Engine(enum.Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """What a step does to an mbarrier when it happens."""
-
-    barrier: MBarrier
-    arrivals: int = 0
-    nbytes: int = 0
-
-
 class AsyncOperation:
-    """One asynchronous operation: its engine, who issued it and where. An :class:`~.memory.Actor`."""
+    """One asynchronous operation: its engine, the threads that issued it and the line. An
+    :class:`~.memory.Actor`.
+    """
 
-    __slots__ = ("engine", "lanes", "location", "name", "warp")
+    __slots__ = ("engine", "issuer", "lanes", "location", "name")
 
     def __init__(
         self,
         name: str,
         engine: Engine,
-        warp: Warp,
+        issuer: Issuer,
         lanes: Sequence[int] | NDArray[np.intp],
         location: SourceLocation | None,
     ) -> None:
-        self.name, self.engine, self.warp, self.lanes, self.location = name, engine, warp, lanes, location
+        self.name, self.engine, self.issuer, self.lanes, self.location = name, engine, issuer, lanes, location
 
     @property
-    def grid(self) -> Grid:
-        """The launch that issued it."""
-        return self.warp.cta.grid
-
-    @property
-    def issuer(self) -> str:
-        """The threads that issued it."""
-        return self.warp.thread_names(self.lanes)
+    def threads(self) -> str:
+        """The threads that issued it, in words."""
+        return self.issuer.thread_names(self.lanes)
 
     def description(self, lane: int | None = None) -> str:
         del lane
-        return f"{self.engine} engine, for {self.name} issued by {self.issuer}"
+        return f"{self.engine} engine, for {self.name} issued by {self.threads}"
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
         """A copy takes padding along; what other operations read, they use."""
@@ -166,7 +150,7 @@ class Engines:
             step.position = len(self.pool)
             self.pool.append(step)
             if step.signal is not None:
-                step.signal.barrier.signals[step.serial] = step
+                step.signal.barrier.signals[step.serial] = step.signal
 
     def execute(self, step: Step) -> None:
         """Let one step happen; everything it is ordered after must have happened."""

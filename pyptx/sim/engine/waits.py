@@ -7,21 +7,16 @@ that caused it, and how to describe itself in a deadlock report.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..memory.mbarrier import MBarrier
-from .events import Step
-
-if TYPE_CHECKING:
-    from ..threads.warp import Split
+from .events import Engines, Step
 
 __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait"]
 
 
 class Wait:
-    """Base. ``split`` is set when the split parks."""
-
-    split: Split
+    """Base."""
 
     def over(self) -> bool:
         raise NotImplementedError
@@ -54,10 +49,12 @@ class Wait:
 class BarrierPhase(Wait):
     """``mbarrier.try_wait`` on a phase that has not completed."""
 
-    __slots__ = ("answer", "barrier", "parity", "split")
+    __slots__ = ("answer", "barrier", "engines", "parity")
 
-    def __init__(self, barrier: MBarrier, parity: int, answer: Callable[[bool], None]) -> None:
-        self.barrier, self.parity, self.answer = barrier, parity, answer
+    def __init__(
+        self, barrier: MBarrier, parity: int, answer: Callable[[bool], None], engines: Engines
+    ) -> None:
+        self.barrier, self.parity, self.answer, self.engines = barrier, parity, answer, engines
 
     def over(self) -> bool:
         return self.barrier.completed(self.parity)
@@ -72,13 +69,11 @@ class BarrierPhase(Wait):
         if arrivals == 0 and nbytes == 0:
             return []
         chosen: list[Step] = []
-        for step in reversed(barrier.signals.values()):
-            signal = step.signal
-            assert signal is not None
+        for serial, signal in reversed(barrier.signals.items()):
             useful = (signal.arrivals and arrivals) or (signal.nbytes and nbytes > 0)
             if not useful:
                 continue
-            chosen.append(step)
+            chosen.append(self.engines.pending[serial])
             arrivals -= signal.arrivals
             nbytes -= signal.nbytes
             if arrivals == 0 and nbytes == 0:
@@ -107,7 +102,7 @@ class BarrierPhase(Wait):
 class StepsDone(Wait):
     """Waits until given steps have happened: ``tcgen05.wait``, ``cp.async.bulk.wait_group``."""
 
-    __slots__ = ("action", "split", "steps", "what")
+    __slots__ = ("action", "steps", "what")
 
     def __init__(self, what: str, steps: list[Step], action: Callable[[], Any] | None = None) -> None:
         self.what, self.steps, self.action = what, steps, action
@@ -130,7 +125,7 @@ class StepsDone(Wait):
 class Condition(Wait):
     """Waits until a condition of the machine holds: a CTA barrier, free tensor memory."""
 
-    __slots__ = ("condition", "on_finish", "split", "text")
+    __slots__ = ("condition", "on_finish", "text")
 
     def __init__(
         self,

@@ -22,8 +22,7 @@ def deadlock(machine: Machine) -> Finding:
     lines: list[str] = []
     others: list[tuple[str, Any]] = []
     location = None
-    for wait in machine.parked.values():
-        s = wait.split
+    for s, wait in machine.parked.items():
         lines.append(f"{s.description()} {wait.describe()}")
         others.append((f"{s.description()} waits", s.location))
         barrier = getattr(wait, "barrier", None)

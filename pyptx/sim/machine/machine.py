@@ -22,6 +22,7 @@ from ...isa import Target
 from ..code.function import CodeBlock, FunctionCode
 from ..code.image import ModuleImage
 from ..code.translate import array_function, lane_function
+from ..engine.accounts import Issuer, LaunchAccount
 from ..engine.events import AsyncOperation, Engine, Engines, Step
 from ..engine.waits import Wait
 from ..memory.address_space import Fault, Memory
@@ -32,7 +33,7 @@ from ..threads.divergence import Divergence
 from ..threads.frames import Registers
 from ..threads.grid import Grid
 from ..threads.residency import Residency
-from ..threads.warp import FULL_MASK, Split, Warp, mask_of, spins
+from ..threads.warp import FULL_MASK, Split, mask_of, spins
 from ..threads.warp_teams import WarpTeams, joins
 from .deadlock import deadlock
 from .limits import Limits, Progress
@@ -64,15 +65,15 @@ class Machine:
         self.progress = progress
         #: The launches of the stream in order.
         self.grids: list[Grid] = []
-        #: The launch that a thread or an engine acts for: steps, events and findings are its own.
-        self.acting: Grid
+        #: Of the launch that a thread or an engine acts for: steps, events and findings are its own.
+        self.account: LaunchAccount
         self._counted = self._happened = 0
         self.residency = Residency(self)
         self._reported: set[tuple[Any, ...]] = set()
         self.memory = Memory(self.report)
         #: Who completed a phase of an mbarrier in this turn: threads, and operations of engines.
         self.completed: list[Split | AsyncOperation] = []
-        self.engines = Engines(self._acts, self._changed)
+        self.engines = Engines(self._charge_operation, self._changed)
         self.divergence = Divergence(self)
         self.calls = FunctionCalls(self)
         self.teams = WarpTeams(self)
@@ -81,9 +82,9 @@ class Machine:
         self.heap: dict[int, int] = {}
         self.heap_bytes = 0
         self.ready: deque[Split] = deque()
-        #: Parked splits' waits, oldest first (a dict for its order).
-        self.parked: dict[int, Wait] = {}
-        self.polled: dict[int, Wait] = {}
+        #: Parked splits and their waits, oldest first; those of them that are asked whether they are over.
+        self.parked: dict[Split, Wait] = {}
+        self.polled: dict[Split, Wait] = {}
         self.spinning: list[Split] = []
         #: Splits that ran for long without waiting for anything.
         self.busy: list[Split] = []
@@ -105,7 +106,7 @@ class Machine:
         """One more launch, behind those that are here."""
         self.grids.append(grid)
         self.residency.open.append(grid)
-        self.acting = self.grids[0]
+        self.account = self.grids[0].account
 
     # --- storage of threads -------------------------------------------------------------------
 
@@ -134,10 +135,10 @@ class Machine:
     def report(self, finding: Finding) -> None:
         """Keep a finding; the same rule at the same line is kept once."""
         what = finding.message if finding.location is None else ""
-        key = (self.acting.number, finding.rule.name, finding.location, what)
+        key = (self.account.number, finding.rule.name, finding.location, what)
         if key not in self._reported:
             self._reported.add(key)
-            self.acting.findings.append(finding)
+            self.account.findings.append(finding)
 
     def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
         """A finding that ends the run, to raise. Of a trap it says which wait the warp gave up before."""
@@ -172,16 +173,16 @@ class Machine:
                     pass
         except Fault as fault:
             self.report(fault.finding)
-        self._act(self.acting)
-        ended = self.acting
+        self._charge(self.account)
+        ended = self.account
         for grid in self.grids:
-            if not grid.complete and grid is not ended:
-                self._act(grid)
+            if not grid.complete and grid.account is not ended:
+                self._charge(grid.account)
                 self.report(
                     Finding(
                         RULES["stream-stopped"],
                         f"launch {grid.number} of the stream did not complete: "
-                        f"the run ended in launch {ended.number}, {ended.program.function.name}",
+                        f"the run ended in launch {ended.number}, {ended.entry}",
                     )
                 )
 
@@ -196,8 +197,8 @@ class Machine:
             s = self.policy.split(self)
             if s.queued:
                 s.queued = False
-                if s.warp.cta.grid is not self.acting:
-                    self._act(s.warp.cta.grid)
+                if s.warp.issuer.account is not self.account:
+                    self._charge(s.warp.issuer.account)
                 self.completed.clear()
                 team = self.teams.of(s) if self.policy.warp_teams else None
                 if team is None:
@@ -205,7 +206,7 @@ class Machine:
                 else:
                     self.teams.execute(team)
                 if self.completed:
-                    self._let_react({actor.warp for actor in self.completed})
+                    self._let_react(dict.fromkeys(actor.issuer for actor in self.completed))
             return True
         progress = self._progress()
         if self.busy:
@@ -215,24 +216,25 @@ class Machine:
             self.ready.extendleft(self.busy)
             self.busy.clear()
         elif not progress and self.residency.live:
-            self._act(self.residency.open[0])
+            self._charge(self.residency.open[0].account)
             self.report(deadlock(self))
             return False
         return progress or bool(self.ready)
 
-    def _let_react(self, warps: set[Warp]) -> None:
-        """``warps`` have completed a phase of an mbarrier: others run to their next wait before these go on.
+    def _let_react(self, issuers: dict[Issuer, None]) -> None:
+        """These warps, or operations that they issued, have completed a phase of an mbarrier: others run to
+        their next wait before these warps go on.
 
         No engine is so fast that a thread which could wait for a phase by now does not see it.  Others are
-        those of the same cluster; who became ready last runs first, so that all are near the end.
+        those of the same cluster; the splits that became ready last run first, so that all are near the end.
         """
         self.poll()
-        cluster = next(iter(warps)).cta.cluster
+        cluster = next(iter(issuers)).cluster
         last = [self.ready.pop() for _ in range(min(len(self.ready), _NEAR))][::-1]
-        inside = [s for s in last if s.warp.cta.cluster is cluster]
-        self.ready.extend(s for s in last if s.warp.cta.cluster is not cluster)
-        self.ready.extend(s for s in inside if s.warp in warps)
-        self.ready.extend(s for s in inside if s.warp not in warps)
+        inside = [s for s in last if s.warp.issuer.cluster is cluster]
+        self.ready.extend(s for s in last if s.warp.issuer.cluster is not cluster)
+        self.ready.extend(s for s in inside if s.warp.issuer in issuers)
+        self.ready.extend(s for s in inside if s.warp.issuer not in issuers)
 
     def _progress(self) -> bool:
         """No thread is ready: let one thing happen that may make one so. False if there is none."""
@@ -285,25 +287,25 @@ class Machine:
     def _changed(self) -> None:
         self.memory.version += 1
 
-    def _act(self, grid: Grid) -> None:
-        """What was executed since the last call was for one launch; what comes is for ``grid``."""
-        self.acting.steps += self.steps - self._counted
-        self.acting.events += self.engines.executed - self._happened
+    def _charge(self, account: LaunchAccount) -> None:
+        """What was executed since the last call was for one launch; what comes is for that of ``account``."""
+        self.account.steps += self.steps - self._counted
+        self.account.events += self.engines.executed - self._happened
         self._counted, self._happened = self.steps, self.engines.executed
-        self.acting = grid
+        self.account = account
 
-    def _acts(self, operation: AsyncOperation) -> None:
-        """An engine acts for somebody."""
-        if operation.grid is not self.acting:
-            self._act(operation.grid)
+    def _charge_operation(self, operation: AsyncOperation) -> None:
+        """A step of ``operation`` happens."""
+        if operation.issuer.account is not self.account:
+            self._charge(operation.issuer.account)
 
     def issue(self, cta: CTA, steps: list[Step]) -> None:
         """Put the steps of an operation in flight."""
         self.engines.issue(steps)
         self.policy.issued(self, steps)
-        if cta.grid is not self.acting:
-            # Others' operations may have gone on.
-            self._act(cta.grid)
+        if cta.grid.account is not self.account:
+            # Operations of other launches may have gone on.
+            self._charge(cta.grid.account)
         flying = [step for step in steps if not step.done]
         if flying:
             cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
@@ -311,7 +313,7 @@ class Machine:
     def operation(self, split: Split, engine: Engine) -> AsyncOperation:
         """A new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
-        return AsyncOperation(split.op.name, engine, split.warp, split.actors, split.location)
+        return AsyncOperation(split.op.name, engine, split.warp.issuer, split.actors, split.location)
 
     # --- running splits -----------------------------------------------------------------------
 
@@ -481,29 +483,30 @@ class Machine:
     # --- waiting ------------------------------------------------------------------------------
 
     def _park(self, s: Split, wait: Wait) -> None:
-        wait.split = s
-        s.wait = wait
         s.blocks = 0
-        key = id(wait)
-        self.parked[key] = wait
-        if not wait.subscribe(lambda: self._wake(wait)):
-            self.polled[key] = wait
+        self.parked[s] = wait
+        if not wait.subscribe(lambda: self._end_wait(s, wait)):
+            self.polled[s] = wait
 
-    def _wake(self, wait: Wait) -> None:
-        if self.parked.pop(id(wait), None) is None:
-            return
-        self.polled.pop(id(wait), None)
-        wait.split.wait = None
-        wait.finish()
-        self.wake(wait.split)
+    def unpark(self, s: Split) -> None:
+        """``s`` waits no more."""
+        del self.parked[s]
+        self.polled.pop(s, None)
+
+    def _end_wait(self, s: Split, wait: Wait) -> None:
+        """``wait`` is over: if ``s`` still waits for it, it goes on."""
+        if self.parked.get(s) is wait:
+            self.unpark(s)
+            wait.finish()
+            self.wake(s)
 
     def poll(self) -> bool:
         """Wake whose waits are over, of those that nothing wakes by itself. Whether there were any."""
         woken = False
         # One that wakes may take what the next one waits for: ask each in its turn.
-        for wait in list(self.polled.values()):
+        for s, wait in list(self.polled.items()):
             if wait.over():
-                self._wake(wait)
+                self._end_wait(s, wait)
                 woken = True
         return woken
 

@@ -42,17 +42,14 @@ class Retries:
         elif not again or machine.steps - self._since > _MOST_STEPS:
             return False
         giving_up = [
-            wait for wait in machine.parked.values() if wait.can_time_out and self._differs(wait.split)
+            (s, wait) for s, wait in machine.parked.items() if wait.can_time_out and self._differs(s)
         ]
         if giving_up and again:
             # The threads were suspended for a while, which a clock shows.
             machine.sleep(self._suspended)
             self._suspended = min(2 * self._suspended, _LONGEST_SUSPENDED)
-        for wait in giving_up:
-            del machine.parked[id(wait)]
-            machine.polled.pop(id(wait), None)
-            s = wait.split
-            s.wait = None
+        for s, wait in giving_up:
+            machine.unpark(s)
             s.warp.given_up = wait, s.location
             wait.time_out()
             machine.wake(s)

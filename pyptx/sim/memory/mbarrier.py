@@ -11,7 +11,8 @@ the last arrival carries into the phase bit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,7 @@ from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from .address_space import Actor, Fault
 
-if TYPE_CHECKING:
-    from ..engine.events import Step
-
-__all__ = ["MAX_COUNT", "MBarrier", "parity_of", "pending_of"]
+__all__ = ["MAX_COUNT", "MBarrier", "Signal", "parity_of", "pending_of"]
 
 #: Largest pending count and transaction count; both are 20-bit fields.
 MAX_COUNT = (1 << 20) - 1
@@ -44,6 +42,15 @@ def parity_of(state: int) -> int:
     return state >> 32 + _PHASE_SHIFT
 
 
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What an operation in flight will do to an mbarrier: arrivals, and bytes that it completes."""
+
+    barrier: MBarrier
+    arrivals: int = 0
+    nbytes: int = 0
+
+
 class MBarrier:
     """One live barrier at shared address ``address``.
 
@@ -53,7 +60,7 @@ class MBarrier:
         pending: arrivals missing in the current phase.
         tx: bytes expected minus bytes arrived in the current phase.
         phase: number of completed phases.
-        signals: steps in flight that will arrive or complete bytes here, oldest first.
+        signals: what is in flight for this barrier, oldest first, by serial number of its step.
         waiters: called once, after the phase completed.
     """
 
@@ -88,7 +95,7 @@ class MBarrier:
         self.pending = expected
         self.tx = 0
         self.phase = 0
-        self.signals: dict[int, Step] = {}
+        self.signals: dict[int, Signal] = {}
         self.waiters: list[Callable[[], None]] = []
 
     def state(self, arrived: int = 0) -> int:

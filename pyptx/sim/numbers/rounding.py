@@ -11,9 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..code.semantic import Op
-
-__all__ = ["ArithmeticMode", "mode_of", "odd_sum", "signed_zero"]
+__all__ = ["ArithmeticMode", "odd_sum", "signed_zero"]
 
 Array = NDArray[Any]
 
@@ -24,17 +22,6 @@ class ArithmeticMode(NamedTuple):
     rnd: str
     ftz: bool
     sat: bool
-
-
-def mode_of(op: Op) -> ArithmeticMode:
-    """The mode of an instruction, read from its modifiers once."""
-    mode: ArithmeticMode | None = op.cache.get(ArithmeticMode)
-    if mode is None:
-        chosen = op.chosen
-        mode = op.cache[ArithmeticMode] = ArithmeticMode(
-            chosen.get("rnd", "rn"), "ftz" in chosen, "sat" in chosen
-        )
-    return mode
 
 
 def odd_sum(a: Array, b: Array, rnd: str) -> Array:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..copies import Range, tensor_copy
-from ..engine.events import AsyncOperation, Engine, Signal, Step
+from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.waits import StepsDone
+from ..memory.mbarrier import Signal
 from ..threads.atomics import combination
 from ..threads.warp import Split
 from .mbarrier import live_barrier

@@ -17,7 +17,6 @@ from ..code.semantic import Op, executes
 from ..numbers.bits import clamped
 from ..numbers.formats import cut_f32, decoded, odd_f32, rounded, wrong_side
 from ..numbers.narrow import narrowed, random_fields, scale, scaled, stride, widened
-from ..numbers.rounding import mode_of
 from ..numbers.single import TINY, flushed, round_f32
 
 Array = NDArray[Any]
@@ -382,7 +381,7 @@ def _to_f64(a: Array, saturate: bool) -> Array:
 @executes("cvt.f32_from_f64")
 def cvt_f32_from_f64(op: Op, a: Array) -> Any:
     a = _array(a)
-    result = round_f32(a, mode_of(op))
+    result = round_f32(a, op.mode)
     return result if "sat" in op.chosen else _cut_nan(a, _word(result), 23).view(_F32)
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from ..code.semantic import Bound, Op, executes
 from ..numbers import double, single
 from ..numbers.extremes import extreme, signed_by_both
-from ..numbers.rounding import mode_of
 from ..numbers.special import divide_fast, divide_full
 
 Array = NDArray[Any]
@@ -18,27 +17,27 @@ Array = NDArray[Any]
 
 @executes("add.f32")
 def add_f32(op: Op, a: Any, b: Any) -> Any:
-    return single.add(mode_of(op), a, b)
+    return single.add(op.mode, a, b)
 
 
 @executes("sub.f32")
 def sub_f32(op: Op, a: Any, b: Any) -> Any:
-    return single.add(mode_of(op), a, -b)
+    return single.add(op.mode, a, -b)
 
 
 @executes("mul.f32")
 def mul_f32(op: Op, a: Any, b: Any) -> Any:
-    return single.multiply(mode_of(op), a, b)
+    return single.multiply(op.mode, a, b)
 
 
 @executes("fma.f32", "mad.f32")
 def fma_f32(op: Op, a: Any, b: Any, c: Any) -> Any:
-    return single.fma(mode_of(op), a, b, c)
+    return single.fma(op.mode, a, b, c)
 
 
 @executes("div.f32")
 def div_f32(op: Op, a: Any, b: Any) -> Any:
-    return single.divide(mode_of(op), a, b)
+    return single.divide(op.mode, a, b)
 
 
 _QUOTIENT = Bound("#floating-point-instructions-div: 2 ulp, of .approx for divisors up to 2**126", ulps=2)
@@ -46,7 +45,7 @@ _QUOTIENT = Bound("#floating-point-instructions-div: 2 ulp, of .approx for divis
 
 @executes("div.f32.fast", fidelity="bounded", bound=_QUOTIENT)
 def div_f32_fast(op: Op, a: Any, b: Any) -> Any:
-    return (divide_full if op.chosen["how"] == "full" else divide_fast)(mode_of(op), a, b)
+    return (divide_full if op.chosen["how"] == "full" else divide_fast)(op.mode, a, b)
 
 
 # --- two f32 in a register --------------------------------------------------------------------
@@ -59,22 +58,22 @@ def _pair(a: Array) -> Array:
 
 @executes("add.f32x2")
 def add_f32x2(op: Op, a: Array, b: Array) -> Any:
-    return single.add(mode_of(op), _pair(a), _pair(b)).view(np.uint64)
+    return single.add(op.mode, _pair(a), _pair(b)).view(np.uint64)
 
 
 @executes("sub.f32x2")
 def sub_f32x2(op: Op, a: Array, b: Array) -> Any:
-    return single.add(mode_of(op), _pair(a), -_pair(b)).view(np.uint64)
+    return single.add(op.mode, _pair(a), -_pair(b)).view(np.uint64)
 
 
 @executes("mul.f32x2")
 def mul_f32x2(op: Op, a: Array, b: Array) -> Any:
-    return single.multiply(mode_of(op), _pair(a), _pair(b)).view(np.uint64)
+    return single.multiply(op.mode, _pair(a), _pair(b)).view(np.uint64)
 
 
 @executes("fma.f32x2")
 def fma_f32x2(op: Op, a: Array, b: Array, c: Array) -> Any:
-    return single.fma(mode_of(op), _pair(a), _pair(b), _pair(c)).view(np.uint64)
+    return single.fma(op.mode, _pair(a), _pair(b), _pair(c)).view(np.uint64)
 
 
 # --- f64 --------------------------------------------------------------------------------------
@@ -82,34 +81,34 @@ def fma_f32x2(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 @executes("add.f64")
 def add_f64(op: Op, a: Any, b: Any) -> Any:
-    return double.add(mode_of(op).rnd, a, b)
+    return double.add(op.mode.rnd, a, b)
 
 
 @executes("sub.f64")
 def sub_f64(op: Op, a: Any, b: Any) -> Any:
-    return double.subtract(mode_of(op).rnd, a, b)
+    return double.subtract(op.mode.rnd, a, b)
 
 
 @executes("mul.f64")
 def mul_f64(op: Op, a: Any, b: Any) -> Any:
-    return double.multiply(mode_of(op).rnd, a, b)
+    return double.multiply(op.mode.rnd, a, b)
 
 
 @executes("fma.f64", "mad.f64")
 def fma_f64(op: Op, a: Any, b: Any, c: Any) -> Any:
-    return double.fma(mode_of(op).rnd, a, b, c)
+    return double.fma(op.mode.rnd, a, b, c)
 
 
 @executes("div.f64")
 def div_f64(op: Op, a: Any, b: Any) -> Any:
-    return double.divide(mode_of(op).rnd, a, b)
+    return double.divide(op.mode.rnd, a, b)
 
 
 # --- signs and comparisons --------------------------------------------------------------------
 
 
 def _taken(op: Op, *values: Any) -> tuple[Any, ...]:
-    return tuple(map(single.flushed, values)) if mode_of(op).ftz else values
+    return tuple(map(single.flushed, values)) if op.mode.ftz else values
 
 
 @executes("neg.float")

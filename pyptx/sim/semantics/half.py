@@ -11,7 +11,7 @@ from ..code.semantic import Op, executes
 from ..numbers import half, single
 from ..numbers.extremes import extreme, signed_by_both
 from ..numbers.formats import FORMATS, decoded, encode
-from ..numbers.rounding import mode_of, odd_sum
+from ..numbers.rounding import odd_sum
 
 Array = NDArray[Any]
 
@@ -33,7 +33,7 @@ def _saturated(result: Array) -> Array:
 
 @executes("add.half", "add.bfloat")
 def add_half(op: Op, a: Array, b: Array) -> Any:
-    mode = mode_of(op)
+    mode = op.mode
     x, y = _halves(op, a, b)
     result = half.add(x, y, mode.ftz)
     return (_saturated(result) if mode.sat else result).view(a.dtype)
@@ -47,7 +47,7 @@ def sub_half(op: Op, a: Array, b: Array) -> Any:
 
 @executes("mul.half", "mul.bfloat")
 def mul_half(op: Op, a: Array, b: Array) -> Any:
-    mode = mode_of(op)
+    mode = op.mode
     x, y = _halves(op, a, b)
     result = half.multiply(x, y, mode.ftz)
     return (_saturated(result) if mode.sat else result).view(a.dtype)
@@ -55,7 +55,7 @@ def mul_half(op: Op, a: Array, b: Array) -> Any:
 
 @executes("fma.half", "fma.bfloat")
 def fma_half(op: Op, a: Array, b: Array, c: Array) -> Any:
-    mode = mode_of(op)
+    mode = op.mode
     x, y, addend = _halves(op, a, b, c)
     result = half.fma(x, y, addend, mode.ftz)
     if mode.sat:
@@ -69,7 +69,7 @@ def fma_half(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _flushed(op: Op, *values: Array) -> tuple[Array, ...]:
-    return tuple(map(half.flushed, values)) if mode_of(op).ftz else values
+    return tuple(map(half.flushed, values)) if op.mode.ftz else values
 
 
 @executes("neg.half", "neg.bfloat")
@@ -113,18 +113,18 @@ def _widened(a: Array, kind: str) -> Array:
 
 @executes("add.mixed")
 def add_mixed(op: Op, a: Array, c: Any) -> Any:
-    return single.add(mode_of(op), _widened(a, op.chosen["atype"]), c)
+    return single.add(op.mode, _widened(a, op.chosen["atype"]), c)
 
 
 @executes("sub.mixed")
 def sub_mixed(op: Op, a: Array, c: Any) -> Any:
-    return single.add(mode_of(op), _widened(a, op.chosen["atype"]), -c)
+    return single.add(op.mode, _widened(a, op.chosen["atype"]), -c)
 
 
 @executes("fma.mixed")
 def fma_mixed(op: Op, a: Array, b: Array, c: Any) -> Any:
     kind = op.chosen["abtype"]
-    return single.fma(mode_of(op), _widened(a, kind), _widened(b, kind), c)
+    return single.fma(op.mode, _widened(a, kind), _widened(b, kind), c)
 
 
 def _pair(a: Array) -> Array:
@@ -134,23 +134,23 @@ def _pair(a: Array) -> Array:
 
 @executes("add.mixed.packed")
 def add_mixed_packed(op: Op, a: Array, c: Array) -> Any:
-    return single.add(mode_of(op), _widened(a, op.chosen["atype"]), _pair(c)).view(np.uint64)
+    return single.add(op.mode, _widened(a, op.chosen["atype"]), _pair(c)).view(np.uint64)
 
 
 @executes("sub.mixed.packed")
 def sub_mixed_packed(op: Op, a: Array, c: Array) -> Any:
-    return single.add(mode_of(op), _widened(a, op.chosen["atype"]), -_pair(c)).view(np.uint64)
+    return single.add(op.mode, _widened(a, op.chosen["atype"]), -_pair(c)).view(np.uint64)
 
 
 @executes("fma.mixed.packed")
 def fma_mixed_packed(op: Op, a: Array, b: Array, c: Array) -> Any:
-    return single.fma(mode_of(op), _widened(a, op.chosen["atype"]), _pair(b), _pair(c)).view(np.uint64)
+    return single.fma(op.mode, _widened(a, op.chosen["atype"]), _pair(b), _pair(c)).view(np.uint64)
 
 
 def _wide(op: Op, *packs: Array) -> tuple[Array, ...]:
     """Packs of two f32 as doubles, flushed where .ftz says so."""
     values = tuple(map(_pair, packs))
-    if mode_of(op).ftz:
+    if op.mode.ftz:
         values = tuple(map(single.flushed, values))
     return tuple(v.astype(np.float64) for v in values)
 
@@ -158,7 +158,7 @@ def _wide(op: Op, *packs: Array) -> tuple[Array, ...]:
 def _narrowed(op: Op, exact: Array) -> Array:
     """Rounded toward zero to two halves or bfloats in a register."""
     dtype = half.dtype_of(op.chosen["dtype"])
-    return half.narrowed(exact, dtype, rnd="rz", ftz=mode_of(op).ftz).view(np.uint32)
+    return half.narrowed(exact, dtype, rnd="rz", ftz=op.mode.ftz).view(np.uint32)
 
 
 @executes("add.narrow")

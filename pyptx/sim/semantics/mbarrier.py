@@ -293,7 +293,7 @@ def _try_wait_lane(
     _answer(s, op, complete)
     if complete or s.warp.cta.machine.policy.gives_up():
         return None
-    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value))
+    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value), s.warp.cta.machine.engines)
 
 
 _KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.report", ".parity.conditional")
@@ -308,7 +308,8 @@ def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any =
         return None
     ((where, parity),) = questions
     frozen = np.array(lanes)
-    return BarrierPhase(live_barrier(s, op, where), parity, lambda value: _answer(s, op, value, frozen))
+    barrier, engines = live_barrier(s, op, where), s.warp.cta.machine.engines
+    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value, frozen), engines)
 
 
 def _ask(s: Split, op: Op, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:

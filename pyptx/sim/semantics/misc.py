@@ -11,9 +11,10 @@ from ...core.findings import RULES, Finding
 from ...ir import Symbol
 from ..code.semantic import Op, executes
 from ..copies import Range
-from ..engine.events import Engine, Signal, Step
+from ..engine.events import Engine, Step
 from ..engine.waits import Condition
 from ..memory.address_space import SHARED_WINDOW
+from ..memory.mbarrier import Signal
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 

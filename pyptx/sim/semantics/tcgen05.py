@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
-from ..engine.events import AsyncOperation, Engine, Signal, Step
+from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.waits import Condition, StepsDone
-from ..memory.mbarrier import MBarrier
+from ..memory.mbarrier import MBarrier, Signal
 from ..numbers.extremes import extreme
 from ..numbers.single import canonical
 from ..tcgen05 import (

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Bound, Op, executes
 from ..numbers import double, half, single, special
-from ..numbers.rounding import mode_of
 
 Array = NDArray[Any]
 
@@ -18,22 +17,22 @@ _ONE32, _ONE64 = np.float32(1), np.float64(1)
 
 @executes("rcp.f32")
 def rcp_f32(op: Op, a: Any) -> Any:
-    return single.divide(mode_of(op), _ONE32, a)
+    return single.divide(op.mode, _ONE32, a)
 
 
 @executes("rcp.f64")
 def rcp_f64(op: Op, a: Any) -> Any:
-    return double.divide(mode_of(op).rnd, _ONE64, a)
+    return double.divide(op.mode.rnd, _ONE64, a)
 
 
 @executes("sqrt.f32")
 def sqrt_f32(op: Op, a: Any) -> Any:
-    return single.sqrt(mode_of(op), a)
+    return single.sqrt(op.mode, a)
 
 
 @executes("sqrt.f64")
 def sqrt_f64(op: Op, a: Any) -> Any:
-    return double.sqrt(mode_of(op).rnd, a)
+    return double.sqrt(op.mode.rnd, a)
 
 
 _RCP = Bound("#floating-point-instructions-rcp: 1 ulp", ulps=1)
@@ -56,17 +55,17 @@ _TANH_HALF = Bound(
 
 @executes("rcp.approx.f32", fidelity="bounded", bound=_RCP)
 def rcp_approx_f32(op: Op, a: Any) -> Any:
-    return special.reciprocal(mode_of(op), a)
+    return special.reciprocal(op.mode, a)
 
 
 @executes("sqrt.approx.f32", fidelity="bounded", bound=_SQRT)
 def sqrt_approx_f32(op: Op, a: Any) -> Any:
-    return special.root(mode_of(op), a)
+    return special.root(op.mode, a)
 
 
 @executes("rsqrt.f32", fidelity="bounded", bound=_RSQRT)
 def rsqrt_f32(op: Op, a: Any) -> Any:
-    return special.root_reciprocal(mode_of(op), a)
+    return special.root_reciprocal(op.mode, a)
 
 
 @executes("sin.f32", fidelity="bounded", bound=_SINE)
@@ -81,12 +80,12 @@ def cos_f32(a: Any) -> Any:
 
 @executes("lg2.f32", fidelity="bounded", bound=_LG2)
 def lg2_f32(op: Op, a: Any) -> Any:
-    return special.logarithm(mode_of(op), a)
+    return special.logarithm(op.mode, a)
 
 
 @executes("ex2.f32", fidelity="bounded", bound=_EX2)
 def ex2_f32(op: Op, a: Any) -> Any:
-    return special.exponential(mode_of(op), a)
+    return special.exponential(op.mode, a)
 
 
 @executes("tanh.f32", fidelity="bounded", bound=_TANH)
@@ -101,14 +100,14 @@ def rcp_approx_f64(a: Any) -> Any:
 
 @executes("rsqrt.f64", fidelity="bounded", bound=_RSQRT64)
 def rsqrt_f64(op: Op, a: Any) -> Any:
-    if mode_of(op).ftz:
+    if op.mode.ftz:
         return special.root_reciprocal_high(a)
     return special.root_reciprocal_f64(a)
 
 
 def _of_halves(op: Op, function: Any, a: Array) -> Any:
     values = a.view(half.dtype_of(op.chosen["type"]))
-    return special.half_precision(function, values, ftz=mode_of(op).ftz).view(a.dtype)
+    return special.half_precision(function, values, ftz=op.mode.ftz).view(a.dtype)
 
 
 @executes("ex2.half", fidelity="bounded", bound=_EX2_HALF)

@@ -180,8 +180,8 @@ class TensorMemory:
             machine.report(
                 Finding(
                     RULES["exit-in-flight"],
-                    f"CTA {self.cta.coordinates} ended while {operation.name}, issued by {operation.issuer}, "
-                    f"may still {does}",
+                    f"CTA {self.cta.coordinates} ended while {operation.name}, "
+                    f"issued by {operation.threads}, may still {does}",
                     operation.location,
                     operation.description(),
                 )

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...core.findings import Finding
 from ...ir import Launch
 from ..code.program import SHARED_START, EntryProgram
+from ..engine.accounts import LaunchAccount
 from ..memory.address_space import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
@@ -71,8 +71,7 @@ class Grid:
         self.started = False
         #: Whether its CTAs ask for the work of others: it matters then when these start.
         self.gives_away = program.cancels_launches
-        self.findings: list[Finding] = []
-        self.steps = self.events = 0
+        self.account = LaunchAccount(self.number, program.function.name)
         #: What the kernel printed, in order.
         self.printed: list[str] = []
         self._workspace: int | None = None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
 from ..code.semantic import CLASSES, Op
+from ..engine.accounts import Issuer
 from ..engine.waits import Wait
 from .frames import Frame
 
@@ -78,6 +79,8 @@ class Warp:
         self.whole: Split | None = None
         #: The last wait that timed out because nothing else could happen, and its line.
         self.given_up: tuple[Wait, SourceLocation | None] | None = None
+        #: What engines know of it.
+        self.issuer = Issuer(cta.grid.account, cta.cluster, self.thread_names)
         self._splits: dict[int, Split] = {}
         #: Each thread's local stack: the first free address.
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
@@ -102,7 +105,7 @@ class Warp:
             found = self._splits[mask] = Split(self, mask, 0, [], frame)
             return found
         found.stack, found.rpc, found.blocks = [], -2, 0
-        found.wait = found.spin = found.acting = found.rendezvous = None
+        found.spin = found.acting = found.rendezvous = None
         return found
 
     def complete_loads(self) -> None:
@@ -137,14 +140,12 @@ class Split:
         "spin",
         "stack",
         "stale",
-        "wait",
         "warp",
     )
 
     def __init__(self, warp: Warp, mask: int, pc: int, stack: list[ReconvergencePoint], frame: Frame) -> None:
         self.warp, self.mask, self.pc, self.stack, self.frame = warp, mask, pc, stack, frame
         self.rpc = stack[-1].rpc if stack else -2
-        self.wait: Wait | None = None
         self.regs: list[Any] | None = None
         #: Whether loads in flight may write registers of the warp that ``regs`` holds old values of.
         self.stale = False
@@ -197,6 +198,11 @@ class Split:
     def actors(self) -> Any:
         """Numbers of the lanes that execute the instruction."""
         return self.lanes if self.acting is None else self.acting
+
+    @property
+    def issuer(self) -> Issuer:
+        """What engines know of its warp."""
+        return self.warp.issuer
 
     def description(self, lane: int | None = None) -> str:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""

@@ -187,7 +187,7 @@ class WgmmaGroupsDone(Wait):
     A warp that has ended issues no more: what it leaves out is told at the CTA's end.
     """
 
-    __slots__ = ("_groups", "_warps", "split")
+    __slots__ = ("_groups", "_warps")
 
     def __init__(self, warps: list[Warp], groups: int) -> None:
         self._warps, self._groups = warps, groups
