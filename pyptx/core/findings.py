@@ -138,10 +138,17 @@ RULES: dict[str, Rule] = _rules(
         "data-movement-and-conversion-instructions-cp-async-bulk-tensor",
     ),
     Rule(
+        "commit-at-exit",
+        Verdict.REVIEW,
+        "a CTA ended while a commit was on its way to one of its own mbarriers",
+        "wait for the phase that the commit completes before the last thread of the CTA ends",
+        "tcgen05-instructions-tcgen05-commit",
+    ),
+    Rule(
         "copy-never-waited",
         Verdict.REVIEW,
-        "a cp.async that its thread never waited for: nothing that was read could be what it copied",
-        "end with cp.async.wait_all, or leave out the copies that nobody needs",
+        "a copy that its thread never waited for: a cp.async, or a bulk copy that reads shared memory",
+        "end with cp.async.wait_all or cp.async.bulk.wait_group.read, or leave out what nothing needs",
         "data-movement-and-conversion-instructions-cp-async-wait-group",
     ),
     Rule(

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..copies import Range, tensor_copy
+from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.waits import StepsDone
 from ..memory.mbarrier import Signal
@@ -89,7 +90,7 @@ def _grouped(
     held: list[Bytes] = []
     first = Step(operation, "read", lambda: held.append(read()), [])
     second = Step(operation, "write", lambda: write(held.pop()), [first])
-    _groups(s, lane)[0].append((first, second))
+    _groups(s, lane).add(first, second)
     s.warp.cta.machine.issue(s.warp.cta, [first, second])
 
 
@@ -393,15 +394,13 @@ def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> Non
 # --- bulk groups --------------------------------------------------------------------------------
 
 
-def _groups(s: Split, lane: int) -> tuple[list[Any], list[list[Any]]]:
-    return s.warp.cta.bulk.setdefault((s.warp.index, lane), ([], []))
+def _groups(s: Split, lane: int) -> BulkGroups:
+    return s.warp.cta.bulk.setdefault((s.warp.index, lane), BulkGroups())
 
 
 @executes("cp.async.bulk.commit_group", per="lane")
 def commit_group(s: Split, op: Op, lane: int) -> None:
-    uncommitted, groups = _groups(s, lane)
-    groups.append(list(uncommitted))
-    uncommitted.clear()
+    _groups(s, lane).commit()
 
 
 @executes("cp.async.bulk.wait_group", per="warp", yields=True)
@@ -410,12 +409,6 @@ def wait_group(s: Split, op: Op, lanes: Any, n: Any) -> StepsDone | None:
     reads = "read" in op.chosen
     steps: list[Step] = []
     for lane in lanes.tolist():
-        _, groups = _groups(s, lane)
-        # The oldest groups are forgotten once complete; a newer one that is done still counts.
-        while groups and all(write.done for _, write in groups[0]):
-            del groups[0]
-        waited = groups[: max(0, len(groups) - keep)]
-        steps += [read if reads else write for group in waited for read, write in group]
-    steps = [step for step in steps if not step.done]
+        steps += _groups(s, lane).to_wait_for(keep, reads=reads)
     what = "the sources of bulk copies to be read" if reads else "bulk copies"
     return StepsDone(what, steps) if steps else None

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
-from ..engine.events import Step
+from ..engine.events import Engine, Step
 from ..memory.address_space import Actor
 from .deferred import DeferredSum
 from .order import READ_A, Issued
@@ -168,10 +168,11 @@ class TensorMemory:
     def leave(self) -> None:
         """All threads of the CTA have ended: report and finish the work in flight that still needs it.
 
-        Its own signals need nobody: what they signal is gone with it, or another CTA's.
+        Its signals to others' mbarriers need nobody.  Those to its own come to memory that is gone.
         """
         machine, mine = self.cta.machine, self.cta.in_flight
         working = [step for step in mine if step.operation.name.startswith(_WORK) and step.signal is None]
+        self._report_commits()
         for step in working + self.foreign:
             if step.done:
                 continue
@@ -187,6 +188,24 @@ class TensorMemory:
                 )
             )
             machine.engines.force(step)
+
+    def _report_commits(self) -> None:
+        """Commits in flight that signal an mbarrier of the CTA itself."""
+        for step in self.cta.in_flight:
+            operation, signal = step.operation, step.signal
+            if step.done or signal is None or operation.engine is not Engine.MMA:
+                continue
+            if signal.barrier.address >> 24 != self.cta.rank:
+                continue
+            self.cta.machine.report(
+                Finding(
+                    RULES["commit-at-exit"],
+                    f"CTA {self.cta.coordinates} ended while {operation.name} was on its way to "
+                    f"{signal.barrier.describe()}",
+                    operation.location,
+                    operation.description(),
+                )
+            )
 
     def at_exit(self) -> None:
         """Nothing may be allocated any more; what is, is free from now on."""

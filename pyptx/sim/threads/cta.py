@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..code.function import round_up
 from ..code.program import SHARED_START
+from ..engine.bulk_groups import BulkGroups
 from ..engine.events import Step
 from ..memory.address_space import Segment
 from ..tcgen05.tensor_memory import TensorMemory
@@ -76,8 +77,8 @@ class CTA:
         self.bars: dict[int, NamedBarrier] = {}
         #: Copies of ``cp.async``, once a thread has issued one.
         self.copies: ThreadCopies | None = None
-        #: Bulk copies of (warp, lane): those not committed, and the committed groups, oldest first.
-        self.bulk: dict[tuple[int, int], tuple[list[Any], list[list[Any]]]] = {}
+        #: Bulk groups of (warp, lane).
+        self.bulk: dict[tuple[int, int], BulkGroups] = {}
         #: Its warpgroups that have executed wgmma, by number.
         self.warpgroups: dict[int, Warpgroup] = {}
         #: Steps of this CTA in flight.

@@ -98,7 +98,9 @@ class Residency:
     def retire(self, cta: CTA) -> None:
         """The last thread of a CTA ended: what it left in flight happens, then its place is free."""
         cta.tensor.leave()
-        reads = [(step, "reading") for step in cta.in_flight if _reads_shared(step)]
+        unread = [step for groups in cta.bulk.values() for step in groups.never_waited()]
+        self._report_never_waited(cta, [step for step in unread if step.done])
+        reads = [(step, "reading") for step in (*unread, *filter(_reads_shared, cta.in_flight))]
         for step, does in [*((step, "writing") for step in cta.cluster.deliveries(cta.rank)), *reads]:
             if step.done:
                 continue
@@ -134,6 +136,19 @@ class Residency:
         self.multiprocessors.free(cta.multiprocessor, grid.demand)
         grid.left(cta)
         self.admit()
+
+    def _report_never_waited(self, cta: CTA, steps: list[Step]) -> None:
+        """Copies that have read the CTA's shared memory in time, though nothing made it wait for that."""
+        for operation in dict.fromkeys(step.operation for step in steps):
+            self.machine.report(
+                Finding(
+                    RULES["copy-never-waited"],
+                    f"CTA {cta.coordinates} ended and no wait told that {operation.name} "
+                    "had read its shared memory",
+                    operation.location,
+                    operation.description(),
+                )
+            )
 
 
 def _reads_shared(step: Step) -> bool:

@@ -255,6 +255,7 @@ def test_the_newest_groups_may_stay(keep: int, seen: int) -> None:
     @lead st.global.u64 [out], v
     @lead ld.global.u64 v, [more+16]
     @lead st.global.u64 [out+8], v
+    @lead cp.async.bulk.wait_group 0
     """
     out = np.zeros(ROOM // 8, np.uint64)
     run(body, schedule="late", out=out, more=np.zeros(4, np.uint64), dump=False)

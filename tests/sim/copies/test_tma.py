@@ -369,18 +369,21 @@ st.shared.v4.u32 [a+128], {2, 2, 2, 2}
 st.shared.v4.u32 [a+256], {3, 3, 3, 3}
 fence.proxy.async.shared::cta
 BODY
+END
 ret
 """
+#: What everything in flight needs before the CTA may end.
+DRAIN = "cp.async.bulk.commit_group\ncp.async.bulk.wait_group 0"
 
 
-def group_kernel(body: str) -> Kernel:
+def group_kernel(body: str, end: str = DRAIN) -> Kernel:
     """``kernel(map, out, rows)``; STORE0 stands for the store of row 0 and its commit."""
     for row in range(3):
         store = (
             f"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {{0, {row}}}], [a+{128 * row}]\n"
         )
         body = body.replace(f"STORE{row}", store + "cp.async.bulk.commit_group")
-    return Kernel(GROUPS.replace("BODY", body), "map:map out:u64 rows:u64")
+    return Kernel(GROUPS.replace("BODY", body).replace("END", end), "map:map out:u64 rows:u64")
 
 
 def groups(body: str, schedule: str, seed: int = 0) -> tuple[list[int], list[int]]:
@@ -478,6 +481,7 @@ def test_groups_belong_to_the_thread_that_committed_them() -> None:
         @zero cp.async.bulk.commit_group
         @WHO cp.async.bulk.wait_group.read 0
         @zero st.shared.u32 [a], 9
+        @zero cp.async.bulk.wait_group 0
         ret
         """.replace("@WHO", "@{who}").replace("{1, 2, 3, 4}", "{{1, 2, 3, 4}}").replace("{0}", "{{0}}")
         .format(who="one"),
@@ -491,8 +495,30 @@ def test_groups_belong_to_the_thread_that_committed_them() -> None:
     assert rows.tolist() == [1, 2, 3, 4]
 
 
-def test_what_is_in_flight_at_the_end_still_happens() -> None:
-    assert groups("STORE0\nSTORE1", "late")[0] == [1, 2, 0]
+@pytest.mark.parametrize(
+    "end", ["", "cp.async.bulk.wait_group 2", "cp.async.bulk.wait_group.read 1", "drain"]
+)
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+def test_copies_that_read_shared_memory_when_the_cta_ends(end: str, schedule: str) -> None:
+    """Each happens, and each that nothing waited for is found: late, it is in flight; eager, it was lucky."""
+    kernel = group_kernel("STORE0\nSTORE1", DRAIN if end == "drain" else end)
+    rows = np.zeros((3, 4), np.uint32)
+    tensor_map = TensorMap.tiled(rows, box=(1, 4))
+    report = kernel.run(tensor_map, np.zeros(3, np.uint32), rows, block=1, schedule=schedule)
+    assert rows[:, 0].tolist() == [1, 2, 0]
+    unread = 0 if end == "drain" else 1 if end.endswith("1") else 2
+    rule = "exit-in-flight" if schedule == "late" else "copy-never-waited"
+    assert [found.rule.name for found in report.findings] == [rule] * unread, report
+    assert all("shared memory" in found.message for found in report.findings)
+
+
+def test_a_copy_that_is_in_no_group_when_the_cta_ends() -> None:
+    body = "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {0, 0}], [a]"
+    rows = np.zeros((3, 4), np.uint32)
+    report = group_kernel(body, "cp.async.bulk.wait_group 0").run(
+        TensorMap.tiled(rows, box=(1, 4)), np.zeros(3, np.uint32), rows, block=1
+    )
+    assert "no wait" in finding(report, "copy-never-waited", "review").message
 
 
 # --- misuse -----------------------------------------------------------------------------------

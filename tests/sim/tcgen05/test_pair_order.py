@@ -264,3 +264,24 @@ def test_work_of_one_cta_that_nobody_waits_for() -> None:
     body = body.replace(str(idesc(1, "f16", "f16", 256, 32)), str(idesc(1, "f16", "f16", 128, 32)))
     report = run(body, block=128, schedule="late")
     assert "exit-in-flight" in rules(report), report
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_commit_on_its_way_to_the_ctas_own_barrier(kept: bool) -> None:
+    """The barrier is shared memory of a CTA that has ended: for review, since some compilers leave it so."""
+    body = f"""
+    mbarrier.init.shared::cta.b64 [bar], 1
+    {SYNC}
+    tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.b64 [bar]
+    {WAIT if kept else ""}
+    {SYNC}
+    """
+    for schedule, seed in SCHEDULES:
+        report = run(body, block=1, schedule=schedule, seed=seed)
+        if kept:
+            assert report.verdict == "clean", report
+        elif schedule == "late":
+            assert rules(report) == ["commit-at-exit"], report
+            assert report.verdict == "review"
+            assert "ended while tcgen05.commit" in report.findings[0].message
+            assert "on its way to mbarrier" in report.findings[0].message
