@@ -13,6 +13,7 @@ from .program import Program
 from .recording import Recording, record
 from .registers import NotPred, Reg, RegArray
 from .smem import Buffer
+from .symbols import Sym, VectorReg
 from .trace import Trace, current
 
 __all__ = [
@@ -20,16 +21,18 @@ __all__ = [
     "Label",
     "Layout",
     "NotPred",
+    "ParameterSlot",
     "Program",
     "Recording",
     "Reg",
     "RegArray",
     "Scalar",
-    "ParameterSlot",
+    "Sym",
     "TensorMapReg",
     "Tile",
     "TileParam",
     "Trace",
+    "VectorReg",
     "current",
     "ptx",
     "record",

@@ -10,7 +10,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import OperandError
 from ..core.source import defined_at
@@ -53,8 +53,8 @@ class Program:
         program = Program("sm_90a")
         table = program.const(f32, "table", shape=(4,), init=[1.0, 2.0, 3.0, 4.0])
 
-        @program.entry(params=(ir.Param("out", u64),), maxntid=(128, 1, 1))
-        def kernel(out):
+        @program.entry(params=(u64,), maxntid=(128, 1, 1))
+        def kernel(out: Sym) -> None:
             p = reg.scalar(u64)
             ptx.inst.ld.param.u64(p, ptx.addr(out))
             ptx.inst.st.global_.u64(ptx.addr(p), 1)
@@ -219,7 +219,7 @@ class Program:
         self,
         name: str | None = None,
         *,
-        params: Sequence[Param] | None = None,
+        params: Sequence[Param | ScalarType] | None = None,
         linkage: str = "visible",
         attributes: Sequence[Attribute] = (),
         pragmas: Sequence[str] = (),
@@ -233,9 +233,11 @@ class Program:
 
         Args:
             name: exactly this name; default: the Python function's.
-            params: ``ir.Param("n", u32)``; ``ir.Param("map", b8, 128, 64)`` for 128 bytes aligned to 64.
-                Default: from the function's annotations, under the names of its parameters: a type, or what
-                :func:`ptx.param` makes: ``def kernel(x: u64, map: ptx.param(b8, 128, align=64))``.
+            params: for each parameter its type (``u32``) or what :func:`ptx.param` makes
+                (``ptx.param(b8, 128, align=64)``), under the name of the Python parameter; or with a name of
+                its own, ``ir.Param("n", u32)``. Default: from the function's annotations:
+                ``def kernel(x: u64, map: ptx.param(b8, 128, align=64))``. A type checker takes ``params=``
+                alone: a PTX type is no type of Python.
             linkage: ``"visible"``, ``"weak"`` or empty.
             attributes: such as ``ir.Attribute("unified", (19, 95))``.
             pragmas: strings of ``.pragma`` directives in the header.
@@ -255,7 +257,7 @@ class Program:
         self,
         name: str | None = None,
         *,
-        params: Sequence[Param] | None = None,
+        params: Sequence[Param | ScalarType] | None = None,
         returns: Sequence[Param] = (),
         linkage: str = "",
         attributes: Sequence[Attribute] = (),
@@ -312,7 +314,7 @@ class Program:
         self,
         kind: str,
         name: str | None,
-        params: Sequence[Param] | None,
+        params: Sequence[Param | ScalarType] | None,
         returns: Sequence[Param],
         *rest: Any,
     ) -> Callable[[Callable[..., None]], Sym]:
@@ -322,7 +324,7 @@ class Program:
             if params is None:
                 found = _annotated(body, Annotations(body, scope), len(returns))
             else:
-                found = tuple(params)
+                found = _named(body, params, len(returns))
             head = self._head(kind, name if name is not None else body.__name__, found, returns, *rest)
             self._record(head, body)
             return Sym(head.name)
@@ -458,6 +460,29 @@ def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tu
             )
         found.append(replace(given, name=parameter.name, source=here()[1]))
     return tuple(found)
+
+
+def _named(body: Callable[..., None], params: Sequence[Param | ScalarType], skip: int) -> tuple[Param, ...]:
+    """``params``, those without a name named after the Python parameters of ``body`` behind ``skip`` results.
+
+    Raises :class:`OperandError` for another number of them, if one has to be named.
+    """
+    found = list(params)
+    unnamed = [i for i, p in enumerate(found) if isinstance(p, ScalarType) or getattr(p, "name", "") == "_"]
+    if not unnamed:
+        return tuple(cast(list[Param], found))  # what is no Param, the head refuses
+    names = list(inspect.signature(body).parameters)[skip:]
+    if len(names) != len(found):
+        raise OperandError(
+            f"{body.__name__} has the parameters ({', '.join(names)}), and params= has {len(found)}",
+            hint="give one type for each parameter, in order",
+            see="kernel-function-parameters",
+        )
+    for i in unnamed:
+        given = found[i]
+        kind = Param("_", given) if isinstance(given, ScalarType) else given
+        found[i] = replace(kind, name=names[i], source=here()[1])
+    return tuple(cast(list[Param], found))
 
 
 def _formal(trace: Trace, param: Param) -> Sym | Reg:

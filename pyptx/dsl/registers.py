@@ -207,8 +207,11 @@ class Reg:
     def __pos__(self) -> Reg:
         return self
 
-    def __invert__(self) -> Reg | NotPred:
-        """``~p`` of a predicate records nothing until it is used as a value; otherwise one ``not``."""
+    def __invert__(self) -> Any:
+        """``~p`` of a predicate records nothing until it is used as a value; otherwise one ``not``.
+
+        A :class:`NotPred` or a :class:`Reg`: which one, a type checker cannot tell.
+        """
         if self.type is pred:
             owned(self, current())
             return NotPred(self)

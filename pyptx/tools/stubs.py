@@ -18,7 +18,7 @@ from typing import Any
 
 from ..dsl.inst import attribute_name
 from ..isa import Match, forms_of, opcodes, variants
-from ..isa.notation import Chosen, OperandSpec
+from ..isa.notation import PARTS, Chosen, OperandSpec
 from ..isa.operands import operand_choices
 from .describe import operand_name
 
@@ -42,6 +42,10 @@ from typing import overload as overload
 
 import numpy as np
 
+from ...ir import Element as Element
+from ...ir import Immediate as Immediate
+from ...ir import Indexed as Indexed
+from ...ir import Minus as Minus
 from ...ir import Sink as Sink
 from ..inst import Inst
 from ..labels import Label as LabelObject
@@ -52,9 +56,10 @@ from ..operands import SpecialName as SpecialName
 from ..registers import NotPred as NotPred
 from ..registers import Reg as Reg
 from ..registers import RegArray as RegArray
+from ..symbols import Sym as Sym
 
 Int: TypeAlias = int | np.integer[Any] | np.bool_
-Float: TypeAlias = float | np.floating[Any] | Int
+Float: TypeAlias = float | np.floating[Any] | Immediate | Int
 Out: TypeAlias = Reg | Sink | None
 Guard: TypeAlias = Reg | NotPred | None
 Address: TypeAlias = Addr | Addressable
@@ -69,10 +74,13 @@ _SHARED = (
     "Address",
     "Addressable",
     "Any",
+    "Element",
     "Float",
     "Guard",
+    "Indexed",
     "Int",
     "Label",
+    "Minus",
     "Node",
     "NotPred",
     "Out",
@@ -82,6 +90,7 @@ _SHARED = (
     "Sequence",
     "Sink",
     "SpecialName",
+    "Sym",
     "overload",
 )
 
@@ -95,7 +104,12 @@ _ATOMS = {
     "label": ("Label",),
     "pair": ("PairOf",),
     "neg": ("NotPred",),
+    "symbol": ("Sym", "Indexed"),
+    "minus": ("Minus",),
+    **dict.fromkeys(PARTS, ("Element",)),
 }
+#: Types of which an immediate may be written as a float: of bits, it is the pattern.
+_FLOATS = frozenset({"f32", "f64", "b32", "b64"})
 
 
 @dataclass(frozen=True)
@@ -157,10 +171,10 @@ def _union(types: frozenset[str] | set[str]) -> str:
 
 def _scalar(spec: OperandSpec, match: Match) -> frozenset[str]:
     types = {atom for kind in spec.kinds for atom in _ATOMS.get(kind, ())}
-    kinds = {kind.kind for kind in spec.scalar_types(match.chosen)}
+    kinds = {kind.name for kind in spec.scalar_types(match.chosen)}
     if "imm" in spec.kinds:
-        types |= {"Int", "Float"} if "f" in kinds and spec.values is None else {"Int"}
-    if "p" in kinds and spec.access == "r" and "reg" in spec.kinds:
+        types |= {"Int", "Float"} if kinds & _FLOATS and spec.values is None else {"Int"}
+    if "pred" in kinds and spec.access == "r" and "reg" in spec.kinds:
         # ptx.inst computes ~p first where the form has no !p.
         types.add("NotPred")
     return frozenset(types)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyptx import Program, ir, ptx, reg, smem
+from pyptx import Program, Sym, ir, ptx, reg, smem
 from pyptx.core.errors import (
     InstructionError,
     OperandError,
@@ -295,6 +295,10 @@ def test_parameters_from_annotations() -> None:
     ) -> None:  # type: ignore[valid-type]
         ptx.ret()
 
+    @program.entry(params=(u64, ptx.param(b8, 128, align=64), ir.Param("_Z1n", u32)))
+    def typed(x: Sym, map: Sym, n: Sym) -> None:
+        ptx.inst.ld.param.u32(reg.scalar(u32), ptx.addr(n))
+
     @program.func(returns=(ir.Param("r", f32, space="reg"),))
     def half(r: Any, x: ptx.param(f32, space="reg")) -> None:  # type: ignore[valid-type]
         ptx.inst.mul.f32(r, x, 0.5)
@@ -307,6 +311,16 @@ def test_parameters_from_annotations() -> None:
     ]
     assert module.by_name["kernel"].directives == (ir.Directive("reqntid", (128,)),)
     assert [str(p) for p in module.by_name["half"].params] == [".reg .f32 %x"]
+    typed_params = [".param .u64 x", ".param .align 64 .b8 map[128]", ".param .u32 _Z1n"]
+    assert [str(p) for p in module.by_name["typed"].params] == typed_params
+
+
+def test_types_of_parameters_are_as_many_as_these() -> None:
+    def kernel(x: Sym) -> None:
+        ptx.ret()
+
+    with pytest.raises(OperandError, match=r"kernel has the parameters \(x\), and params= has 2"):
+        Program("sm_90a").entry(params=(u64, u32))(kernel)
 
 
 def test_the_author_may_use_the_rest_of_the_dsl() -> None:
@@ -551,7 +565,7 @@ def test_declarations_are_checked() -> None:
     with pytest.raises(OperandError, match="'private'"):
         program.entry("k", linkage="private")(body)
     with pytest.raises(OperandError, match=r"ir\.Param"):
-        program.entry("k", params=(u32,))(body)  # type: ignore[arg-type]
+        program.entry("k", params=("u32",))(body)  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="'a b'"):
         program.entry("a b", params=())(body)
     with pytest.raises(OperandError, match="parameter n has no type"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import jedi
 import pytest
 
+from pyptx import transpile
 from pyptx.dsl import ptx
 from pyptx.dsl.inst import attribute_name
 from pyptx.isa import all_forms, form, forms_of, match_modifiers, opcodes, variants
@@ -153,6 +156,14 @@ ptx.inst.tcgen05.ld.sync.aligned._32x32b.x1.b32([x], ptx.addr(x))
 ptx.inst.tcgen05.wait__ld.sync.aligned()
 ptx.inst.bra("again", pred=q)
 ptx.inst.bra.uni(ptx.new_label())
+table = ptx.symbol("table")
+ptx.inst.mov.u32(x, table)
+ptx.inst.mov.u32(x, table[3])
+ptx.inst.mov.b32(x, 1.5)
+ptx.inst.mov.f32(y, ptx.pattern(0x7FC00001, f32))
+ptx.inst.st.global_.v2.b32(ptx.addr(table), [x, 1.5])
+ptx.inst.add.u32(x, ~x, 1)
+ptx.inst.vadd.u32.u32.u32(x, ptx.part(x, "b0"), ptx.part(x, "h1"))
 """
 #: What is wrong -> a part of mypy's message.
 _BAD = {
@@ -165,35 +176,62 @@ _BAD = {
     "ptx.inst.ld.global_.f32(y, p)": "incompatible type",
     "ptx.inst.ld.global_.v4.f32(y, ptx.addr(p))": "incompatible type",
     "ptx.inst.add.u32(x, x, 1.5)": "incompatible type",
+    "ptx.inst.add.u32(x, x, ptx.symbol('s'))": "incompatible type",
+    "ptx.inst.mov.b16(x, 1.5)": "No overload variant of",
     "ptx.inst.add.u32(1, x, x)": "incompatible type",
     "ptx.inst.add.u32(x, x, x, x)": "Too many positional arguments",
     "ptx.inst.add.u32(x, x, x, pred=1)": "incompatible type",
 }
 
 
-def mypy(code: str, folder: Path) -> dict[int, str]:
-    """What mypy says of ``code``, by line."""
-    (folder / "user.py").write_text(code)
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--config-file=",
-        "--cache-dir",
-        str(folder / "cache"),
-        "user.py",
-    ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=_environment())
-    found = re.findall(r"^user\.py:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
-    assert done.returncode == (1 if found else 0), done.stdout + done.stderr
-    return {int(line): message for line, message in found}
+_TRANSPILED = """\
+.version 8.7
+.target sm_90a
+.address_size 64
+.func (.param .b32 r) twice(.param .b32 x);
+.global .align 4 .u32 table[4] = {1, 2, 3, 4};
+.visible .entry k(.param .u64 .ptr .global .align 4 p, .param .align 64 .b8 map[128]) {
+    .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<3>; .shared .align 8 .b8 place[64];
+    ld.param.u64 %rd1, [p]; mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;
+    mov.u64 %rd3, table; ld.global.u32 %r1, [%rd3+4]; mov.u32 %r2, place; mov.b32 %r3, 0f3F800000;
+    not.b32 %r4, %r1; add.s32 %r5, %r4, %r3; setp.ne.s32 %p1, %r5, 0;
+    { .param .b32 x; st.param.b32 [x], %r5; .param .b32 y; call.uni (y), twice, (x); ld.param.b32 %r6, [y]; }
+    @!%p1 bra end;
+    st.global.u32 [%rd1], %r6;
+end:
+    ret;
+}
+.func (.param .b32 r) twice(.param .b32 x) {
+    .reg .b32 %r<3>; ld.param.b32 %r1, [x]; shl.b32 %r2, %r1, 1; st.param.b32 [r], %r2; ret;
+}
+"""
+
+
+Mypy: TypeAlias = Callable[..., dict[int, str]]
+
+
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory: pytest.TempPathFactory) -> Mypy:
+    """What mypy says of a program, by line. It reads pyptx once for all of them."""
+    folder = tmp_path_factory.mktemp("mypy")
+
+    def said(code: str, *options: str) -> dict[int, str]:
+        (folder / "user.py").write_text(code)
+        command = [sys.executable, "-m", "mypy", "--config-file=", "--follow-imports=silent", *options]
+        command += ["--cache-dir", str(folder / "cache"), "user.py"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=_environment())
+        found = re.findall(r"^user\.py:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
+        assert done.returncode == (1 if found else 0), done.stdout + done.stderr
+        return {int(line): message for line, message in found}
+
+    return said
 
 
 def _environment() -> dict[str, str]:
     return {"MYPYPATH": str(ROOT), "PATH": ""}
 
 
-def test_mypy_accepts_what_is_legal_and_nothing_else(tmp_path: Path) -> None:
+def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     legal = [
         f"{call_text(match).partition('(')[0]}.__call__"
         for entry in all_forms()
@@ -201,10 +239,50 @@ def test_mypy_accepts_what_is_legal_and_nothing_else(tmp_path: Path) -> None:
     ]
     code = _HEAD + _GOOD + "\n".join(legal) + "\n"
     first = len(code.splitlines()) + 1
-    said = mypy(code + "\n".join(_BAD) + "\n", tmp_path)
+    said = mypy(code + "\n".join(_BAD) + "\n")
     for line, (statement, expected) in enumerate(_BAD.items(), first):
         assert expected in said.pop(line, ""), statement
     assert not said, f"if the types are stale, run: {COMMAND}"
+
+
+@pytest.mark.parametrize(
+    "source", [_TRANSPILED, ROOT / "docs/assets/transpile/reduce.ptx"], ids=["text", "reduce"]
+)
+def test_mypy_accepts_what_transpile_writes(source: str | Path, mypy: Mypy) -> None:
+    text = transpile(source)
+    wrong = "    ptx.inst.addd.u32(0, 0, 0)\n"
+    before, end, after = text.rpartition("    ptx.ret()\n")
+    (line, message), *more = mypy(before + wrong + end + after, "--strict").items()
+    assert line == before.count("\n") + 1 and '"Instructions" has no attribute "addd"' in message
+    assert not more
+
+
+#: A kernel function with two illegal calls; {} are its annotations.
+_KERNEL = """\
+from pyptx import Tile, TileParam, f32, kernel, ptx, reg
+@kernel(in_specs=[Tile(32, f32)], out_specs=[Tile(32, f32)], block=32)
+def k({a}, {out}){result}:
+    x = reg.scalar(f32)
+    ptx.inst.ld.global_.f33(x, ptx.addr(a.ptr))
+    ptx.inst.st.global_.f32(ptx.addr(out.pointer), x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("annotations", "options", "lines"),
+    [
+        ({"a": "a", "out": "out", "result": ""}, (), []),
+        ({"a": "a", "out": "out", "result": ""}, ("--check-untyped-defs",), [5]),
+        ({"a": "a", "out": "out", "result": " -> None"}, (), [5]),
+        ({"a": "a: TileParam", "out": "out: TileParam", "result": " -> None"}, (), [5, 6]),
+    ],
+    ids=["nothing", "check-untyped-defs", "result", "parameters"],
+)
+def test_mypy_reads_kernels_that_are_annotated(
+    annotations: dict[str, str], options: tuple[str, ...], lines: list[int], mypy: Mypy
+) -> None:
+    """docs/types.md says what catches what."""
+    assert list(mypy(_KERNEL.format(**annotations), *options)) == lines
 
 
 # --- completion in an editor --------------------------------------------------------------------

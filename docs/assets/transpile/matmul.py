@@ -1,23 +1,23 @@
 """matmul.ptx (PTX 8.8, sm_80) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, b8, b32, b64, f32, pred, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, Sym, b8, b32, b64, f32, pred, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_80", version=(8, 8))
 global_smem = program.shared(b8, shape=(0,), align=16, external=True)
 pointer = ptx.param(u64, pointer="global", align=1)
 
 
-@program.entry(reqntid=128)
+@program.entry(params=(pointer, pointer, pointer, u32, u32, u32, pointer, pointer), reqntid=128)
 def matmul(
-    param_0: pointer,
-    param_1: pointer,
-    param_2: pointer,
-    param_3: u32,
-    param_4: u32,
-    param_5: u32,
-    param_6: pointer,
-    param_7: pointer,
-):
+    param_0: Sym,
+    param_1: Sym,
+    param_2: Sym,
+    param_3: Sym,
+    param_4: Sym,
+    param_5: Sym,
+    param_6: Sym,
+    param_7: Sym,
+) -> None:
     r77, r4, r117, r119, r372, r450 = reg.array(s32, 6)
     rd54, rd17, rd18 = reg.array(s64, 3)
     r58, r151, r152 = reg.array(b32, 3)

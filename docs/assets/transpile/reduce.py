@@ -1,12 +1,12 @@
 """reduce.ptx (PTX 9.5, sm_90a) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, b8, pred, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, Sym, b8, pred, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_90a", version=(9, 5))
 
 
-@program.entry()
-def reduce(param_0: u64, param_1: u64, param_2: u32):
+@program.entry(params=(u64, u64, u32))
+def reduce(param_0: Sym, param_1: Sym, param_2: Sym) -> None:
     r64 = reg.scalar(s32)
     p9 = reg.scalar(pred)
     parts = ptx.variable("shared", b8, "_ZZ6reduceE5parts", shape=(128,), align=4)

@@ -1,21 +1,14 @@
 """tensor_memory.ptx (PTX 9.4, sm_100a) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, b8, b32, b64, pred, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, Sym, b8, b32, b64, pred, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_100a", version=(9, 4))
 global_smem = program.shared(b8, shape=(0,), align=16, external=True)
 pointer = ptx.param(u64, pointer="global", align=1)
 
 
-@program.entry(reqntid=128)
-def tensor_memory(
-    param_0: pointer,
-    param_1: pointer,
-    param_2: pointer,
-    param_3: u32,
-    param_4: pointer,
-    param_5: pointer,
-):
+@program.entry(params=(pointer, pointer, pointer, u32, pointer, pointer), reqntid=128)
+def tensor_memory(param_0: Sym, param_1: Sym, param_2: Sym, param_3: Sym, param_4: Sym, param_5: Sym) -> None:
     p1, p3, p2, p6, p7, p8 = reg.array(pred, 6)
     r4, r306 = reg.array(s32, 2)
     rd12, rd154 = reg.array(u64, 2)

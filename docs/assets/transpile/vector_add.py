@@ -1,12 +1,12 @@
 """vector_add.ptx (PTX 9.5, sm_90a) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, f32, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, Sym, f32, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_90a", version=(9, 5))
 
 
-@program.entry()
-def vector_add(param_0: u64, param_1: u64, param_2: u64, param_3: u32):
+@program.entry(params=(u64, u64, u64, u32))
+def vector_add(param_0: Sym, param_1: Sym, param_2: Sym, param_3: Sym) -> None:
     arg_0 = ptx.load(u64, param_0, space="param")
     arg_1 = ptx.load(u64, param_1, space="param")
     arg_2 = ptx.load(u64, param_2, space="param")

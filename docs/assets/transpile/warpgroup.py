@@ -1,21 +1,14 @@
 """warpgroup.ptx (PTX 9.4, sm_90a) as a program, written by ``pyptx transpile``."""
 
-from pyptx import Program, b8, b32, b64, f32, pred, ptx, reg, s32, s64, u32, u64
+from pyptx import Program, Sym, b8, b32, b64, f32, pred, ptx, reg, s32, s64, u32, u64
 
 program = Program("sm_90a", version=(9, 4))
 global_smem = program.shared(b8, shape=(0,), align=16, external=True)
 pointer = ptx.param(u64, pointer="global", align=1)
 
 
-@program.entry(reqntid=128)
-def warpgroup(
-    param_0: pointer,
-    param_1: pointer,
-    param_2: pointer,
-    param_3: u32,
-    param_4: pointer,
-    param_5: pointer,
-):
+@program.entry(params=(pointer, pointer, pointer, u32, pointer, pointer), reqntid=128)
+def warpgroup(param_0: Sym, param_1: Sym, param_2: Sym, param_3: Sym, param_4: Sym, param_5: Sym) -> None:
     p2, p1, p4, p5 = reg.array(pred, 4)
     r10 = reg.scalar(s32)
     rd12, rd98 = reg.array(u64, 2)

@@ -10,6 +10,10 @@ from typing import overload as overload
 
 import numpy as np
 
+from ...ir import Element as Element
+from ...ir import Immediate as Immediate
+from ...ir import Indexed as Indexed
+from ...ir import Minus as Minus
 from ...ir import Sink as Sink
 from ..inst import Inst
 from ..labels import Label as LabelObject
@@ -20,9 +24,10 @@ from ..operands import SpecialName as SpecialName
 from ..registers import NotPred as NotPred
 from ..registers import Reg as Reg
 from ..registers import RegArray as RegArray
+from ..symbols import Sym as Sym
 
 Int: TypeAlias = int | np.integer[Any] | np.bool_
-Float: TypeAlias = float | np.floating[Any] | Int
+Float: TypeAlias = float | np.floating[Any] | Immediate | Int
 Out: TypeAlias = Reg | Sink | None
 Guard: TypeAlias = Reg | NotPred | None
 Address: TypeAlias = Addr | Addressable

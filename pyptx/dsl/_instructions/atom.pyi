@@ -159,10 +159,10 @@ class Atom_and_L2__cache_hint(Node):
     b32: Atom_and_L2__cache_hint_b32
     b64: Atom_and_L2__cache_hint_b64
 class Atom_and_b32(Node):
-    def __call__(self, d: Out, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Read, combine with b and write back in one step; d is the old value. (d: b32, [a], b: b32)"""
 class Atom_and_b64(Node):
-    def __call__(self, d: Out, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Read, combine with b and write back in one step; d is the old value. (d: b64, [a], b: b64)"""
 class Atom_cas_b128(Node):
     def __call__(self, d: Out, a: Address, b: Reg, c: Reg, /, *, pred: Guard = None) -> None:
@@ -171,10 +171,10 @@ class Atom_cas_b16(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """Write c if memory holds b, in one step; d is the old value. (d: b16, [a], b: b16, c: b16)"""
 class Atom_cas_b32(Node):
-    def __call__(self, d: Out, a: Address, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Out, a: Address, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """Write c if memory holds b, in one step; d is the old value. (d: b32, [a], b: b32, c: b32)"""
 class Atom_cas_b64(Node):
-    def __call__(self, d: Out, a: Address, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Out, a: Address, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """Write c if memory holds b, in one step; d is the old value. (d: b64, [a], b: b64, c: b64)"""
 class Atom_dec_L2__cache_hint(Node):
     u32: Atom_add_L2__cache_hint_u32
@@ -284,10 +284,10 @@ class Atom_add_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, each element for itself; d is the old value. (d: f32 x 4, [a], b: f32 x 4)"""
 class Atom_and_L2__cache_hint_b32(Node):
-    def __call__(self, d: Out, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Read, combine with b and write back in one step; d is the old value. (d: b32, [a], b: b32, cache-policy: u64)"""
 class Atom_and_L2__cache_hint_b64(Node):
-    def __call__(self, d: Out, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Read, combine with b and write back in one step; d is the old value. (d: b64, [a], b: b64, cache-policy: u64)"""
 class Atom_exch_L2__cache_hint_b128(Node):
     def __call__(self, d: Out, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -352,40 +352,40 @@ class Atom_add_noftz_L2__cache_hint_v8(Node):
     bf16: Atom_add_noftz_L2__cache_hint_v8_bf16
     f16: Atom_add_noftz_L2__cache_hint_v8_f16
 class Atom_add_noftz_v2_bf16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 2, [a], b: bf16 x 2)"""
 class Atom_add_noftz_v2_bf16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 2, [a], b: bf16x2 x 2)"""
 class Atom_add_noftz_v2_f16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 2, [a], b: f16 x 2)"""
 class Atom_add_noftz_v2_f16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 2, [a], b: f16x2 x 2)"""
 class Atom_add_noftz_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 2, [a], b: f32 x 2)"""
 class Atom_add_noftz_v4_bf16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 4, [a], b: bf16 x 4)"""
 class Atom_add_noftz_v4_bf16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 4, [a], b: bf16x2 x 4)"""
 class Atom_add_noftz_v4_f16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 4, [a], b: f16 x 4)"""
 class Atom_add_noftz_v4_f16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 4, [a], b: f16x2 x 4)"""
 class Atom_add_noftz_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 4, [a], b: f32 x 4)"""
 class Atom_add_noftz_v8_bf16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 8, [a], b: bf16 x 8)"""
 class Atom_add_noftz_v8_f16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 8, [a], b: f16 x 8)"""
 class Atom_max_noftz_L2__cache_hint_v2(Node):
     bf16: Atom_add_noftz_L2__cache_hint_v2_bf16
@@ -398,38 +398,38 @@ class Atom_max_noftz_L2__cache_hint_v4(Node):
     f16: Atom_add_noftz_L2__cache_hint_v4_f16
     f16x2: Atom_add_noftz_L2__cache_hint_v4_f16x2
 class Atom_add_noftz_L2__cache_hint_v2_bf16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 2, [a], b: bf16 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_bf16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 2, [a], b: bf16x2 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_f16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 2, [a], b: f16 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_f16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 2, [a], b: f16x2 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 2, [a], b: f32 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_bf16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 4, [a], b: bf16 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_bf16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 4, [a], b: bf16x2 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_f16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 4, [a], b: f16 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_f16x2(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 4, [a], b: f16x2 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 4, [a], b: f32 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v8_bf16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 8, [a], b: bf16 x 8, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v8_f16(Node):
-    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 8, [a], b: f16 x 8, cache-policy: u64)"""

@@ -1694,7 +1694,7 @@ class Cvt_rz_satfinite_e5m2x2_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Two f32 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two. (d: e5m2x2, a: f32, b: f32)"""
 class Cvt_pack_sat_s2_s32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """Two integers to 2, 4 or 8 bits each, saturated, below c shifted up. (d: u32, a: s32, b: s32, c: b32)"""
 class Cvt_rn_relu_satfinite_scaled__n2__ue8m0_bf16x2(Node):
     e2m1x2: Cvt_rn_scaled__n2__ue8m0_bf16x2_e2m1x2

@@ -149,10 +149,10 @@ class Multimem_red_relaxed(Node):
 class Multimem_st_async(Node):
     release: Multimem_st_async_release
 class Multimem_st_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to all replicas of a multicast address. ([a], b: b32)"""
 class Multimem_st_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to all replicas of a multicast address. ([a], b: b64)"""
 class Multimem_st_bf16x2(Node):
     def __call__(self, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
@@ -385,10 +385,10 @@ class Multimem_red_add_v8(Node):
     bf16: Multimem_red_add_v8_bf16
     f16: Multimem_red_add_v8_f16
 class Multimem_red_and_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Combine b with all replicas of a multicast address. ([a], b: b32)"""
 class Multimem_red_and_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Combine b with all replicas of a multicast address. ([a], b: b64)"""
 class Multimem_red_async_release(Node):
     gpu: Multimem_red_async_release_gpu
@@ -649,10 +649,10 @@ class Multimem_st_async_release_gpu_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store to all replicas of a multicast address asynchronously, with release order. ([a], b: b16)"""
 class Multimem_st_async_release_gpu_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to all replicas of a multicast address asynchronously, with release order. ([a], b: b32)"""
 class Multimem_st_async_release_gpu_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to all replicas of a multicast address asynchronously, with release order. ([a], b: b64)"""
 class Multimem_st_async_release_gpu_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:

@@ -142,10 +142,10 @@ class Red_and_L2__cache_hint(Node):
     b32: Red_and_L2__cache_hint_b32
     b64: Red_and_L2__cache_hint_b64
 class Red_and_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Combine b with memory in one step. ([a], b: b32)"""
 class Red_and_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Combine b with memory in one step. ([a], b: b64)"""
 class Red_async_mmio(Node):
     release: Red_async_mmio_release
@@ -251,10 +251,10 @@ class Red_add_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, each element for itself. ([a], b: f32 x 4)"""
 class Red_and_L2__cache_hint_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine b with memory in one step. ([a], b: b32, cache-policy: u64)"""
 class Red_and_L2__cache_hint_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine b with memory in one step. ([a], b: b64, cache-policy: u64)"""
 class Red_async_mmio_release(Node):
     sys: Red_async_release_gpu
@@ -324,40 +324,40 @@ class Red_add_noftz_L2__cache_hint_v8(Node):
     bf16: Red_add_noftz_L2__cache_hint_v8_bf16
     f16: Red_add_noftz_L2__cache_hint_v8_f16
 class Red_add_noftz_v2_bf16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 2)"""
 class Red_add_noftz_v2_bf16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 2)"""
 class Red_add_noftz_v2_f16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 2)"""
 class Red_add_noftz_v2_f16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 2)"""
 class Red_add_noftz_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 2)"""
 class Red_add_noftz_v4_bf16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 4)"""
 class Red_add_noftz_v4_bf16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 4)"""
 class Red_add_noftz_v4_f16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 4)"""
 class Red_add_noftz_v4_f16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 4)"""
 class Red_add_noftz_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 4)"""
 class Red_add_noftz_v8_bf16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 8)"""
 class Red_add_noftz_v8_f16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 8)"""
 class Red_async_relaxed_cluster_mbarrier__complete_tx__bytes(Node):
     add: Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add
@@ -388,40 +388,40 @@ class Red_max_noftz_L2__cache_hint_v4(Node):
     f16: Red_add_noftz_L2__cache_hint_v4_f16
     f16x2: Red_add_noftz_L2__cache_hint_v4_f16x2
 class Red_add_noftz_L2__cache_hint_v2_bf16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_bf16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_f16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_f16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_bf16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_bf16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_f16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_f16x2(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v8_bf16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 8, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v8_f16(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 8, cache-policy: u64)"""
 class Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add(Node):
     s32: Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add_s32
@@ -456,5 +456,5 @@ class Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add_u64(Node):
     def __call__(self, a: Address, b: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
         """Combine b with another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: u64, [mbar])"""
 class Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_and_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, mbar: Address, /, *, pred: Guard = None) -> None:
         """Combine b with another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b32, [mbar])"""

@@ -21,10 +21,10 @@ class Selp_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Select one of two values by a predicate. (d: b16, a: b16, b: b16, c: pred)"""
 class Selp_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Select one of two values by a predicate. (d: b32, a: b32, b: b32, c: pred)"""
 class Selp_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Select one of two values by a predicate. (d: b64, a: b64, b: b64, c: pred)"""
 class Selp_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:

@@ -420,10 +420,10 @@ class Set_eq_bf16_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare into a bfloat: true is 1.0. (d: bf16, a: b16, b: b16)"""
 class Set_eq_bf16_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare into a bfloat: true is 1.0. (d: bf16, a: b32, b: b32)"""
 class Set_eq_bf16_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare into a bfloat: true is 1.0. (d: bf16, a: b64, b: b64)"""
 class Set_eq_bf16_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
@@ -462,10 +462,10 @@ class Set_eq_f16_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare into a half: true is 1.0. (d: f16, a: b16, b: b16)"""
 class Set_eq_f16_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare into a half: true is 1.0. (d: f16, a: b32, b: b32)"""
 class Set_eq_f16_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare into a half: true is 1.0. (d: f16, a: b64, b: b64)"""
 class Set_eq_f16_f16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
@@ -501,10 +501,10 @@ class Set_eq_f32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b16, b: b16)"""
 class Set_eq_f32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b32, b: b32)"""
 class Set_eq_f32_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b64, b: b64)"""
 class Set_eq_f32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
@@ -557,10 +557,10 @@ class Set_eq_s32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b16, b: b16)"""
 class Set_eq_s32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b32, b: b32)"""
 class Set_eq_s32_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b64, b: b64)"""
 class Set_eq_s32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
@@ -608,10 +608,10 @@ class Set_eq_u32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b16, b: b16)"""
 class Set_eq_u32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b32, b: b32)"""
 class Set_eq_u32_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b64, b: b64)"""
 class Set_eq_u32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
@@ -755,10 +755,10 @@ class Set_eq_and_bf16_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare into a bfloat: true is 1.0. (d: bf16, a: b16, b: b16, c: pred)"""
 class Set_eq_and_bf16_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare into a bfloat: true is 1.0. (d: bf16, a: b32, b: b32, c: pred)"""
 class Set_eq_and_bf16_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare into a bfloat: true is 1.0. (d: bf16, a: b64, b: b64, c: pred)"""
 class Set_eq_and_bf16_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
@@ -797,10 +797,10 @@ class Set_eq_and_f16_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare into a half: true is 1.0. (d: f16, a: b16, b: b16, c: pred)"""
 class Set_eq_and_f16_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare into a half: true is 1.0. (d: f16, a: b32, b: b32, c: pred)"""
 class Set_eq_and_f16_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare into a half: true is 1.0. (d: f16, a: b64, b: b64, c: pred)"""
 class Set_eq_and_f16_f16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
@@ -836,10 +836,10 @@ class Set_eq_and_f32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b16, b: b16, c: pred)"""
 class Set_eq_and_f32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b32, b: b32, c: pred)"""
 class Set_eq_and_f32_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b64, b: b64, c: pred)"""
 class Set_eq_and_f32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
@@ -892,10 +892,10 @@ class Set_eq_and_s32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b16, b: b16, c: pred)"""
 class Set_eq_and_s32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b32, b: b32, c: pred)"""
 class Set_eq_and_s32_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b64, b: b64, c: pred)"""
 class Set_eq_and_s32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
@@ -943,10 +943,10 @@ class Set_eq_and_u32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b16, b: b16, c: pred)"""
 class Set_eq_and_u32_b32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b32, b: b32, c: pred)"""
 class Set_eq_and_u32_b64(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b64, b: b64, c: pred)"""
 class Set_eq_and_u32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:

@@ -100,10 +100,10 @@ class Setp_eq_b16(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare and set a predicate, and its complement with p|q. (p{|q}: pred, a: b16, b: b16)"""
 class Setp_eq_b32(Node):
-    def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare and set a predicate, and its complement with p|q. (p{|q}: pred, a: b32, b: b32)"""
 class Setp_eq_b64(Node):
-    def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare and set a predicate, and its complement with p|q. (p{|q}: pred, a: b64, b: b64)"""
 class Setp_eq_bf16(Node):
     def __call__(self, p: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
@@ -175,10 +175,10 @@ class Setp_eq_and_b16(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: b16, b: b16, c: pred)"""
 class Setp_eq_and_b32(Node):
-    def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: b32, b: b32, c: pred)"""
 class Setp_eq_and_b64(Node):
-    def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
+    def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: b64, b: b64, c: pred)"""
 class Setp_eq_and_bf16(Node):
     def __call__(self, p: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:

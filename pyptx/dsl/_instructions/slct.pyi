@@ -70,16 +70,16 @@ class Slct_b16_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """a if c is not negative, otherwise b. (d: b16, a: b16, b: b16, c: s32)"""
 class Slct_b32_f32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Float, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """a if c is not negative, otherwise b (NaN selects b, -0 selects a). (d: b32, a: b32, b: b32, c: f32)"""
 class Slct_b32_s32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """a if c is not negative, otherwise b. (d: b32, a: b32, b: b32, c: s32)"""
 class Slct_b64_f32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Float, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """a if c is not negative, otherwise b (NaN selects b, -0 selects a). (d: b64, a: b64, b: b64, c: f32)"""
 class Slct_b64_s32(Node):
-    def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """a if c is not negative, otherwise b. (d: b64, a: b64, b: b64, c: s32)"""
 class Slct_f32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:

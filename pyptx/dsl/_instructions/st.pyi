@@ -110,10 +110,10 @@ class St_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b16)"""
 class St_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b32)"""
 class St_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b64)"""
 class St_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -386,10 +386,10 @@ class St_L1__evict_first_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b16)"""
 class St_L1__evict_first_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b32)"""
 class St_L1__evict_first_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b64)"""
 class St_L1__evict_first_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -461,10 +461,10 @@ class St_L2__cache_hint_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b16, cache-policy: u64)"""
 class St_L2__cache_hint_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b32, cache-policy: u64)"""
 class St_L2__cache_hint_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b64, cache-policy: u64)"""
 class St_L2__cache_hint_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -652,10 +652,10 @@ class St_param_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b16)"""
 class St_param_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b32)"""
 class St_param_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b64)"""
 class St_param_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -770,10 +770,10 @@ class St_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b16 x 2)"""
 class St_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b32 x 2)"""
 class St_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b64 x 2)"""
 class St_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -812,10 +812,10 @@ class St_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b16 x 4)"""
 class St_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b32 x 4)"""
 class St_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes; weak order. ([a], b: b64 x 4)"""
 class St_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -851,7 +851,7 @@ class St_v4_u8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: u8 x 4)"""
 class St_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes; weak order. ([a], b: b32 x 8)"""
 class St_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
@@ -872,10 +872,10 @@ class St_volatile_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b16)"""
 class St_volatile_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b32)"""
 class St_volatile_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b64)"""
 class St_volatile_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -992,10 +992,10 @@ class St_L1__evict_first_L2__cache_hint_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b16, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b32, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b64, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1064,10 +1064,10 @@ class St_L1__evict_first_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b16 x 2)"""
 class St_L1__evict_first_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b32 x 2)"""
 class St_L1__evict_first_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b64 x 2)"""
 class St_L1__evict_first_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -1106,7 +1106,7 @@ class St_L1__evict_first_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b16 x 4)"""
 class St_L1__evict_first_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b32 x 4)"""
 class St_L1__evict_first_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -1136,10 +1136,10 @@ class St_L2__cache_hint_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b16 x 2, cache-policy: u64)"""
 class St_L2__cache_hint_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b32 x 2, cache-policy: u64)"""
 class St_L2__cache_hint_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b64 x 2, cache-policy: u64)"""
 class St_L2__cache_hint_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1178,10 +1178,10 @@ class St_L2__cache_hint_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b16 x 4, cache-policy: u64)"""
 class St_L2__cache_hint_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: b32 x 4, cache-policy: u64)"""
 class St_L2__cache_hint_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes; weak order. ([a], b: b64 x 4, cache-policy: u64)"""
 class St_L2__cache_hint_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1217,7 +1217,7 @@ class St_L2__cache_hint_v4_u8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store; weak order. ([a], b: u8 x 4, cache-policy: u64)"""
 class St_L2__cache_hint_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes; weak order. ([a], b: b32 x 8, cache-policy: u64)"""
 class St_L2__cache_hint_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1237,10 +1237,10 @@ class St_async_mbarrier__complete_tx__bytes_b128(Node):
     def __call__(self, a: Address, b: Reg, mbar: Address, /, *, pred: Guard = None) -> None:
         """Store 16 bytes to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b128, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, mbar: Address, /, *, pred: Guard = None) -> None:
         """Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b32, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, mbar: Address, /, *, pred: Guard = None) -> None:
         """Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b64, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_f32(Node):
     def __call__(self, a: Address, b: Reg | Float, mbar: Address, /, *, pred: Guard = None) -> None:
@@ -1313,7 +1313,7 @@ class St_cg_L2__cache_hint_v8(Node):
     s32: St_cg_L2__cache_hint_v8_s32
     u32: St_cg_L2__cache_hint_v8_u32
 class St_cg_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes with a cache operator; weak order. ([a], b: b64 x 4)"""
 class St_cg_v4_f64(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
@@ -1325,7 +1325,7 @@ class St_cg_v4_u64(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
         """Store 32 bytes with a cache operator; weak order. ([a], b: u64 x 4)"""
 class St_cg_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes with a cache operator; weak order. ([a], b: b32 x 8)"""
 class St_cg_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
@@ -1357,10 +1357,10 @@ class St_param_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b16 x 2)"""
 class St_param_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b32 x 2)"""
 class St_param_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b64 x 2)"""
 class St_param_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -1399,7 +1399,7 @@ class St_param_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b16 x 4)"""
 class St_param_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store an argument of a call, by its name. ([a], b: b32 x 4)"""
 class St_param_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -1478,10 +1478,10 @@ class St_relaxed_cluster_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b16)"""
 class St_relaxed_cluster_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b32)"""
 class St_relaxed_cluster_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b64)"""
 class St_relaxed_cluster_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1617,10 +1617,10 @@ class St_volatile_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b16 x 2)"""
 class St_volatile_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b32 x 2)"""
 class St_volatile_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b64 x 2)"""
 class St_volatile_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -1659,10 +1659,10 @@ class St_volatile_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b16 x 4)"""
 class St_volatile_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: b32 x 4)"""
 class St_volatile_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes; the compiler may not remove, repeat or move it. ([a], b: b64 x 4)"""
 class St_volatile_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -1698,7 +1698,7 @@ class St_volatile_v4_u8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store that the compiler may not remove, repeat or move. ([a], b: u8 x 4)"""
 class St_volatile_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes; the compiler may not remove, repeat or move it. ([a], b: b32 x 8)"""
 class St_volatile_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
@@ -1713,10 +1713,10 @@ class St_L1__evict_first_L2__cache_hint_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b16 x 2, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b32 x 2, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b64 x 2, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1755,7 +1755,7 @@ class St_L1__evict_first_L2__cache_hint_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b16 x 4, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: b32 x 4, cache-policy: u64)"""
 class St_L1__evict_first_L2__cache_hint_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1782,10 +1782,10 @@ class St_L1__evict_first_L2__cache_hint_v4_u8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with an L1 eviction priority; weak order. ([a], b: u8 x 4, cache-policy: u64)"""
 class St_async_mbarrier__complete_tx__bytes_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], mbar: Address, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], mbar: Address, /, *, pred: Guard = None) -> None:
         """Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b32 x 2, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], mbar: Address, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], mbar: Address, /, *, pred: Guard = None) -> None:
         """Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b64 x 2, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], mbar: Address, /, *, pred: Guard = None) -> None:
@@ -1806,7 +1806,7 @@ class St_async_mbarrier__complete_tx__bytes_v2_u64(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], mbar: Address, /, *, pred: Guard = None) -> None:
         """Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: u64 x 2, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], mbar: Address, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], mbar: Address, /, *, pred: Guard = None) -> None:
         """Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there. ([a], b: b32 x 4, [mbar])"""
 class St_async_mbarrier__complete_tx__bytes_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], mbar: Address, /, *, pred: Guard = None) -> None:
@@ -1821,10 +1821,10 @@ class St_async_release_gpu_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store to global memory asynchronously, with release order. ([a], b: b16)"""
 class St_async_release_gpu_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to global memory asynchronously, with release order. ([a], b: b32)"""
 class St_async_release_gpu_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to global memory asynchronously, with release order. ([a], b: b64)"""
 class St_async_release_gpu_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1875,7 +1875,7 @@ class St_async_release_gpu_u8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store to global memory asynchronously, with release order. ([a], b: u8)"""
 class St_cg_L2__cache_hint_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes with a cache operator; weak order. ([a], b: b64 x 4, cache-policy: u64)"""
 class St_cg_L2__cache_hint_v4_f64(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1887,7 +1887,7 @@ class St_cg_L2__cache_hint_v4_u64(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes with a cache operator; weak order. ([a], b: u64 x 4, cache-policy: u64)"""
 class St_cg_L2__cache_hint_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes with a cache operator; weak order. ([a], b: b32 x 8, cache-policy: u64)"""
 class St_cg_L2__cache_hint_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -1905,10 +1905,10 @@ class St_mmio_relaxed_sys_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Store to memory-mapped input and output: exactly one access. ([a], b: b16)"""
 class St_mmio_relaxed_sys_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to memory-mapped input and output: exactly one access. ([a], b: b32)"""
 class St_mmio_relaxed_sys_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Store to memory-mapped input and output: exactly one access. ([a], b: b64)"""
 class St_mmio_relaxed_sys_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1966,10 +1966,10 @@ class St_relaxed_cluster_L2__cache_hint_b16(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b16, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_b32(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b32, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_b64(Node):
-    def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b64, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_b8(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -2062,10 +2062,10 @@ class St_relaxed_cluster_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b16 x 2)"""
 class St_relaxed_cluster_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b32 x 2)"""
 class St_relaxed_cluster_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b64 x 2)"""
 class St_relaxed_cluster_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -2104,10 +2104,10 @@ class St_relaxed_cluster_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b16 x 4)"""
 class St_relaxed_cluster_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b32 x 4)"""
 class St_relaxed_cluster_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes with release or relaxed order at a scope. ([a], b: b64 x 4)"""
 class St_relaxed_cluster_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
@@ -2143,7 +2143,7 @@ class St_relaxed_cluster_v4_u8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: u8 x 4)"""
 class St_relaxed_cluster_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
         """Store 32 bytes with release or relaxed order at a scope. ([a], b: b32 x 8)"""
 class St_relaxed_cluster_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], /, *, pred: Guard = None) -> None:
@@ -2158,10 +2158,10 @@ class St_relaxed_cluster_L2__cache_hint_v2_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b16 x 2, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v2_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b32 x 2, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v2_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b64 x 2, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v2_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -2200,10 +2200,10 @@ class St_relaxed_cluster_L2__cache_hint_v4_b16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b16 x 4, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v4_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: b32 x 4, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v4_b64(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes with release or relaxed order at a scope. ([a], b: b64 x 4, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v4_b8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -2239,7 +2239,7 @@ class St_relaxed_cluster_L2__cache_hint_v4_u8(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store with release or relaxed order at a scope. ([a], b: u8 x 4, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v8_b32(Node):
-    def __call__(self, a: Address, b: RegArray | Sequence[Out | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
+    def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Store 32 bytes with release or relaxed order at a scope. ([a], b: b32 x 8, cache-policy: u64)"""
 class St_relaxed_cluster_L2__cache_hint_v8_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Out | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:

@@ -19,7 +19,7 @@ from ...ir import (
 )
 from .text import nearest, number
 
-__all__ = ["annotation", "type_text", "parameter", "parameter_name", "variable_options"]
+__all__ = ["parameter", "parameter_name", "type_text", "unnamed", "variable_options"]
 
 
 def parameter_name(name: str, function: str) -> str:
@@ -57,7 +57,7 @@ def parameter(param: Param, name: str, used: set[str]) -> str:
     return f"ir.Param({', '.join(words)})"
 
 
-def annotation(param: Param, used: set[str]) -> str:
+def unnamed(param: Param, used: set[str]) -> str:
     """``u32``, or what ``ptx.param`` makes: a parameter without its name."""
     if param.shape or param.vector != 1:
         return parameter(param, "_", used)

@@ -22,7 +22,7 @@ from ...ir import (
     Variable,
 )
 from ...ir.mangling import demangle
-from .declare import annotation, parameter, type_text, variable_options
+from .declare import parameter, type_text, unnamed, variable_options
 from .names import Names, short_name
 from .text import wrapped
 from .writer import Writer
@@ -30,7 +30,7 @@ from .writer import Writer
 __all__ = ["Written", "written"]
 
 #: Names that a program may import.
-_RESERVED = ("ir", "ptx", "reg", "program", "Program", *TYPES)
+_RESERVED = ("ir", "ptx", "reg", "program", "Program", "Reg", "Sym", "VectorReg", *TYPES)
 
 
 class _File:
@@ -116,14 +116,12 @@ class _File:
         for what, given in (("returns", function.returns), ("params", function.params)):
             if given:
                 texts = [parameter(p, next(names), self.used) for p in given]
-                found.append(
-                    f"{what}=({', '.join(texts)},)" if len(texts) == 1 else f"{what}=({', '.join(texts)})"
-                )
+                found.append(f"{what}={_tuple(texts)}")
         return found
 
-    def _annotation(self, param: Param) -> str:
-        """What a parameter of a Python function is annotated with: its type, or a name for what it is."""
-        text = annotation(param, self.used)
+    def _kind(self, param: Param) -> str:
+        """What a parameter is, without its name: its type, or a name for what :func:`ptx.param` makes."""
+        text = unnamed(param, self.used)
         if text == param.type.name:
             return text
         if text not in self.kinds:
@@ -131,6 +129,12 @@ class _File:
             self.kinds[text] = self.names.new(wish if param.space == "param" else f"{param.type}_register")
             self.body.append(f"{self.kinds[text]} = {text}")
         return self.kinds[text]
+
+    def _passed(self, param: Param) -> str:
+        """The Python type of what a body gets for a parameter."""
+        kind = "Sym" if param.space != "reg" else "VectorReg" if param.vector > 1 else "Reg"
+        self.used.add(kind)
+        return kind
 
     def _options(self, function: Function, linkage: str) -> list[str]:
         found = [] if function.linkage == linkage else [f'linkage="{function.linkage}"']
@@ -174,22 +178,32 @@ class _File:
             lines=self.files,
         )
         params = writer.parameters()
-        words = [] if name == function.name else [f'"{function.name}"']
+        declared = function.name in self.symbols  # its name stands for the declaration
+        body = self.names.new(f"define_{name}") if declared else name
+        words = [] if body == function.name else [f'"{function.name}"']
         results = len(function.returns)
         words += self._signature(replace(function, params=()), params[:results])
-        given = zip(params[results:], function.params, strict=True)
-        params = [*params[:results], *(f"{text}: {self._annotation(param)}" for text, param in given)]
+        if function.params:
+            words.append(f"params={_tuple([self._kind(param) for param in function.params])}")
+        params = [
+            f"{text}: {self._passed(param)}"
+            for text, param in zip(params, (*function.returns, *function.params), strict=True)
+        ]
         words += self._options(function, "visible" if function.kind == "entry" else "")
         block = writer.write()
         self.used |= writer.used
         self.body += ["", ""]
         plain = demangle(function.name)
         self.body += wrapped(f"@program.{function.kind}({', '.join(words)})", 0)
-        self.body += wrapped(f"def {name}({', '.join(params)}):", 0)
+        self.body += wrapped(f"def {body}({', '.join(params)}) -> None:", 0)
         if plain not in (name, function.name):
             self.body.append(f'    """``{plain}``"""')
         self.body += block.render(1)
         self.symbols[function.name] = name
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def replaced(function: Function) -> Function:

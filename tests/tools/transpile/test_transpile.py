@@ -391,9 +391,10 @@ def test_a_module() -> None:
         "scale = program.const(f32, shape=(2,), align=4, init=[0.1, 2.0])",
         'message = program.global_(u64, align=8, init=ir.SymbolAddress("$str"))',
         'vprintf = program.declare(\n    "vprintf",\n    returns=(ir.Param("r", b32),),\n',
-        "def twice(out, x: b32):",
+        '@program.func("_Z5twicei", returns=(ir.Param("out", b32),), params=(b32,))',
+        "def twice(out: Sym, x: Sym) -> None:",
         '    """``twice(int)``"""',
-        '@program.entry("_Z4mainPfi", maxntid=(128, 1, 1))',
+        '@program.entry("_Z4mainPfi", params=(pointer, u32), maxntid=(128, 1, 1))',
         "        ptx.call((retval0,), twice, (param0,), uni=True)",
         "    ptx.inst.mov.u64(rd1, str_1 + 2)",
         '    r3 = ptx.load(u32, ptx.addr(scale, 4), space="const")',
@@ -416,7 +417,24 @@ def test_kinds_of_parameters_have_names() -> None:
         'pointer = ptx.param(u64, pointer="global", align=4)\nbytes_128 = ptx.param(b8, 128, align=64)\n'
         in text
     )
-    assert "def k(p: pointer, map_1: bytes_128, q: pointer):" in text
+    assert (
+        "@program.entry(params=(pointer, bytes_128, pointer))\ndef k(p: Sym, map_1: Sym, q: Sym) -> None:"
+        in text
+    )
+
+
+def test_a_function_that_was_declared_keeps_its_name() -> None:
+    text = pyptx.transpile(
+        HEADER
+        + """\
+.func (.param .b32 r) twice(.param .b32 x);
+.visible .entry k() { ret; }
+.func (.param .b32 r) twice(.param .b32 x) { .reg .b32 %r<2>;
+    ld.param.b32 %r1, [x]; st.param.b32 [r], %r1; ret; }
+"""
+    )
+    assert 'twice = program.declare("twice", ' in text
+    assert '@program.func("twice", ' in text and "def define_twice(r: Sym, x: Sym) -> None:" in text
 
 
 def test_one_kernel_with_what_it_reaches() -> None:
