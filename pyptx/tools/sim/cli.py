@@ -90,8 +90,15 @@ def _say(error: PyptxError) -> None:
 @click.option(
     "--config", type=click.Path(path_type=Path), help="A launch in TOML; options replace what it says."
 )
-@click.option("--schedule", help="eager (default), late, random, or starve:tma|mma|ld|st|cp.")
-@click.option("--seed", type=int, help="Of the random schedule.")
+@click.option(
+    "--schedule",
+    help="eager (default), late, random, starve:tma|mma|ld|st|cp, or all: eager, late, a starved one for "
+    "each engine in use, and random ones, with one verdict, the worst.",
+)
+@click.option("--seed", type=int, help="Of the random schedule; of all, of the first random one.")
+@click.option(
+    "--seeds", type=click.IntRange(0), help="How many random schedules are among all: 3 if it is not given."
+)
 @click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
 @click.option(
     "--max-steps", type=click.IntRange(1), help="Warp-instructions after which the run ends as incomplete."
@@ -214,13 +221,14 @@ def _run(launching: Launching, overwrite: bool, shown: bool | None) -> tuple[lis
             uninitialized=fresh,
             dependent=launch.settings.get("dependent", False),
         )
-    limits = {name: settings[name] for name in ("max_steps", "timeout", "memory") if name in settings}
+    options = ("seeds", "max_steps", "timeout", "memory")
+    given = {name: settings[name] for name in options if name in settings}
     with progress_line(shown) as progress:
         reports = stream.run(
             schedule=settings.get("schedule", "eager"),
             seed=settings.get("seed", 0),
             sanitize="strict" if settings.get("strict") else True,
-            **limits,
+            **given,
             progress=progress,
         )
     return list(buffers.values()), reports

@@ -85,6 +85,7 @@ _SETTINGS: _Kinds = {
     **_SHAPE,
     "schedule": str,
     "seed": int,
+    "seeds": int,
     "strict": bool,
     "max_steps": int,
     "timeout": (int, float),

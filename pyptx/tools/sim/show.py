@@ -33,17 +33,24 @@ def show_report(report: Report) -> None:
     """What the kernel printed, then verdict and findings, on standard output."""
     if report.printed:
         click.echo(report.printed, nl=not report.printed.endswith("\n"))
-    verdict = click.style(str(report.verdict), fg=_COLORS[report.verdict], bold=True)
-    click.echo(f"{report.entry} under {report.schedule}: {verdict}")
+    schedule = f"{len(report.runs)} schedules" if report.runs else report.schedule
+    click.echo(f"{report.entry} under {schedule}: {_styled(report.verdict)}")
     events = f", {report.events:,} asynchronous steps" if report.events else ""
     click.echo(
         f"{report.steps:,} warp-instructions{events} in {report.seconds:.2f} s ({_rate(report):,} per second)"
     )
+    width = max((len(one.schedule) for one in report.runs), default=0)
+    for one in report.runs:
+        click.echo(f"  {one.schedule:<{width}}  {_styled(one.verdict)}")
     for finding in report.findings:
         first, *rest = str(finding).splitlines()
         click.echo()
         click.secho(first, fg=_COLORS[finding.severity])
         click.echo("\n".join(rest))
+
+
+def _styled(verdict: Verdict) -> str:
+    return click.style(str(verdict), fg=_COLORS[verdict], bold=True)
 
 
 def show_arrays(buffers: list[Buffer]) -> None:
@@ -92,6 +99,7 @@ def report_object(report: Report) -> dict[str, Any]:
         "steps_per_second": _rate(report),
         "printed": report.printed,
         "findings": [_finding(finding) for finding in report.findings],
+        "runs": [{"schedule": one.schedule, "verdict": str(one.verdict)} for one in report.runs],
     }
 
 
@@ -135,6 +143,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "severity": str(finding.severity),
         "message": finding.message,
         "thread": finding.thread,
+        "schedules": list(finding.schedules),
         **_place(finding.location),
         "other": [{"note": note, **_place(location)} for note, location in finding.other],
         "remedy": finding.rule.remedy,

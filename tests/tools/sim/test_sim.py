@@ -297,6 +297,53 @@ def test_schedule_and_seed() -> None:
     assert run(*words, "--seed", "7").output.startswith("saxpy under random (seed 7): clean")
 
 
+#: A copy that is read before it is waited for: what is read depends on the schedule.
+IMPATIENT = """
+.visible .entry impatient(.param .u64 given, .param .u64 out) {
+    .reg .b32 %r<3>; .reg .b64 %rd<3>;
+    .shared .align 16 .b8 tile[64];
+    ld.param.u64 %rd1, [given];
+    ld.param.u64 %rd2, [out];
+    mov.u32 %r1, tile;
+    cp.async.ca.shared.global [%r1], [%rd1], 16;
+    ld.shared.u32 %r2, [%r1];
+    st.global.u32 [%rd2], %r2;
+    cp.async.wait_all;
+    ret;
+}
+"""
+
+
+def test_all_schedules() -> None:
+    launch = ("-", "--grid", "1", "--block", "1", *options("arange:u32[4]", "out=zeros:u32[1]"))
+    late = run(*launch, "--schedule", "late", text=HEADER + IMPATIENT)
+    assert late.exit_code == 1
+    every = run(*launch, "--schedule", "all", "--seeds", "1", "--seed", "4", text=HEADER + IMPATIENT)
+    assert every.exit_code == 1
+    lines = every.output.splitlines()
+    assert lines[0] == "impatient under 4 schedules: error"
+    assert [" ".join(line.split()) for line in lines[2:5]] == ["eager clean", "late error", "starve:cp error"]
+    assert lines[5].startswith("  random (seed 4)  ")
+    assert "  under:  late, starve:cp" in every.output
+    found = json.loads(
+        run(*launch, "--schedule", "all", "--seeds", "0", "--json", text=HEADER + IMPATIENT).stdout
+    )
+    assert found["verdict"] == "error"
+    assert [(one["schedule"], one["verdict"]) for one in found["runs"]] == [
+        ("eager", "clean"),
+        ("late", "error"),
+        ("starve:cp", "error"),
+    ]
+    assert found["findings"][0]["schedules"] == ["late", "starve:cp"]
+    assert run(*launch, "--seeds", "-1").exit_code == 3
+
+
+def test_all_schedules_of_a_clean_kernel() -> None:
+    words = (*LAUNCH, *options("zeros:f32[9]", "y=zeros:f32[9]", "9", "1"))
+    result = run(*words, "--schedule", "all", "--seeds", "1")
+    assert result.exit_code == 0 and result.output.startswith("saxpy under 3 schedules: clean")
+
+
 # --- parameters by value and tensor maps -----------------------------------------------------------
 
 STRUCT = Wanted("s", TYPES["b8"], 16, by_value=True)
@@ -609,6 +656,7 @@ SOME = options("zeros:f32[9]", "zeros:f32[9]", "9", "1")
         ((*LAUNCH, *SOME, "--array", "q=3"), "--array q: expected an array"),
         ((*LAUNCH, *SOME, "--array", "x=zeros:f32[9]"), "two arrays are called x"),
         ((*LAUNCH, *SOME, "--schedule", "lazy"), "unknown schedule 'lazy'"),
+        ((*LAUNCH, *SOME, "--schedule", "starve:store"), "starve:st, starve:cp"),
         ((*LAUNCH, *SOME, "--timeout", "-1"), "'--timeout'"),
         ((*LAUNCH, *SOME, "--max-steps", "0"), "'--max-steps'"),
         (("saxpy.ptx", "--grid", "0", "--block", "1", *SOME), "positive integers"),
