@@ -229,6 +229,20 @@ RULES: dict[str, Rule] = _rules(
         "asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async",
     ),
     Rule(
+        "setmaxnreg",
+        Verdict.REVIEW,
+        "a setmaxnreg without effect, or in the wrong direction",
+        "say .maxnreg, or .minnctapersm with the size of the block; .inc raises the count, .dec lowers it",
+        "miscellaneous-instructions-setmaxnreg",
+    ),
+    Rule(
+        "setmaxnreg-warpgroup",
+        Verdict.ERROR,
+        "a setmaxnreg that not all warps of the warpgroup have executed",
+        "let warps 4i to 4i + 3 execute the same setmaxnreg instructions",
+        "miscellaneous-instructions-setmaxnreg",
+    ),
+    Rule(
         "stack-overflow",
         Verdict.ERROR,
         "a thread's activations take more local memory than a thread has, or never end",

@@ -56,7 +56,13 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
 
 @executes("setmaxnreg", fidelity="ordering", per="warp", collective="warp")
 def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
-    """The register budget is not modeled, so that ``.inc`` never waits."""
+    """The pool of registers is not modeled, so that ``.inc`` never waits."""
+    cta = s.warp.cta
+    wrong = cta.register_budget.change(
+        s.warp.index, op.chosen["action"], int(np.ravel(count)[0]), op.location
+    )
+    if wrong:
+        cta.machine.report(Finding(RULES["setmaxnreg"], wrong, op.location, s.description()))
 
 
 # --- clusters that have not started ---------------------------------------------------------------

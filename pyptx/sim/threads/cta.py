@@ -16,6 +16,7 @@ from ..engine.events import Step
 from ..memory.address_space import Segment
 from ..tcgen05.tensor_memory import TensorMemory
 from .local_memory import LocalMemory
+from .register_budget import RegisterBudget
 from .warp import Warp
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class CTA:
         self.bars: dict[int, NamedBarrier] = {}
         #: Copies of ``cp.async``, once a thread has issued one.
         self.copies: ThreadCopies | None = None
+        #: What its warps have done with ``setmaxnreg``.
+        self.register_budget = RegisterBudget(program.function)
         #: Bulk groups of (warp, lane).
         self.bulk: dict[tuple[int, int], BulkGroups] = {}
         #: Its warpgroups that have executed wgmma, by number.

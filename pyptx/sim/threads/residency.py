@@ -122,6 +122,8 @@ class Residency:
         cta.tensor.at_exit()
         if cta.copies is not None:
             cta.copies.at_exit()
+        for finding in cta.register_budget.at_exit(f"CTA {cta.coordinates}", len(cta.warps)):
+            self.machine.report(finding)
         for number, group in cta.warpgroups.items():
             for finding in group.at_exit(number):
                 self.machine.report(finding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pyptx import ir
 from pyptx.isa import Match, all_forms, variants
 from pyptx.sim.code.semantic import semantic_of
 from tests.sim.build import Kernel
@@ -80,14 +81,18 @@ def test_what_takes_time_alone(line: str) -> None:
     unharmed(line)
 
 
+SIXTY_FOUR = (ir.Directive("maxnreg", (64,)),)
+
+
 def test_setmaxnreg_is_for_the_whole_warp() -> None:
     out = np.zeros(128, np.uint32)
     head = HEAD.replace("box[256]", "box[512]")
     for action in ("inc", "dec"):
         line = f"setmaxnreg.{action}.sync.aligned.u32 64"
-        Kernel(head + line + TAIL, "out:u64").clean(out, block=128)
+        Kernel(head + line + TAIL, "out:u64", directives=SIXTY_FOUR).clean(out, block=128)
         assert out.tolist() == [(t ^ 33) + 7 for t in range(128)]
-        kernel = Kernel(head + f"setp.eq.u32 p, t, 9\n@p {line}" + TAIL, "out:u64")
+        text = head + f"setp.eq.u32 p, t, 9\n@p {line}" + TAIL
+        kernel = Kernel(text, "out:u64", directives=SIXTY_FOUR)
         (found,) = kernel.run(out, block=128).findings
         assert found.rule.name == "divergent-collective"
 
