@@ -1,7 +1,7 @@
-"""Write everything in the repository that follows from the instruction table.
+"""Write everything in the repository that follows from the instruction table and the catalog of findings.
 
-``python -m pyptx.tools.generate`` writes docs/fidelity.md, docs/isa and the types of ``ptx.inst``; tests hold
-them up to date.
+``python -m pyptx.tools.generate`` writes docs/fidelity.md, docs/findings.md, docs/isa and the types of
+``ptx.inst``; tests hold them up to date.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .fidelity import fidelity_page
+from .findings_page import findings_page
 from .reference import reference_pages
 from .stubs import stubs
 
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Path below the root -> the text of a file, or the texts of all files of a folder by name.
 GENERATED: dict[str, Callable[[], str | dict[str, str]]] = {
     "docs/fidelity.md": fidelity_page,
+    "docs/findings.md": findings_page,
     "docs/isa": reference_pages,
     "pyptx/dsl/_instructions": stubs,
 }
