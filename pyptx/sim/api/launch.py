@@ -20,11 +20,11 @@ from ...core.findings import RULES, Finding
 from ...ir import Function, Launch, Module, parse_module
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
-from ..machine.limits import Limits, Progress
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
 from ..memory.address_space import Fault
 from ..threads.grid import Grid
+from ..threads.limits import Limits, Progress
 from .arguments import Mapped, bind_arguments
 from .every_schedule import EVERY_SCHEDULE, Buffer, Outcome, run_every_schedule
 from .report import Report

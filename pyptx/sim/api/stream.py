@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.errors import SpecError
 from ...ir import Module
-from ..machine.limits import Limits, Progress
+from ..threads.limits import Limits, Progress
 from .launch import LoadedModule, Request, RunOptions, load, run
 from .report import Report
 

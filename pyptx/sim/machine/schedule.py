@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import SpecError
 from ..engine.events import Engine, Step
+from ..threads.choices import ScheduleChoices
 
 if TYPE_CHECKING:
     from ..threads.warp import Split
@@ -19,14 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Policy", "make_policy"]
 
 
-class Policy:
+class Policy(ScheduleChoices):
     """``eager``: an operation's events happen as soon as they may; the newest ready split runs."""
 
     name = "eager"
-    #: Whether warps of a CTA that are at one place in the code may run together.
-    warp_teams = True
-    #: Blocks that a split runs before others get a turn, unless it parks first.
-    quantum = 4096
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         """New steps are in flight."""
@@ -52,18 +49,6 @@ class Policy:
                 machine.engines.execute(step)
                 return True
         return False
-
-    def elect(self, mask: int) -> int:
-        """The lane that elect.sync picks: the lowest, as an H200 does (the ISA leaves it open)."""
-        return (mask & -mask).bit_length() - 1
-
-    def gives_up(self) -> bool:
-        """Whether a try_wait that could go on waiting answers false now."""
-        return False
-
-    def starts(self) -> bool:
-        """Whether a launch, or a cluster that may still be canceled, starts now that it can."""
-        return True
 
 
 class Late(Policy):

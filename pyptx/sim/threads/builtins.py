@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from ..machine.machine import Machine
     from .calls import At
+    from .machine_state import MachineState
 
 __all__ = ["BUILTINS", "SIGNATURES", "CallArguments", "formatted"]
 
@@ -37,7 +37,7 @@ _SIGNLESS = re.compile(r"[+ #]")
 class CallArguments:
     """What a call hands over: the lanes that make it, and for each parameter the words of these lanes."""
 
-    machine: Machine
+    machine: MachineState
     at: At
     lanes: NDArray[np.intp]
     values: list[NDArray[Any]]

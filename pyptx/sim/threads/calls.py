@@ -21,7 +21,7 @@ from .warp import ReconvergencePoint, Split, mask_of
 
 if TYPE_CHECKING:
     from ...ir import Function
-    from ..machine.machine import Machine
+    from .machine_state import MachineState
 
 __all__ = ["FunctionCalls"]
 
@@ -32,7 +32,7 @@ _DEEPEST = 2000
 class FunctionCalls:
     """The part of a machine that enters and leaves functions."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineState) -> None:
         self.machine = machine
 
     def enter(self, s: Split, block: CodeBlock) -> Split | None:

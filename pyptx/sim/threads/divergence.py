@@ -15,10 +15,11 @@ from ...flow.graph import EXIT
 from ...ir import Register
 from ..code.function import CodeBlock
 from .collectives import Deposited, Rendezvous
+from .operations import run_operations
 from .warp import ReconvergencePoint, Split, Warp, mask_of
 
 if TYPE_CHECKING:
-    from ..machine.machine import Machine
+    from .machine_state import MachineState
 
 __all__ = ["Divergence"]
 
@@ -26,7 +27,7 @@ __all__ = ["Divergence"]
 class Divergence:
     """The part of a machine that moves lanes between splits."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineState) -> None:
         self.machine = machine
 
     # --- branches -----------------------------------------------------------------------------
@@ -241,7 +242,7 @@ class Divergence:
             for s in splits:
                 warp.gathering[s.pc].remove(s)
                 try:
-                    self.machine.run_block(s, blocks[s.pc])
+                    run_operations(s, blocks[s.pc])
                 except Deposited:
                     s.rendezvous = warp.rendezvous
                     self.machine.wake(s)

@@ -22,8 +22,8 @@ from ..memory.address_space import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
 if TYPE_CHECKING:
-    from ..machine.machine import Machine
     from .cta import CTA
+    from .machine_state import MachineState
 
 __all__ = ["Grid"]
 
@@ -38,7 +38,7 @@ class Grid:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: MachineState,
         program: EntryProgram,
         launch: Launch,
         params: Segment,

@@ -15,9 +15,9 @@ from .multiprocessor import Multiprocessors
 from .warp import Split
 
 if TYPE_CHECKING:
-    from ..machine.machine import Machine
     from .cta import CTA
     from .grid import Grid
+    from .machine_state import MachineState
 
 __all__ = ["Residency"]
 
@@ -25,7 +25,7 @@ __all__ = ["Residency"]
 class Residency:
     """The part of a machine that starts CTAs and ends them."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineState) -> None:
         self.machine = machine
         self.multiprocessors = Multiprocessors(machine.target)
         #: The launches that are not complete, in order.

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ...flow.graph import EXIT
 from ..code.function import CodeBlock
-from ..code.translate import array_function, lane_function
+from .operations import run_operations
 from .warp import ReconvergencePoint, Spin, Split, Warp, WideSplit, mask_of, spins
 
 if TYPE_CHECKING:
-    from ..machine.machine import Machine
+    from .machine_state import MachineState
 
 __all__ = ["WarpTeams", "joins"]
 
@@ -91,7 +91,7 @@ def joins(s: Split) -> bool:
 class WarpTeams:
     """The part of a machine that runs several warps at once."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineState) -> None:
         self.machine = machine
 
     def of(self, s: Split) -> WarpTeam | None:
@@ -143,7 +143,7 @@ class WarpTeams:
                 break
             if entry.split.lane >= 0 and not block.deferred:
                 machine.count_steps(block.steps)
-                following = self._one_lane(entry, block)
+                following = int(run_operations(entry.split, block))
             else:
                 machine.count_steps(block.steps * len(entry.warps))
                 self._run(team, entry, block)
@@ -170,27 +170,17 @@ class WarpTeams:
     # --- one block ----------------------------------------------------------------------------
 
     @staticmethod
-    def _one_lane(entry: StackEntry, block: CodeBlock) -> int:
-        s = entry.split
-        registers = s.regs if s.regs is not None else s.gather()
-        return int(lane_function(block)(s, registers))
-
-    @staticmethod
     def _run(team: WarpTeam, entry: StackEntry, block: CodeBlock) -> None:
         """Execute the operations of a block: for all lanes at once, or warp by warp."""
         if block.team:
-            entry.split.scatter()
-            _call(entry.split, block)
+            run_operations(entry.split, block)
             return
         for position in entry.warps:
             mask = _of_warp(entry.mask, position)
             s = team.warps[position].split(mask, team.frames[position])
             s.pc = entry.pc
-            if s.lane >= 0 and not block.deferred:
-                lane_function(block)(s, s.gather())
-                s.scatter()
-            else:
-                _call(s, block)
+            run_operations(s, block)
+            s.scatter()
 
     def _branch(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> int | None:
         """Where the running entry goes on; None if its lanes part or end."""
@@ -268,11 +258,6 @@ class WarpTeams:
                     machine.give_way(s)
                 else:
                     machine.wake(s)
-
-
-def _call(s: Split, block: CodeBlock) -> None:
-    """Run the array form of a block."""
-    array_function(block, masked=s.k is not None)(s, s.frame)
 
 
 def _ready_at(warp: Warp, pc: int) -> bool:

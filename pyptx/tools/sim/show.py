@@ -13,7 +13,7 @@ import numpy as np
 from ...core.findings import Finding, Verdict
 from ...core.source import SourceLocation
 from ...sim import Report
-from ...sim.machine.limits import Progress
+from ...sim.threads.limits import Progress
 from ..resources import source_rows
 from .bind import Buffer
 

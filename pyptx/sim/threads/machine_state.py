@@ -1,0 +1,233 @@
+"""What a run holds and offers to threads, engines and instructions.
+
+Owns memory, the engines, the launches' accounts, limits, clocks, findings, storage of threads, and the splits
+that can run.  The run loop, which derives from it, is :class:`pyptx.sim.machine.machine.Machine`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
+from ...isa import Target
+from ..code.function import FunctionCode
+from ..engine.accounts import LaunchAccount
+from ..engine.events import AsyncOperation, Engine, Engines, Step
+from ..memory.address_space import Fault, Memory
+from .choices import ScheduleChoices
+from .divergence import Divergence
+from .frames import Registers
+from .limits import Limits, Progress
+from .residency import Residency
+from .warp import FULL_MASK, Split
+
+if TYPE_CHECKING:
+    from .cta import CTA
+    from .grid import Grid
+
+__all__ = ["MachineState"]
+
+#: Blocks that a split may run before the machine moves on as if it waited: it may be polling.
+_PATIENCE = 4096
+
+
+class MachineState:
+    """See the module's docstring. ``progress`` is called now and then with the state of a long run."""
+
+    def __init__(
+        self,
+        target: Target,
+        policy: ScheduleChoices,
+        limits: Limits,
+        *,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.target, self.policy, self.limits = target, policy, limits
+        self.progress = progress
+        #: The launches of the stream in order.
+        self.grids: list[Grid] = []
+        #: Of the launch that a thread or an engine acts for: steps, events and findings are its own.
+        self.account: LaunchAccount
+        self._counted = self._happened = 0
+        self.residency = Residency(self)
+        self._reported: set[tuple[Any, ...]] = set()
+        self.memory = Memory(self.report)
+        #: The threads and operations that completed a phase of an mbarrier in this turn.
+        self.completed: list[Split | AsyncOperation] = []
+        self.engines = Engines(self._charge_operation, self._changed)
+        self.divergence = Divergence(self)
+        self.printed_characters = 0
+        #: Live allocations of the device's heap: bytes of it that each takes, by address.
+        self.heap: dict[int, int] = {}
+        self.heap_bytes = 0
+        #: Splits that can run, the newest last.
+        self.ready: deque[Split] = deque()
+        #: Splits that take the same back edge again and again while nothing changes.
+        self.spinning: list[Split] = []
+        #: Splits that ran for long without waiting for anything.
+        self.busy: list[Split] = []
+        #: Warp-instructions executed.
+        self.steps = 0
+        #: Bytes of the host's memory for registers and local memory.
+        self.held = 0
+        self._ticks = self._slept = 0
+        self._started = self._shown = time.monotonic()
+        self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
+
+    # --- storage of threads ---------------------------------------------------------------------
+
+    def registers(self, code: FunctionCode, warps: int) -> Registers:
+        """Registers for ``warps`` warps in one activation of a function."""
+        free = self._free.get((code, warps))
+        if free:
+            found = free.pop()
+            found.clear()
+            return found
+        self.take(32 * warps * code.register_bytes)
+        return Registers(code, warps)
+
+    def take(self, nbytes: int) -> None:
+        """Threads need ``nbytes`` more of the host's memory, or fewer; ends the run at the limit."""
+        self.held += nbytes
+        if self.held > 2 * self.limits.memory:
+            self.stop(f"stopped: the threads take more than twice memory={self.limits.memory} bytes")
+
+    def release(self, registers: Registers) -> None:
+        """No activation uses these registers any more."""
+        self._free.setdefault((registers.code, registers.warps), []).append(registers)
+
+    # --- findings -------------------------------------------------------------------------------
+
+    def report(self, finding: Finding) -> None:
+        """Keep a finding; the same rule at the same line is kept once."""
+        what = finding.message if finding.location is None else ""
+        key = (self.account.number, finding.rule.name, finding.location, what)
+        if key not in self._reported:
+            self._reported.add(key)
+            self.account.findings.append(finding)
+
+    def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
+        """A finding that ends the run, to raise. Of a trap it says which wait the warp gave up before."""
+        others: tuple[tuple[str, SourceLocation | None], ...] = ()
+        if rule == "trap":
+            given_up = getattr(actor, "split", actor).warp.given_up
+            if given_up is not None and not given_up[0].over():
+                message += f"; its warp had given up: it {given_up[0].describe()}"
+                others = (("gave up waiting", given_up[1]),)
+        return Fault(Finding(RULES[rule], message, actor.location, actor.description(lane), others))
+
+    def uninitialized_register(
+        self, split: Split, name: str, lane: int, location: SourceLocation | None
+    ) -> None:
+        self.report(
+            Finding(
+                RULES["undefined-register"],
+                f"register %{name} is read before anything wrote it",
+                location,
+                split.description(lane),
+            )
+        )
+
+    # --- limits and clocks ----------------------------------------------------------------------
+
+    def check_time(self) -> None:
+        """End the run if its time is over; show how far it is now and then."""
+        now = time.monotonic()
+        timeout = self.limits.timeout
+        if timeout is not None and now - self._started > timeout:
+            self.stop(f"stopped after timeout={timeout} s")
+        if self.progress is not None and now - self._shown >= self.limits.progress_interval:
+            self._shown = now
+            ctas = sum(grid.ctas for grid in self.grids)
+            left = sum(len(grid.waiting) * grid.cluster_size + grid.live for grid in self.grids)
+            self.progress(Progress(now - self._started, self.steps, ctas - left, ctas))
+
+    def count_steps(self, steps: int) -> None:
+        """``steps`` more warp-instructions; ends the run at the limit."""
+        self.steps += steps
+        if self.steps > self.limits.max_steps:
+            self.stop(f"stopped at max_steps={self.limits.max_steps}")
+
+    def stop(self, why: str) -> None:
+        raise Fault(Finding(RULES["step-limit"], f"{why}, {self.steps} warp-instructions", None))
+
+    def clock(self, name: str) -> Any:
+        """Clock registers: no two reads give the same; a tick a warp-instruction, and what threads slept."""
+        self._ticks = max(self._ticks + 1, self.steps + self._slept)
+        if name in ("clock64", "globaltimer"):
+            return np.uint64(self._ticks)
+        high = name in ("clock_hi", "globaltimer_hi")
+        return np.uint32((self._ticks >> 32 if high else self._ticks) & FULL_MASK)
+
+    def sleep(self, nanoseconds: int) -> None:
+        """A thread has slept: clocks show it."""
+        self._slept += nanoseconds
+
+    # --- engines --------------------------------------------------------------------------------
+
+    def issue(self, cta: CTA, steps: list[Step]) -> None:
+        """Put the steps of an operation in flight."""
+        self.engines.issue(steps)
+        self.issued(steps)
+        if cta.grid.account is not self.account:
+            # Operations of other launches may have gone on.
+            self.charge(cta.grid.account)
+        flying = [step for step in steps if not step.done]
+        if flying:
+            cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
+
+    def issued(self, steps: list[Step]) -> None:
+        """The schedule's turn: ``steps`` are in flight, and those of them that may happen now can."""
+        raise NotImplementedError
+
+    def operation(self, split: Split, engine: Engine) -> AsyncOperation:
+        """A new operation of ``engine`` on behalf of the split's current instruction."""
+        assert split.op is not None
+        return AsyncOperation(split.op.name, engine, split.warp.issuer, split.actors, split.location)
+
+    def _changed(self) -> None:
+        self.memory.version += 1
+
+    def charge(self, account: LaunchAccount) -> None:
+        """What was executed since the last call was for one launch; what comes is for that of ``account``."""
+        self.account.steps += self.steps - self._counted
+        self.account.events += self.engines.executed - self._happened
+        self._counted, self._happened = self.steps, self.engines.executed
+        self.account = account
+
+    def _charge_operation(self, operation: AsyncOperation) -> None:
+        """A step of ``operation`` happens."""
+        if operation.issuer.account is not self.account:
+            self.charge(operation.issuer.account)
+
+    # --- splits that can run --------------------------------------------------------------------
+
+    def wake(self, s: Split) -> None:
+        """``s`` can run."""
+        s.queued = True
+        self.ready.append(s)
+        self._note_whole(s)
+
+    def give_way(self, s: Split) -> None:
+        """``s`` has used its quantum: the others get a turn, and now and then the engines too."""
+        self.check_time()
+        s.blocks += self.policy.quantum
+        self._note_whole(s)
+        if s.blocks < _PATIENCE:
+            s.queued = True
+            self.ready.appendleft(s)
+        else:
+            s.blocks = 0
+            self.busy.append(s)
+
+    @staticmethod
+    def _note_whole(s: Split) -> None:
+        """A split of all live lanes of its warp may join a team."""
+        if s.mask == s.warp.live:
+            s.warp.whole = s

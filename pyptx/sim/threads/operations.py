@@ -1,0 +1,23 @@
+"""Running the operations of one block of code for a split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..code.function import CodeBlock
+from ..code.translate import array_function, lane_function
+from .warp import Split
+
+__all__ = ["run_operations"]
+
+
+def run_operations(s: Split, block: CodeBlock) -> Any:
+    """Run the block: what its generated function returns.
+
+    That is the wait, or None, of a block that yields; else the number of the next block in the one-lane form,
+    and None in the others.
+    """
+    if s.lane >= 0 and not block.deferred:
+        return lane_function(block)(s, s.regs if s.regs is not None else s.gather())
+    s.scatter()
+    return array_function(block, masked=s.k is not None)(s, s.frame)
