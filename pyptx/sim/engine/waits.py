@@ -18,6 +18,9 @@ __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait"]
 class Wait:
     """Base."""
 
+    #: Whether something may end it that is not done by a thread of its cluster, or for one.
+    ends_elsewhere = False
+
     def over(self) -> bool:
         raise NotImplementedError
 
@@ -125,15 +128,18 @@ class StepsDone(Wait):
 class Condition(Wait):
     """Waits until a condition of the machine holds: a CTA barrier, free tensor memory."""
 
-    __slots__ = ("condition", "on_finish", "text")
+    __slots__ = ("condition", "ends_elsewhere", "on_finish", "text")
 
     def __init__(
         self,
         condition: Callable[[], bool],
         text: Callable[[], str],
         on_finish: Callable[[], None] | None = None,
+        *,
+        ends_elsewhere: bool = False,
     ) -> None:
         self.condition, self.text, self.on_finish = condition, text, on_finish
+        self.ends_elsewhere = ends_elsewhere
 
     def over(self) -> bool:
         return self.condition()

@@ -19,7 +19,7 @@ from ...isa import Target
 from ..code.function import CodeBlock
 from ..code.image import ModuleImage
 from ..engine.accounts import Issuer
-from ..engine.events import Step
+from ..engine.events import AsyncOperation, Step
 from ..engine.waits import Wait
 from ..memory.address_space import Fault
 from ..numbers.serial import serial
@@ -32,6 +32,7 @@ from ..threads.operations import run_operations
 from ..threads.warp import Split, mask_of, spins
 from ..threads.warp_teams import WarpTeams, joins
 from .deadlock import deadlock
+from .polled import Polled
 from .retries import Retries
 from .schedule import Policy
 
@@ -60,7 +61,7 @@ class Machine(MachineState):
         self.teams = WarpTeams(self)
         #: Parked splits and their waits, oldest first; those of them that are asked whether they are over.
         self.parked: dict[Split, Wait] = {}
-        self.polled: dict[Split, Wait] = {}
+        self.polled = Polled()
         self.retries = Retries(self)
         self._turns = 0
 
@@ -116,6 +117,7 @@ class Machine(MachineState):
                 if s.warp.issuer.account is not self.account:
                     self.charge(s.warp.issuer.account)
                 self.completed.clear()
+                self.polled.touch(s.warp.issuer.cluster)
                 team = self.teams.of(s) if self.policy.warp_teams else None
                 if team is None:
                     self._execute(s)
@@ -164,6 +166,10 @@ class Machine(MachineState):
         return bool(self.residency.live) and (
             self.retries.time_out() or self.divergence.release() or self.retries.time_out(again=True)
         )
+
+    def _charge_operation(self, operation: AsyncOperation) -> None:
+        self.polled.touch(operation.issuer.cluster)
+        super()._charge_operation(operation)
 
     # --- running splits -----------------------------------------------------------------------
 
@@ -305,12 +311,12 @@ class Machine(MachineState):
         s.blocks = 0
         self.parked[s] = wait
         if not wait.subscribe(lambda: self._end_wait(s, wait)):
-            self.polled[s] = wait
+            self.polled.add(s, wait)
 
     def unpark(self, s: Split) -> None:
         """``s`` waits no more."""
         del self.parked[s]
-        self.polled.pop(s, None)
+        self.polled.remove(s)
 
     def _end_wait(self, s: Split, wait: Wait) -> None:
         """``wait`` is over: if ``s`` still waits for it, it goes on."""
@@ -323,7 +329,7 @@ class Machine(MachineState):
         """Wake whose waits are over, of those that nothing wakes by itself. Whether there were any."""
         woken = False
         # One that wakes may take what the next one waits for: ask each in its turn.
-        for s, wait in list(self.polled.items()):
+        for s, wait in self.polled.take():
             if wait.over():
                 self._end_wait(s, wait)
                 woken = True

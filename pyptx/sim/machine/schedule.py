@@ -7,6 +7,7 @@ the steps' order edges and nothing stronger.
 from __future__ import annotations
 
 import random
+from collections.abc import MutableSequence
 from typing import TYPE_CHECKING
 
 from ...core.errors import SpecError
@@ -111,23 +112,41 @@ class Random(Policy):
         self._held_rank = self._pace.choice((None, 0, 1)) if holds else None
         self._held_warp = self._pace.choice((None, *range(4))) if holds else None
         self._holds = self._held_rank is not None or self._held_warp is not None
+        #: Splits that can run and are held back.
+        self._held: list[Split] = []
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         pass
 
     def split(self, machine: Machine) -> Split:
-        ready = machine.ready
-        position = self._random.randrange(len(ready))
-        while self._holds and len(ready) > 1 and self._holds_back(ready[position]):
-            position = self._pace.randrange(len(ready))
-        ready[position], ready[-1] = ready[-1], ready[position]
-        return ready.pop()
+        ready, held = machine.ready, self._held
+        s = self._unheld(ready, held) if self._holds else self._take(ready)
+        if held and not ready:
+            # The machine looks there for whether any thread can run.
+            ready.append(self._take(held))
+        return s
 
-    def _holds_back(self, s: Split) -> bool:
+    def _unheld(self, ready: MutableSequence[Split], held: list[Split]) -> Split:
+        """A split that is not held back; one that is if there is no other, and now and then."""
+        if held and self._pace.random() * (len(ready) + len(held)) < self.held_turn_chance * len(held):
+            return self._take(held)
+        while ready:
+            s = self._take(ready)
+            if not self._is_held(s):
+                return s
+            held.append(s)
+        return self._take(held)
+
+    def _take(self, splits: MutableSequence[Split]) -> Split:
+        """One of ``splits``, which loses it."""
+        position = self._random.randrange(len(splits))
+        splits[position], splits[-1] = splits[-1], splits[position]
+        return splits.pop()
+
+    def _is_held(self, s: Split) -> bool:
         cta, number, rank = s.warp.cta, self._held_warp, self._held_rank
         held = number is None or s.warp.index == number % len(cta.warps)
-        held &= rank is None or cta.rank == rank
-        return held and self._pace.random() > self.held_turn_chance
+        return held and (rank is None or cta.rank == rank)
 
     def before_split(self, machine: Machine) -> None:
         if self._pace.random() < self.poll_chance:

@@ -44,13 +44,17 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
         if grid.lets_go and grid.machine.residency.admit():
             # What has started goes as far as it can first: the wait is over when it is asked once more.
             asked = iter([False])
-            return Condition(lambda: next(asked, True), lambda: f"gives way at {op.name}")
+            return Condition(
+                lambda: next(asked, True), lambda: f"gives way at {op.name}", ends_elsewhere=True
+            )
         return None
     before = grid.before
     if before is None or before.complete:
         return None
     return Condition(
-        lambda: before.complete, lambda: f"waits at {op.name} for the end of launch {before.number}"
+        lambda: before.complete,
+        lambda: f"waits at {op.name} for the end of launch {before.number}",
+        ends_elsewhere=True,
     )
 
 

@@ -129,7 +129,7 @@ def execute_as_pair(
         gone = "" if peer.rank in cta.cluster_memory else ", which has exited"
         return f"waits at {mine.what} for its peer, CTA {peer.coordinates}{gone}"
 
-    return Condition(over, describe, finish)
+    return Condition(over, describe, finish, ends_elsewhere=True)
 
 
 def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:
