@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..isa import all_forms
+from ..isa import Form, all_forms
 from ..isa.table import chapter_of
+from ..isa.targets import version_text
 from ..sim.code.function import CONTROL
 from ..sim.code.semantic import FIDELITIES, semantic_of
 from .markdown import code, prose, table
 
 __all__ = ["fidelity_of", "fidelity_page"]
 
-#: Why chapters are not modeled, or not whole.
-_REASONS = {
+#: Chapters and opcodes that are not modeled because of what they need.
+_CHAPTERS = {
     "texture": "needs graphics hardware",
     "surface": "needs graphics hardware",
     "fabric": "needs several GPUs",
-    "tensormap": "the engine is not built yet",
-    "tensor_copy": "the engine is not built yet",
 }
+_OPCODES = {"multimem": "needs several GPUs"}
 
 
 def fidelity_of(form_id: str) -> str:
@@ -33,21 +33,22 @@ def fidelity_of(form_id: str) -> str:
     return meaning.fidelity if meaning is not None else "not modeled"
 
 
-def _told(form_id: str) -> str:
+def _reason(form: Form) -> str:
+    """Why a form is not modeled: what it needs, or that it is not built, and which targets have it."""
+    needed = _CHAPTERS.get(chapter_of(form.id)) or _OPCODES.get(form.opcode)
+    return needed or f"not built (PTX {version_text(form.since)}, {', '.join(form.on.terms)})"
+
+
+def _told(form: Form) -> str:
     """Fidelity as the page shows it: with the bound, or with the reason why there is nothing."""
-    fidelity = fidelity_of(form_id)
-    meaning = semantic_of(form_id)
+    fidelity = fidelity_of(form.id)
+    meaning = semantic_of(form.id)
     if meaning is not None and meaning.bound is not None:
         bound = meaning.bound
         limits = [f"{bound.ulps:,.0f} ulp"] if bound.ulps else []
         limits += [f"{bound.absolute:.2g}"] if bound.absolute else []
         return f"{fidelity}: {prose(', '.join([*limits, bound.note]))}"
-    if fidelity == "not modeled":
-        reason = _REASONS.get(chapter_of(form_id))
-        if form_id.startswith("multimem") or ".multimem" in form_id:
-            reason = "needs several GPUs"
-        return f"{fidelity}: {reason}" if reason else fidelity
-    return fidelity
+    return f"{fidelity}: {prose(_reason(form))}" if fidelity == "not modeled" else fidelity
 
 
 def fidelity_page() -> str:
@@ -57,7 +58,7 @@ def fidelity_page() -> str:
     for form in all_forms():
         fidelity = fidelity_of(form.id)
         counts[fidelity] += 1
-        rows.setdefault(chapter_of(form.id), []).append((form.id, _told(form.id), form.summary))
+        rows.setdefault(chapter_of(form.id), []).append((form.id, _told(form), form.summary))
     lines = [
         "# Fidelity of the simulator",
         "",

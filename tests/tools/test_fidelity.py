@@ -13,4 +13,10 @@ def test_it_lists_what_is_not_modeled() -> None:
     assert fidelity["tcgen05.mma.ss"].startswith("bounded: K")
     assert fidelity["sin.f32"].startswith("bounded: 6.7e-07, ")
     assert fidelity["sured.add"] == "not modeled: needs graphics hardware"
+    assert fidelity["multimem.red"] == "not modeled: needs several GPUs"
+    assert fidelity["cp.async.bulk.tensor.load.override"] == "not modeled: not built (PTX 9.4, sm_107f)"
+    assert fidelity["tensormap.replace.address"] == "exact"
     assert all(fidelity[form] == "exact" for form in CONTROL)
+    # What is not modeled has a reason: its needs, or the targets that have it.
+    reasons = {told.partition(": ")[2].partition(" (")[0] for told in fidelity.values() if "not mod" in told}
+    assert reasons == {"needs graphics hardware", "needs several GPUs", "not built"}
