@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.tensor_map_image import DecodedMap
+from ..memory.access import AccessKind, Footprint
 from ..memory.address_space import Actor
 from .elements import fill, loaded
 
@@ -98,11 +99,12 @@ class _Box(CopyPart):
             self.shape.append(length)
         self.nbytes = math.prod(self.shape)
 
-    def _view(self, cta: CTA, kind: str, actor: Actor) -> Bytes:
+    def _view(self, cta: CTA, kind: AccessKind, actor: Actor, *, announce: bool = True) -> Bytes:
         """The part of the box that is inside the tensor, as a strided view of global memory."""
         lengths = tuple(part.stop - part.start for part in self.inside)
         extent = sum((n - 1) * stride for n, stride in zip(lengths, self.strides, strict=True)) + 1
-        segment, offset = cta.machine.memory.access(
+        memory = cta.machine.memory
+        segment, offset = memory.access(
             kind,
             "global",
             self.start,
@@ -112,24 +114,34 @@ class _Box(CopyPart):
             "async",
             align=1,
             check_written=False,
+            announce=False,
         )
+        if announce and memory.observers:
+            memory.announce(kind, segment, self._footprint(int(offset), lengths), actor, "async")
         if segment.written is not None:
             written: Bytes = np.ndarray(lengths, np.uint8, segment.written.data, offset, self.strides)
-            if kind == "write":
+            if kind is AccessKind.WRITE:
                 written[...] = 1
             elif not written.all():
                 first = np.argwhere(written == 0)[0]
                 position = offset + sum(int(i) * s for i, s in zip(first, self.strides, strict=True))
-                cta.machine.memory.report_unwritten(segment, int(position), self.nbytes, written, actor)
+                memory.report_unwritten(segment, int(position), self.nbytes, written, actor)
         return np.ndarray(lengths, np.uint8, segment.data.data, offset, self.strides)
+
+    def _footprint(self, offset: int, lengths: tuple[int, ...]) -> Footprint:
+        """The rows of the box in the tensor's segment; ``offset`` is the first byte's."""
+        starts = np.array([offset])
+        for length, stride in zip(lengths[:-1], self.strides[:-1], strict=True):
+            starts = (starts[:, None] + stride * np.arange(length)).reshape(-1)
+        return Footprint(starts, lengths[-1])
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         if self.whole:
             # A copy: what the tensor holds later is not what was read.
-            return loaded(self.decoded.kind, self._view(cta, "read", actor).copy()).reshape(-1)
+            return loaded(self.decoded.kind, self._view(cta, AccessKind.READ, actor).copy()).reshape(-1)
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
         if not self.empty:
-            inside = loaded(self.decoded.kind, self._view(cta, "read", actor))
+            inside = loaded(self.decoded.kind, self._view(cta, AccessKind.READ, actor))
             data.reshape(self.shape)[tuple(self.inside)] = inside
         return data
 
@@ -138,9 +150,9 @@ class _Box(CopyPart):
             return
         given = np.ascontiguousarray(data.reshape(self.shape)[tuple(self.inside)])
         if combine is not None:
-            old = np.ascontiguousarray(self._view(cta, "read", actor))
+            old = np.ascontiguousarray(self._view(cta, AccessKind.RMW, actor))
             given = combine(old.reshape(-1), given.reshape(-1)).view(np.uint8).reshape(given.shape)
-        self._view(cta, "write", actor)[...] = given
+        self._view(cta, AccessKind.WRITE, actor, announce=combine is None)[...] = given
 
     def kept(self) -> NDArray[np.bool_] | None:
         if self.whole:
@@ -198,20 +210,30 @@ class _Pixels(CopyPart):
         self.addresses = places + (decoded.address + first * bits // 8 + self.low)
         self.nbytes = self.row * decoded.box[1]
 
-    def _access(self, cta: CTA, kind: str, actor: Actor) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
+    def _access(
+        self, cta: CTA, kind: AccessKind, actor: Actor, *, announce: bool = True
+    ) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
         """For each allocation: which of the pixels inside lie there, its segment, and each byte of each."""
         size = self.high - self.low
         if not size or not len(self.numbers):
             return
         for which, segment, offsets in cta.machine.memory.access_each(
-            kind, "global", self.addresses, size, actor, cta.cluster_memory, proxy="async", align=1
+            kind,
+            "global",
+            self.addresses,
+            size,
+            actor,
+            cta.cluster_memory,
+            proxy="async",
+            align=1,
+            announce=announce,
         ):
             yield which, segment, offsets[:, None] + np.arange(size)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
         rows = data.reshape(-1, self.row)
-        for which, segment, places in self._access(cta, "read", actor):
+        for which, segment, places in self._access(cta, AccessKind.READ, actor):
             inside = loaded(self.decoded.kind, segment.data[places])
             rows[self.numbers[which], self.low : self.high] = inside
         return data
@@ -222,10 +244,10 @@ class _Pixels(CopyPart):
             raise cta.machine.fault("bad-tensor-map", "an im2col store to pixels beside the image", actor)
         given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
         if combine is not None:
-            for which, segment, places in self._access(cta, "read", actor):
+            for which, segment, places in self._access(cta, AccessKind.RMW, actor):
                 old, new = segment.data[places].reshape(-1), np.ascontiguousarray(given[which])
                 given[which] = combine(old, new.reshape(-1)).view(np.uint8).reshape(new.shape)
-        for which, segment, places in self._access(cta, "write", actor):
+        for which, segment, places in self._access(cta, AccessKind.WRITE, actor, announce=combine is None):
             segment.data[places] = given[which]
 
     def kept(self) -> NDArray[np.bool_] | None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ..engine.events import AsyncOperation, Step
+from ..memory.access import AccessKind
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MBarrier, Signal
 from ..threads.loads import unit
@@ -90,7 +91,7 @@ class _Copy:
         size = self.size
         self.data = np.zeros(len(self.threads), unit(size))
         if self.taken is None:
-            for which, segment, offsets in self._access("read", "global", self.src, size):
+            for which, segment, offsets in self._access(AccessKind.READ, "global", self.src, size):
                 self.data[which] = segment.words(size)[offsets // size]
             return
         data = self.data.view(np.uint8).reshape(-1, size)
@@ -98,16 +99,18 @@ class _Copy:
             rows = np.flatnonzero(self.taken == taken)
             # Where nothing is taken the address is not looked at.
             for which, segment, offsets in (
-                self._access("read", "global", self.src[rows], taken) if taken else ()
+                self._access(AccessKind.READ, "global", self.src[rows], taken) if taken else ()
             ):
                 data[rows[which], :taken] = segment.data[offsets[:, None] + np.arange(taken)]
 
     def _write(self) -> None:
         assert self.data is not None
-        for which, segment, offsets in self._access("write", "shared", self.dst, self.size):
+        for which, segment, offsets in self._access(AccessKind.WRITE, "shared", self.dst, self.size):
             segment.words(self.size)[offsets // self.size] = self.data[which]
 
-    def _access(self, kind: str, space: str, address: Array, size: int) -> list[tuple[Any, Segment, Array]]:
+    def _access(
+        self, kind: AccessKind, space: str, address: Array, size: int
+    ) -> list[tuple[Any, Segment, Array]]:
         """The allocations that the addresses lie in; the alignment is the copy's, also where less is read."""
         cta = self.owner.cta
         return cta.machine.memory.access_each(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.access import AccessKind, Footprint
 from ..memory.address_space import Actor, Segment
 from ..threads.cta import CTA
 
@@ -33,7 +34,7 @@ class Range:
     scope: str = ""
 
     def _access(
-        self, cta: CTA, kind: str, actor: Actor, *, check_written: bool = True
+        self, cta: CTA, kind: AccessKind, actor: Actor, *, check_written: bool = True, announce: bool = True
     ) -> tuple[Segment, int]:
         segment, offset = cta.machine.memory.access(
             kind,
@@ -47,27 +48,35 @@ class Range:
             self.scope,
             align=1,
             check_written=check_written,
+            announce=announce,
         )
         return segment, int(offset)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         """The bytes, as they are now."""
-        segment, offset = self._access(cta, "read", actor)
+        segment, offset = self._access(cta, AccessKind.READ, actor)
         return segment.data[offset : offset + self.nbytes].copy()
 
     def write(self, cta: CTA, data: Bytes, actor: Actor, mask: int | None = None) -> None:
         """Write them; of each 16 those that ``mask`` names, the lowest bit the first."""
         if mask is None:
-            segment, offset = self._access(cta, "write", actor)
+            segment, offset = self._access(cta, AccessKind.WRITE, actor)
             segment.data[offset : offset + self.nbytes] = data
             return
         chosen = np.resize(mask >> np.arange(16) & 1, self.nbytes).astype(np.bool_)
-        segment, offset = self._access(cta, "write", actor, check_written=False)
+        segment, offset = self._access(cta, AccessKind.WRITE, actor, check_written=False, announce=False)
+        memory = cta.machine.memory
+        if memory.observers:
+            pieces = Footprint(offset + np.flatnonzero(chosen), 1)
+            memory.announce(AccessKind.WRITE, segment, pieces, actor, "async", self.semantics, self.scope)
         segment.data[offset : offset + self.nbytes][chosen] = data[chosen]
         if segment.written is not None:
             segment.written[offset : offset + self.nbytes][chosen] = 1
 
     def combine(self, cta: CTA, data: Bytes, combine: Callable[[Bytes, Bytes], Bytes], actor: Actor) -> None:
         """Replace the bytes by what they and ``data`` make."""
-        new = combine(self.read(cta, actor), data).view(np.uint8)
-        self.write(cta, new, actor)
+        segment, offset = self._access(cta, AccessKind.RMW, actor)
+        span = slice(offset, offset + self.nbytes)
+        new = combine(segment.data[span].copy(), data).view(np.uint8)
+        cta.machine.memory.changed(segment, offset, self.nbytes, actor)
+        segment.data[span] = new

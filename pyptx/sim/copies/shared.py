@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.swizzle import COPY_SWIZZLES, swizzle
+from ..memory.access import AccessKind, Footprint
 from ..memory.address_space import Actor
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _in_units(data: Bytes, unit: int) -> NDArray[Any]:
 
 def _place(
     cta: CTA,
-    kind: str,
+    kind: AccessKind,
     address: int,
     nbytes: int,
     row: int,
@@ -85,11 +86,15 @@ def _place(
         "async",
         align=1,
         check_written=whole,
+        announce=False,
     )
     units = units + (offset & ~1023) // unit
+    memory = cta.machine.memory
+    if memory.observers:
+        memory.announce(kind, segment, Footprint(units * unit, unit), actor, "async")
     if not whole and segment.written is not None:
         written = _in_units(segment.written, unit).view(np.uint8).reshape(-1, unit)
-        if kind == "write":
+        if kind is AccessKind.WRITE:
             written[units] = 1
         else:
             needed = np.ones((len(units), unit), np.bool_) if kept is None else kept.reshape(-1, unit)
@@ -104,7 +109,7 @@ def _place(
 
 def write_shared(cta: CTA, address: int, data: Bytes, row: int, mode: str, actor: Actor) -> None:
     """Write rows of ``row`` bytes to shared memory through the swizzle."""
-    segment, units = _place(cta, "write", address, data.size, row, mode, actor)
+    segment, units = _place(cta, AccessKind.WRITE, address, data.size, row, mode, actor)
     unit = _unit(mode)
     _in_units(segment.data, unit)[units] = _in_units(data, unit)
 
@@ -122,5 +127,5 @@ def read_shared(
 
     Where ``kept`` is given, only the bytes that it marks must have been written.
     """
-    segment, units = _place(cta, "read", address, nbytes, row, mode, actor, kept)
+    segment, units = _place(cta, AccessKind.READ, address, nbytes, row, mode, actor, kept)
     return _in_units(segment.data, _unit(mode))[units].view(np.uint8)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ...core.types import TYPES
 from ..code.semantic import Op
 from ..engine.events import Engine, Step
+from ..memory.access import AccessKind
 from ..memory.address_space import SHARED_WINDOW, Segment
 from ..memory.mbarrier import MBarrier, Signal
 from ..threads.atomics import combination
@@ -68,10 +69,12 @@ def _issue(
         operation = cta.machine.operation(s, Engine.ST)
 
         def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
-            for kind in ("read", "write") if modify else ("write",):
-                segment, offset = memory.access(
-                    kind, space, one, size, operation, cta.cluster_memory, "async", semantics, scope
-                )
+            kind = AccessKind.RMW if modify else AccessKind.WRITE
+            segment, offset = memory.access(
+                kind, space, one, size, operation, cta.cluster_memory, "async", semantics, scope
+            )
+            if modify:
+                memory.changed(segment, offset, size, operation)
             put(segment, int(offset), given)
 
         write = Step(operation, "write", happen, [])

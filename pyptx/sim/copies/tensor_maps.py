@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError, UnsupportedError
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
+from ..memory.access import AccessKind
 from ..memory.address_space import Actor
 from . import elements
 from .boxes import Combine, parts_of
@@ -104,7 +105,7 @@ def tensor_copy(
     machine = cta.machine
     address, coordinates = tensor
     segment, offset = machine.memory.access(
-        "read",
+        AccessKind.READ,
         "generic",
         address,
         IMAGE_BYTES,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
+from ..memory.access import AccessKind
 from ..memory.address_space import Fault, Segment
 from ..memory.mbarrier import Signal
 from .accounts import Issuer
@@ -64,6 +65,14 @@ class AsyncOperation:
         """The threads that issued it, in words."""
         return self.issuer.thread_names(self.lanes)
 
+    @property
+    def cta_key(self) -> tuple[int, int]:
+        """The CTA that issued it."""
+        return self.issuer.cta_key
+
+    def thread_numbers(self) -> None:
+        """No threads: an engine accesses memory."""
+
     def description(self, lane: int | None = None) -> str:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.threads}"
@@ -73,13 +82,13 @@ class AsyncOperation:
         copies = self.engine is Engine.TMA and not self.name.startswith("cp.reduce")
         return "padding-read" if copies and known.any() else "uninitialized-read"
 
-    def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+    def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Engines reach no thread's own memory."""
         del size
         raise Fault(
             Finding(
                 RULES["out-of-bounds"],
-                f"{kind} at local address {address!r}: engines do not reach local memory",
+                f"{kind.value} at local address {address!r}: engines do not reach local memory",
                 self.location,
                 self.description(),
             )

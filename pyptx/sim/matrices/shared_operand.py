@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, tile_offsets
+from ..memory.access import AccessKind, Footprint
 from ..memory.address_space import Actor
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
     """The words at ``places`` behind ``address`` in the CTA's own shared memory, through the async proxy."""
     memory = cta.machine.memory
     segment, offset = memory.access(
-        "read",
+        AccessKind.READ,
         "shared",
         cta.shared_base + address + places.low,
         places.nbytes,
@@ -74,8 +75,12 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
         "async",
         align=1,
         check_written=False,
+        announce=False,
     )
     start = int(offset) - places.low
+    if memory.observers:
+        pieces = Footprint((start + places.offsets).reshape(-1), word_bytes)
+        memory.announce(AccessKind.READ, segment, pieces, actor, "async")
     if segment.written is not None and not segment.written[offset : offset + places.nbytes].all():
         known = segment.written[start + places.offsets]
         if not known.all():

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
+from .access import Access, AccessKind, Footprint
 
 if TYPE_CHECKING:
     from .mbarrier import MBarrier
@@ -36,7 +37,6 @@ __all__ = [
     "Actor",
     "Fault",
     "Memory",
-    "Observer",
     "ClusterMemory",
     "Scattered",
     "Segment",
@@ -70,6 +70,7 @@ _WINDOWS = (
     ("local", LOCAL_WINDOW),
 )
 _ALL = slice(None)
+READ, WRITE, RMW, PROBE = AccessKind.READ, AccessKind.WRITE, AccessKind.RMW, AccessKind.PROBE
 _READ_ONLY = frozenset({"param", "const"})
 
 _INITIALIZED = {
@@ -104,18 +105,21 @@ class Actor(Protocol):
     def location(self) -> SourceLocation | None:
         """The line of the instruction that made the access."""
 
+    @property
+    def cta_key(self) -> tuple[int, int]:
+        """The CTA that acts: the number of its launch, and its number in the grid."""
+
+    def thread_numbers(self) -> Offsets | None:
+        """Numbers of the accessing threads in their CTA; None for an engine."""
+
     def description(self, lane: int | None = None) -> str:
         """The thread, in words; ``lane`` is the position among the accessing lanes."""
 
     def unwritten_rule(self, known: Bytes) -> str:
         """The rule that it breaks by reading bytes of which ``known`` says which were written, not all."""
 
-    def local(self, address: int | Offsets, size: int, kind: str) -> tuple[Segment, int | Offsets]:
+    def local(self, address: int | Offsets, size: int, kind: AccessKind) -> tuple[Segment, int | Offsets]:
         """The segment of the CTA's local memory, and where in it the threads' own ``address`` lies."""
-
-
-#: Called with (kind, space, segment, offset, size, actor, proxy, semantics, scope) for every access.
-Observer = Callable[..., None]
 
 
 class Segment:
@@ -211,7 +215,8 @@ class Memory:
         self._segments: list[Segment] = []
         self._next = GLOBAL_BASE
         self._report = report
-        self.observers: list[Observer] = []
+        #: Called with every access, before the bytes change.
+        self.observers: list[Callable[[Access], None]] = []
         #: Counts changes that a spinning thread could see.
         self.version = 0
 
@@ -238,7 +243,7 @@ class Memory:
 
     def access(
         self,
-        kind: str,
+        kind: AccessKind,
         space: str,
         address: int | Offsets,
         size: int,
@@ -249,16 +254,19 @@ class Memory:
         scope: str = "",
         align: int | None = None,
         check_written: bool = True,
+        announce: bool = True,
     ) -> tuple[Segment, Any]:
         """Resolve, check and announce one access of ``size`` bytes at each address.
 
         Args:
-            kind: ``"read"``, ``"write"`` or ``"barrier"``.
+            kind: what the access does. After an ``RMW`` the caller says by :meth:`changed` which bytes it
+                changed; a ``PROBE`` is not announced.
             space: ``shared``, ``global``, ``param``, ``local`` or ``generic``.
             address: one address, or one per accessing lane.
             cluster: what the actor's cluster reaches.
             align: required alignment, ``size`` if None.
             check_written: False where the caller itself checks, or marks, a sparser set of bytes.
+            announce: False where the caller itself announces (:meth:`announce`) a sparser set of bytes.
 
         Returns the segment and the byte offset(s) in it. Raises :class:`Fault` for an access outside every
         allocation or misaligned; reports a read of bytes that nothing wrote.
@@ -272,22 +280,50 @@ class Memory:
         else:
             segment, offset, space = self._locate(kind, space, address, size, actor, cluster, align)
         if segment.written is not None and check_written:
-            if kind == "write":
+            if kind is WRITE:
                 segment.mark(offset, size)
-            elif kind == "read":
+            elif kind is READ or kind is RMW:
                 lane = segment.unwritten(offset, size)
                 if lane is not None:
                     self.uninitialized(segment, offset, size, lane, actor)
-        if kind == "write":
-            if segment.space in _READ_ONLY:
-                self._read_only(segment, offset, size, actor)
-            self.version += 1
-            segment.writes += 1
-            if segment.barriers:
-                self._check_live_barriers(segment, offset, size, actor)
-        for observer in self.observers:
-            observer(kind, space, segment, offset, size, actor, proxy, semantics, scope)
+        if kind is WRITE:
+            self._count_write(segment, offset, size, actor)
+        elif kind is RMW and segment.space in _READ_ONLY:
+            self._read_only(segment, offset, size, actor)
+        if self.observers and announce and kind is not PROBE:
+            starts = np.atleast_1d(np.asarray(offset, np.int64))
+            self.announce(kind, segment, Footprint(starts, size), actor, proxy, semantics, scope)
         return segment, offset
+
+    def changed(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        """An ``RMW`` changes these bytes, of those that it accessed."""
+        segment.mark(offset, size)
+        self._count_write(segment, offset, size, actor)
+
+    def _count_write(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        if segment.space in _READ_ONLY:
+            self._read_only(segment, offset, size, actor)
+        self.version += 1
+        segment.writes += 1
+        if segment.barriers:
+            self._check_live_barriers(segment, offset, size, actor)
+
+    def announce(
+        self,
+        kind: AccessKind,
+        segment: Segment,
+        footprint: Footprint,
+        actor: Actor,
+        proxy: str,
+        semantics: str = "weak",
+        scope: str = "",
+    ) -> None:
+        """Tell the observers of one access; callers ask :attr:`observers` first."""
+        access = Access(
+            kind, segment.space, segment, footprint, actor, actor.thread_numbers(), proxy, semantics, scope
+        )
+        for observer in self.observers:
+            observer(access)
 
     def _in_one_segment(
         self, space: str, address: Offsets, size: int, align: int, cluster: ClusterMemory
@@ -311,7 +347,7 @@ class Memory:
 
     def _locate(
         self,
-        kind: str,
+        kind: AccessKind,
         space: str,
         address: int | Offsets,
         size: int,
@@ -348,7 +384,7 @@ class Memory:
 
     def access_each(
         self,
-        kind: str,
+        kind: AccessKind,
         space: str,
         address: Offsets,
         size: int,
@@ -425,7 +461,7 @@ class Memory:
 
     def _out_of_bounds(
         self,
-        kind: str,
+        kind: AccessKind,
         space: str,
         address: int | Offsets,
         size: int,
@@ -446,7 +482,7 @@ class Memory:
         raise Fault(
             Finding(
                 RULES["out-of-bounds"],
-                f"{kind} of {size} bytes at {space} address {first:#x}: {where}",
+                f"{kind.value} of {size} bytes at {space} address {first:#x}: {where}",
                 actor.location,
                 actor.description(lane),
             )
@@ -497,7 +533,7 @@ class Memory:
         )
 
     def _misaligned(
-        self, kind: str, space: str, address: int | Offsets, size: int, align: int, actor: Actor
+        self, kind: AccessKind, space: str, address: int | Offsets, size: int, align: int, actor: Actor
     ) -> None:
         lane, first = None, address
         if not isinstance(address, int):
@@ -506,7 +542,8 @@ class Memory:
         raise Fault(
             Finding(
                 RULES["misaligned"],
-                f"{kind} of {size} bytes at {space} address {first:#x}, which is not a multiple of {align}",
+                f"{kind.value} of {size} bytes at {space} address {first:#x}, "
+                f"which is not a multiple of {align}",
                 actor.location,
                 actor.description(lane),
             )

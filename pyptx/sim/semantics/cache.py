@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
+from ..memory.access import AccessKind
 from ..threads.warp import Split
 
 Array = NDArray[Any]
@@ -49,7 +50,7 @@ def hint(s: Split, op: Op, lanes: Array, address: Any, size: Any = None) -> None
 def discard(s: Split, op: Op, lanes: Array, address: Array, size: Any) -> None:
     """The line holds no value any more (``#data-movement-and-conversion-instructions-discard``)."""
     nbytes = size.item()
-    for _, segment, offsets in s.access("write", op, lanes, address, nbytes, check_written=False):
+    for _, segment, offsets in s.access(AccessKind.WRITE, op, lanes, address, nbytes, check_written=False):
         if segment.written is None:
             segment.written = np.ones(segment.size, np.uint8)
         segment.written[offsets[:, None] + np.arange(nbytes)] = 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...core.types import b16, b32, b64, b128
 from ..code.semantic import Op, executes
 from ..copies.st_async import shared_address, store_async
+from ..memory.access import AccessKind
 from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..threads.loads import load, load_one, store, store_one
 from ..threads.warp import Split
@@ -126,7 +127,7 @@ def st_bulk(s: Split, op: Op, lane: int, address: int, size: int, initial: int) 
     """Zeroes, as by ordinary weak stores."""
     if size % 8:
         raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes, not a multiple of 8", s)
-    segment, offset = s.access_one("write", op, lane, address, size, align=8)
+    segment, offset = s.access_one(AccessKind.WRITE, op, lane, address, size, align=8)
     if segment.space != "shared":
         raise s.warp.cta.machine.fault("out-of-bounds", f"st.bulk in {segment.space} memory", s)
     segment.data[offset : offset + size] = 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...layout.fragments import matrix_fragment
 from ..code.semantic import Op, executes
 from ..matrices.register_matrices import Gather, Scatter, full_warp
+from ..memory.access import AccessKind
 from ..threads.warp import Split
 
 Array = NDArray[Any]
@@ -70,7 +71,9 @@ def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
     s.acting = acting
     data = np.zeros((rows.rows, rows.nbytes), np.uint8)
     each = np.arange(rows.nbytes)
-    for which, segment, offsets in s.access("read", op, acting, where, rows.nbytes, align=rows.align):
+    for which, segment, offsets in s.access(
+        AccessKind.READ, op, acting, where, rows.nbytes, align=rows.align
+    ):
         data[acting[which]] = segment.data[offsets[:, None] + each]
     codes = _unpacked(data, rows.packed, rows.signed) if rows.packed else data.view(f"u{rows.bits // 8}")
     result = rows.scatter(codes.reshape(rows.form))
@@ -87,7 +90,9 @@ def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> 
     acting, where = (lanes, address) if given.all() else (lanes[given], address[given])
     s.acting = acting
     each = np.arange(rows.nbytes)
-    for which, segment, offsets in s.access("write", op, acting, where, rows.nbytes, align=rows.align):
+    for which, segment, offsets in s.access(
+        AccessKind.WRITE, op, acting, where, rows.nbytes, align=rows.align
+    ):
         segment.data[offsets[:, None] + each] = data[acting[which]]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ...core.findings import RULES, Finding
 from ..code.semantic import Op, executes
 from ..engine.waits import BarrierPhase
+from ..memory.access import AccessKind
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
 from ..threads.warp import Split
@@ -26,11 +27,11 @@ def _changed(s: Split) -> None:
     s.warp.cta.machine.memory.version += 1
 
 
-def _place(s: Split, op: Op, address: int) -> tuple[Segment, int]:
+def _place(s: Split, op: Op, kind: AccessKind, address: int) -> tuple[Segment, int]:
     cta = s.warp.cta
     sem, scope = op.chosen.get("sem", "relaxed"), op.chosen.get("scope", "cta")
     segment, offset = cta.machine.memory.access(
-        "barrier", op.space, address, 8, s, cta.cluster_memory, "generic", sem, scope
+        kind, op.space, address, 8, s, cta.cluster_memory, "generic", sem, scope
     )
     return segment, int(offset)
 
@@ -38,7 +39,7 @@ def _place(s: Split, op: Op, address: int) -> tuple[Segment, int]:
 def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
     """The barrier object at ``address``, in the instruction's space. Raises a fault where none is live."""
     machine = s.warp.cta.machine
-    segment, offset = machine.memory.access("barrier", op.space, address, 8, s, s.warp.cta.cluster_memory)
+    segment, offset = _place(s, op, AccessKind.PROBE, address)
     barrier = segment.barriers.get(int(offset))
     if barrier is None:
         raise machine.fault(
@@ -70,7 +71,7 @@ def _name(op: Op) -> str:
 
 @executes("mbarrier.init", "mbarrier.init.layout", per="lane")
 def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
-    segment, offset = _place(s, op, address)
+    segment, offset = _place(s, op, AccessKind.INIT, address)
     if not 1 <= count <= MAX_COUNT:
         raise s.warp.cta.machine.fault(
             "mbarrier-misuse", f"mbarrier.init with count {count}; expected 1..{MAX_COUNT}", s
@@ -107,7 +108,7 @@ def check_layout(s: Split, op: Op, lane: int, address: int) -> bool:
 @executes("mbarrier.inval", per="lane")
 def inval(s: Split, op: Op, lane: int, address: int) -> None:
     own_barrier(s, op, address)
-    segment, offset = _place(s, op, address)
+    segment, offset = _place(s, op, AccessKind.INVAL, address)
     del segment.barriers[offset]
 
 

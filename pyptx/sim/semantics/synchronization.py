@@ -12,6 +12,7 @@ import numpy as np
 
 from ..code.semantic import Op, executes
 from ..engine.waits import Condition
+from ..memory.access import AccessKind
 from ..memory.address_space import Fault
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
 from ..threads.warp import Split
@@ -174,4 +175,4 @@ def fence(s: Split, op: Op, lanes: Any) -> None:
 @executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
 def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
     """The bytes that it names must exist."""
-    s.access("barrier", op, lanes, address, int(size), align=1)
+    s.access(AccessKind.PROBE, op, lanes, address, int(size), align=1)

@@ -18,6 +18,7 @@ from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
 from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.waits import Condition, StepsDone
+from ..memory.access import AccessKind
 from ..memory.mbarrier import MBarrier, Signal
 from ..numbers.extremes import extreme
 from ..numbers.single import canonical
@@ -54,7 +55,7 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     cta.tensor.request(count, exclusive, s)
     storages = [each.tensor.storage for each in group]
     # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
-    segment, offset = cta.machine.memory.access("barrier", op.space, address, 4, s, cta.cluster_memory)
+    segment, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 4, s, cta.cluster_memory)
     if segment is not cta.shared:
         where = f"the shared memory of CTA {cta.coordinates}"
         raise cta.machine.fault("out-of-bounds", f"{op.name}: {address:#x} is not in {where}", s)
@@ -62,7 +63,9 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     def take(first: int) -> None:
         s.op = op
         cta.tensor.allocate(first, count, exclusive, s)
-        segment, offset = cta.machine.memory.access("write", op.space, address, 4, s, cta.cluster_memory)
+        segment, offset = cta.machine.memory.access(
+            AccessKind.WRITE, op.space, address, 4, s, cta.cluster_memory
+        )
         segment.words(4)[int(offset) // 4] = first
 
     return execute_as_pair(
@@ -131,7 +134,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
 def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
     """The barrier at the offset of ``address`` in the shared memory of another CTA of the cluster."""
     cta = s.warp.cta
-    _, offset = cta.machine.memory.access("barrier", op.space, address, 8, s, cta.cluster_memory)
+    _, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 8, s, cta.cluster_memory)
     there = cta.cluster_memory.get(rank)
     if there is None:
         why = (

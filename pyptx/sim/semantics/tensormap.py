@@ -13,6 +13,7 @@ import numpy as np
 from ...core.errors import SpecError
 from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES, USED_BYTES
 from ..code.semantic import Op, executes
+from ..memory.access import AccessKind
 from ..threads.warp import Split
 
 _FIELDS_BY_FORM = {
@@ -37,8 +38,8 @@ def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int,
         raise machine.fault("not-modeled", f"{op.name}: the 96-byte swizzle is not modeled yet", s)
     if name == "global_stride" and value % 16:
         raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes is not a multiple of 16", s)
-    segment, offset = s.access_one("read", op, lane, address, USED_BYTES)
-    segment, offset = s.access_one("write", op, lane, address, USED_BYTES)
+    segment, offset = s.access_one(AccessKind.READ, op, lane, address, USED_BYTES)
+    segment, offset = s.access_one(AccessKind.WRITE, op, lane, address, USED_BYTES)
     place = segment.data[int(offset) : int(offset) + USED_BYTES]
     try:
         image = FIELDS[name].set(int.from_bytes(place.tobytes(), "little"), value, ordinal)
@@ -73,21 +74,21 @@ def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -
     if (dst != dst[0]).any() or (src != src[0]).any():
         raise machine.fault("divergent-collective", f"{op.name}: the lanes' addresses differ", s)
     found = []
-    for kind, space, address in (("read", "shared", int(src[0])), ("write", "global", int(dst[0]))):
+    for reads, space, address in ((True, "shared", int(src[0])), (False, "global", int(dst[0]))):
         segment, offset = machine.memory.access(
-            kind,
+            AccessKind.READ if reads else AccessKind.WRITE,
             space,
             address,
             IMAGE_BYTES,
             s,
             cta.cluster_memory,
-            "generic" if kind == "read" else "tensormap",
-            "weak" if kind == "read" else "release",
-            "" if kind == "read" else op.chosen["scope"],
+            "generic" if reads else "tensormap",
+            "weak" if reads else "release",
+            "" if reads else op.chosen["scope"],
             align=IMAGE_BYTES,
-            check_written=kind == "write",
+            check_written=not reads,
         )
-        if kind == "read" and segment.unwritten(int(offset), USED_BYTES) is not None:
+        if reads and segment.unwritten(int(offset), USED_BYTES) is not None:
             machine.memory.uninitialized(segment, int(offset), USED_BYTES, 0, s)
         found.append(segment.data[int(offset) : int(offset) + IMAGE_BYTES])
     found[1][:] = found[0]

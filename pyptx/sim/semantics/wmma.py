@@ -16,6 +16,7 @@ from ...layout.wmma_fragments import wmma_fragment
 from ..code.semantic import Op, executes
 from ..matrices.register_matrices import Gather, Scatter, full_warp, split
 from ..matrices.warp_product import WarpProduct, planned
+from ..memory.access import AccessKind
 from ..numbers.multiply import (
     WHOLE,
     Kinds,
@@ -78,7 +79,9 @@ def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> 
     data = np.empty((plan.lines, plan.nbytes), np.uint8)
     each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
     readers = np.resize(lanes, plan.lines)
-    for which, segment, offsets in s.access("read", op, readers, where, plan.nbytes, align=plan.align):
+    for which, segment, offsets in s.access(
+        AccessKind.READ, op, readers, where, plan.nbytes, align=plan.align
+    ):
         data[which] = segment.data[offsets[:, None] + each]
     matrix = split(data, plan.bits).reshape(plan.lines, plan.length)
     result = plan.scatter(matrix.T if plan.turned else matrix).view(plan.dtype)
@@ -93,7 +96,9 @@ def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride
     data = np.ascontiguousarray(matrix.T if plan.turned else matrix).view(np.uint8)
     each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
     writers = np.resize(lanes, plan.lines)
-    for which, segment, offsets in s.access("write", op, writers, where, plan.nbytes, align=plan.align):
+    for which, segment, offsets in s.access(
+        AccessKind.WRITE, op, writers, where, plan.nbytes, align=plan.align
+    ):
         segment.data[offsets[:, None] + each] = data[which]
 
 

@@ -21,6 +21,7 @@ from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
 from ...layout.tcgen05_smem_descriptor import OPERAND_SWIZZLES, Major, Tcgen05SmemDescriptor, tile_offsets
 from ..matrices.shared_operand import TileOffsets, read_words
+from ..memory.access import AccessKind, Footprint
 from ..memory.address_space import Actor, Fault
 from ..numbers.formats import decoded
 
@@ -124,7 +125,7 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
     page = (word & _PAGE) << 4
     address = cta.shared_base + page + panel.low
     segment, offset = cta.machine.memory.access(
-        "read",
+        AccessKind.READ,
         "shared",
         address,
         panel.nbytes,
@@ -133,6 +134,7 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
         "async",
         align=1,
         check_written=False,
+        announce=False,
     )
     key = (word - (panel.inside >> 4), rows, element)
     writes, values = segment.derived.get(key, (-1, None))
@@ -146,6 +148,11 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
         values = decode(units.view(f"<u{_BYTES.get(element, 1)}"), element)
         values.flags.writeable = False
         segment.derived[key] = (segment.writes, values)
+    if cta.machine.memory.observers:
+        part = _places(word & ~_PAGE, rows, k, element, False, major, 0)
+        starts = (int(offset) - panel.low + part.offsets).reshape(-1)
+        pieces = Footprint(starts, _BYTES.get(element, 1))
+        cta.machine.memory.announce(AccessKind.READ, segment, pieces, actor, "async")
     tile: F32 = values[:, panel.columns]
     return tile
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...core.types import TYPES
 from ..code.semantic import Op
+from ..memory.access import AccessKind
 from .warp import Split
 
 __all__ = ["combination", "modify"]
@@ -252,7 +253,7 @@ def modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None
     given = _rows(b, shape, plan)
     other = None if c is None else _rows(c, shape, plan)
     old = np.empty(shape, plan.dtype)
-    for which, segment, offsets in s.access("read", op, lanes, address, nbytes, **plan.how):
+    for which, segment, offsets in s.access(AccessKind.RMW, op, lanes, address, nbytes, **plan.how):
         words = segment.words(size).view(plan.dtype)
         meaning = plan.in_shared if segment.space == "shared" else plan.in_global
         index = offsets // size
@@ -272,10 +273,9 @@ def modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None
         if not changed.any():
             # A cas that fails, or an exchange of equal values, leaves memory as it was, and who spins parked.
             continue
-        actors, targets = lanes[which], address[which]
         if not changed.all():
-            actors, targets = actors[changed], targets[changed]
-        s.access("write", op, actors, targets, nbytes, **plan.how)
+            offsets = offsets[changed]
+        s.warp.cta.machine.memory.changed(segment, offsets, nbytes, s)
         for places, final in updates:
             words[places] = final
     return old if plan.vector else old[0]

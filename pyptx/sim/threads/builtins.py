@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.access import AccessKind
+
 if TYPE_CHECKING:
     from .calls import At
     from .machine_state import MachineState
@@ -46,7 +48,7 @@ class CallArguments:
         """Bytes at a generic address."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
-            "read", "generic", address, size, self.at, cta.cluster_memory, align=1
+            AccessKind.READ, "generic", address, size, self.at, cta.cluster_memory, align=1
         )
         return bytes(segment.data[offset : offset + size])
 
@@ -54,7 +56,7 @@ class CallArguments:
         """The bytes up to a zero byte."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
-            "read", "generic", address, 1, self.at, cta.cluster_memory, align=1
+            AccessKind.READ, "generic", address, 1, self.at, cta.cluster_memory, align=1
         )
         rest = bytes(segment.data[offset : offset + _LONGEST_STRING])
         length = rest.find(b"\0")

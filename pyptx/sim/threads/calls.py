@@ -15,6 +15,7 @@ from ...ir import Immediate, Operand, Param, Register, Sink, Symbol
 from ..code.emitter import CLASS_BITS, typed
 from ..code.function import CallSite, CodeBlock
 from ..code.semantic import CLASSES
+from ..memory.access import AccessKind
 from .builtins import BUILTINS, SIGNATURES, CallArguments
 from .frames import Frame
 from .warp import ReconvergencePoint, Split, mask_of
@@ -264,5 +265,12 @@ class At:
         del known
         return "uninitialized-read"
 
-    def local(self, address: Any, size: int, kind: str) -> tuple[Any, Any]:
+    @property
+    def cta_key(self) -> tuple[int, int]:
+        return self.split.cta_key
+
+    def thread_numbers(self) -> Any:
+        return self.split.thread_numbers()
+
+    def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Any, Any]:
         return self.split.local(address, size, kind)

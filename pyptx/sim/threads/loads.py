@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from ...core.types import TYPES
 from ...ir import Sink, Vector
 from ..code.semantic import Op
+from ..memory.access import AccessKind, Footprint
+from ..memory.address_space import Segment
 from .warp import Split
 
 __all__ = ["Access", "access_of", "load", "load_one", "store", "store_one", "order", "unit"]
@@ -99,7 +101,7 @@ def _read(op: Op) -> Access:
 def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
     """Values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
     what = access_of(op)
-    spans = s.access("read", op, lanes, address, what.nbytes, **what.how)
+    spans = s.access(AccessKind.READ, op, lanes, address, what.nbytes, **what.how)
     if len(spans) == 1:
         _, segment, offsets = spans[0]
         raw = segment.words(what.nbytes)[offsets // what.nbytes]
@@ -115,7 +117,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> 
 def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
     """The raw value of one lane as a Python integer, a tuple for a vector."""
     what = access_of(op)
-    segment, offset = s.access_one("read", op, lane, address, what.nbytes, **what.how)
+    segment, offset = s.access_one(AccessKind.READ, op, lane, address, what.nbytes, **what.how)
     values = struct.unpack_from(what.pattern, segment.data.data, offset)
     return values if what.count else values[0]
 
@@ -128,7 +130,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
     what = access_of(op)
     if what.kept is not None:
         return _store_some(s, op, lanes, address, value)
-    spans = s.access("write", op, lanes, address, what.nbytes, **what.how)
+    spans = s.access(AccessKind.WRITE, op, lanes, address, what.nbytes, **what.how)
     if what.count:
         raw = np.ascontiguousarray(np.transpose(value)).view(what.unit)[:, 0]
     else:
@@ -146,12 +148,22 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
     size = what.dtype.itemsize
     word = unit(size)
     for which, segment, offsets in s.access(
-        "write", op, lanes, address, what.nbytes, check_written=False, **what.how
+        AccessKind.WRITE, op, lanes, address, what.nbytes, check_written=False, announce=False, **what.how
     ):
         for element in what.kept:
             places = offsets + element * size
+            _announce_element(s, op, segment, places, size)
             segment.mark(places, size)
             segment.words(size)[places // size] = np.ascontiguousarray(value[element]).view(word)[which]
+
+
+def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: int) -> None:
+    """Tell the observers of one element of a stored vector that has ``_`` in it."""
+    memory = s.warp.cta.machine.memory
+    if memory.observers:
+        how = access_of(op).how
+        footprint = Footprint(places, size)
+        memory.announce(AccessKind.WRITE, segment, footprint, s, "generic", how["semantics"], how["scope"])
 
 
 def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
@@ -160,12 +172,15 @@ def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any
     size = what.dtype.itemsize
     mask = (1 << (8 * size)) - 1
     whole = what.kept is None
-    segment, offset = s.access_one("write", op, lane, address, what.nbytes, check_written=whole, **what.how)
+    segment, offset = s.access_one(
+        AccessKind.WRITE, op, lane, address, what.nbytes, check_written=whole, announce=whole, **what.how
+    )
     elements = [number & mask for number in (value if what.count else (value,))]
     if what.kept is None:
         struct.pack_into(what.pattern, segment.data.data, offset, *elements)
         return
     for element in what.kept:
         at = offset + element * size
+        _announce_element(s, op, segment, np.array([at]), size)
         segment.mark(at, size)
         struct.pack_into(what.pattern[0] + what.pattern[-1], segment.data.data, at, elements[element])

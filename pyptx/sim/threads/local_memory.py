@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.access import AccessKind
 from ..memory.address_space import LOCAL_LIMIT, Segment
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class LocalMemory:
             self._segment = self._made(min(LOCAL_LIMIT, max(2 * before, nbytes)))
             self.table()[:, :before] = old.data.reshape(self.threads, before)
 
-    def resolve(self, s: Split, lanes: Any, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+    def resolve(self, s: Split, lanes: Any, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """The segment, and the bytes in it that ``address`` means for each of ``lanes`` (of the split's first
         warp on).
         """
@@ -77,14 +78,16 @@ class LocalMemory:
         if not one and len(address) != len(lanes):
             raise self.cta.machine.fault(
                 "out-of-bounds",
-                f"{kind} of {size} bytes at local address {low:#x}, which is each thread's own, by a warp",
+                f"{kind.value} of {size} bytes at local address {low:#x}, "
+                "which is each thread's own, by a warp",
                 s,
             )
         if low < 0 or high + size > self.capacity:
             beyond = low if low < 0 else high
             raise self.cta.machine.fault(
                 "out-of-bounds",
-                f"{kind} of {size} bytes at local address {beyond:#x}: the thread has {self.capacity} bytes",
+                f"{kind.value} of {size} bytes at local address {beyond:#x}: "
+                f"the thread has {self.capacity} bytes",
                 s,
             )
         threads = 32 * s.warp.index + np.asarray(lanes)

@@ -18,6 +18,7 @@ from ...core.source import SourceLocation
 from ..code.semantic import CLASSES, Op
 from ..engine.accounts import Issuer
 from ..engine.waits import Wait
+from ..memory.access import AccessKind
 from .frames import Frame
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Warp:
         #: The last wait that timed out because nothing else could happen, and its line.
         self.given_up: tuple[Wait, SourceLocation | None] | None = None
         #: What engines know of it.
-        self.issuer = Issuer(cta.grid.account, cta.cluster, self.thread_names)
+        self.issuer = Issuer(cta.grid.account, cta.key, cta.cluster, self.thread_names)
         self._splits: dict[int, Split] = {}
         #: Each thread's local stack: the first free address.
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
@@ -204,6 +205,14 @@ class Split:
         """What engines know of its warp."""
         return self.warp.issuer
 
+    @property
+    def cta_key(self) -> tuple[int, int]:
+        return self.warp.cta.key
+
+    def thread_numbers(self) -> NDArray[np.int64]:
+        """Numbers of the acting threads in their CTA."""
+        return np.asarray(self.actors, np.int64) + 32 * self.warp.index
+
     def description(self, lane: int | None = None) -> str:
         """The thread: ``lane`` is a position among the lanes of the access, else the first."""
         return self.warp.thread_names(self.actors, lane)
@@ -222,7 +231,7 @@ class Split:
             op.cache["early"] = block.branches_before_use(op) or block.only_selected(op)
         return "undefined-load" if op.cache["early"] else "uninitialized-read"
 
-    def local(self, address: Any, size: int, kind: str) -> tuple[Segment, Any]:
+    def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Where in the CTA's local memory the acting threads' own ``address`` lies. See
         :class:`~.memory.Actor`.
         """
@@ -232,7 +241,7 @@ class Split:
 
     def access(
         self,
-        kind: str,
+        kind: AccessKind,
         op: Op,
         lanes: NDArray[np.intp],
         address: NDArray[np.int64],
@@ -245,12 +254,12 @@ class Split:
         ``lanes`` (all of them, a slice, in the usual case of one). ``how`` goes to
         :meth:`~.memory.Memory.access`.
         """
-        del lanes
+        self.acting = lanes
         cta = self.warp.cta
         return cta.machine.memory.access_each(kind, op.space, address, size, self, cta.cluster_memory, **how)
 
     def access_one(
-        self, kind: str, op: Op, lane: int, address: int, size: int, **how: Any
+        self, kind: AccessKind, op: Op, lane: int, address: int, size: int, **how: Any
     ) -> tuple[Segment, int]:
         """:meth:`access` for one lane and a plain address."""
         del lane

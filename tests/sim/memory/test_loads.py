@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyptx.sim.memory.access import Access
 from pyptx.sim.memory.address_space import Memory
 from tests.sim.build import Kernel
 
@@ -206,8 +207,8 @@ def test_where_lanes_write_one_word_the_last_lane_stays() -> None:
         ("st.volatile.global.u32 [given], 1", ("write", "relaxed", "sys", "generic")),
         ("st.release.gpu.global.u32 [given], 1", ("write", "release", "gpu", "generic")),
         ("st.mmio.relaxed.sys.global.u32 [given], 1", ("write", "relaxed", "sys", "generic")),
-        ("red.global.add.u32 [given], 1", ("write", "relaxed", "gpu", "generic")),
-        ("red.release.cta.global.add.u32 [given], 1", ("write", "release", "cta", "generic")),
+        ("red.global.add.u32 [given], 1", ("rmw", "relaxed", "gpu", "generic")),
+        ("red.release.cta.global.add.u32 [given], 1", ("rmw", "release", "cta", "generic")),
     ],
 )
 @pytest.mark.parametrize("block", [1, 32])
@@ -216,10 +217,9 @@ def test_order_and_scope_reach_the_seam(
 ) -> None:
     found: list[tuple[str, ...]] = []
 
-    def observer(*access: Any) -> None:
-        kind, _, segment, _, _, _, proxy, semantics, scope = access
-        if segment.space == "global":
-            found.append((kind, semantics, scope, proxy))
+    def observer(access: Access) -> None:
+        if access.space == "global":
+            found.append((access.kind.value, access.semantics, access.scope, access.proxy))
 
     original = Memory.__init__
 

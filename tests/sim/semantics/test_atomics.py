@@ -384,17 +384,16 @@ def test_what_changes_nothing_is_no_write(
     monkeypatch: pytest.MonkeyPatch, instruction: str, writes: int
 ) -> None:
     """A spinning thread is parked until memory changes: a cas that fails must not wake it."""
-    seen: list[str] = []
-    original = Memory.access
+    changes: list[int] = []
+    original = Memory.changed
 
-    def access(self: Memory, kind: str, space: str, *arguments: Any, **how: Any) -> Any:
-        if space == "global":
-            seen.append(kind)
-        return original(self, kind, space, *arguments, **how)
+    def changed(self: Memory, segment: Any, offset: Any, size: int, actor: Any) -> None:
+        changes.append(size)
+        original(self, segment, offset, size, actor)
 
-    monkeypatch.setattr(Memory, "access", access)
+    monkeypatch.setattr(Memory, "changed", changed)
     Kernel(f".reg u32 x\n{instruction}", "memory:u64").clean(np.zeros(1, np.uint32), block=1)
-    assert seen == ["read", "write"][: 1 + writes]
+    assert changes == [4][:writes]
 
 
 def test_generic_addresses_of_several_spaces() -> None:
