@@ -22,13 +22,13 @@ from ..ir import (
     ScopeMark,
     TargetList,
 )
+from .call_sites import here
 from .control import Guarded, place_label
 from .emit import Predicate
 from .labels import Label
 from .operands import branch_target, elements, guard
 from .operators import materialize
 from .registers import Reg, owned
-from .sites import here
 from .symbols import Sym, check_name
 from .trace import Trace, current
 from .types import as_number
@@ -114,7 +114,7 @@ def _typed(trace: Trace, function: Sym | str | Reg, arguments: Sequence[Any] | N
     if arguments is None:
         return None
     name = function.name if isinstance(function, Sym) else function
-    signature = trace.unit.known.get(name) if isinstance(name, str) else None
+    signature = trace.builder.known.get(name) if isinstance(name, str) else None
     params: Sequence[Param] = signature.params if isinstance(signature, Function) else ()
     typed = list(arguments)
     for index, value in enumerate(arguments):

@@ -10,12 +10,12 @@ from typing import Any, TypeVar, cast
 from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..ir import CallPrototype, Guard, Raw, TargetList
+from .call_sites import here
 from .labels import Label, LabelScope, label_name
 from .operands import branch_target
 from .operands import guard as guard_of
 from .registers import NotPred, Reg
-from .sites import here
-from .trace import Block, PendingLabel, Trace, current
+from .trace import PendingLabel, Region, Trace, current
 
 __all__ = [
     "Condition",
@@ -194,7 +194,7 @@ class Guarded(metaclass=_Announced):
 
     def __init__(self) -> None:
         self.trace = current()
-        self.block: Block | None = None
+        self.block: Region | None = None
 
     def _open(self) -> SourceLocation:
         if self.block is not None:
@@ -203,7 +203,7 @@ class Guarded(metaclass=_Announced):
             raise TraceError(f"this {self.kind} belongs to another recording")
         source = here()[1]
         self._forget()
-        self.block = Block(self.kind, source)
+        self.block = Region(self.kind, source)
         return source
 
     def _forget(self) -> None:

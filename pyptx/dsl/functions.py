@@ -32,13 +32,13 @@ from ..ir import (
     Variable,
 )
 from .annotations import Annotations
+from .call_sites import AssignedNames, caller_frame, here
 from .emit import Predicate
 from .operands import guard
 from .operators import new_register, writable
 from .program import directives_of
 from .recording import ended, finished
 from .registers import NotPred, Number, Reg, RegArray, owned
-from .sites import Site, caller_frame, here
 from .trace import Plan, Trace, current, word
 from .types import as_number, bits_of, declared, memory_type, move_type
 from .variables import constant
@@ -297,7 +297,7 @@ class DeviceFunction:
         kinds: tuple[ScalarType, ...],
         out: Reg | Sequence[Reg] | None,
         condition: Guard | None,
-        site: Site,
+        site: AssignedNames,
         source: SourceLocation,
     ) -> list[Reg]:
         if out is None:
@@ -325,7 +325,7 @@ class DeviceFunction:
             writable(owned(register, trace))
         return given
 
-    def _hints(self, site: Site, count: int) -> Sequence[str]:
+    def _hints(self, site: AssignedNames, count: int) -> Sequence[str]:
         """Names for ``count`` results: of the variables that they go to, else after the function."""
         stem = site.name or self.name
         if count == 1:
@@ -366,19 +366,19 @@ class DeviceFunction:
 
     def _in(self, caller: Trace, constants: dict[str, Any]) -> _Recorded:
         """This function in the caller's module, recorded now if it was not."""
-        unit = caller.unit
+        builder = caller.builder
         key: Hashable = (self, tuple(constants.items()))
         try:
-            known: _Recorded | None = unit.known.get(key)
+            known: _Recorded | None = builder.known.get(key)
         except TypeError:
             raise OperandError(
                 f"{self.name}: constants must be hashable, one function is recorded for each: {constants!r}"
             ) from None
         if known is None:
             name = caller.free_symbol(self.name)
-            unit.take(name)
-            trace = Trace(name, caller.target, self.location, unit)
-            known = unit.known[key] = _Recorded(name, len(unit.functions), self.returns, trace)
+            builder.take(name)
+            trace = Trace(name, caller.target, self.location, builder)
+            known = builder.known[key] = _Recorded(name, len(builder.functions), self.returns, trace)
             self._record(known, constants)
         elif known.name in caller.symbols.names:
             raise TraceError(
@@ -411,11 +411,11 @@ class DeviceFunction:
             linkage="",
             returns=tuple(formals),
         )
-        unit = trace.unit
+        builder = trace.builder
         function = finished(trace, head, ended(trace.close(), self.location))
-        unit.functions.append(function)
+        builder.functions.append(function)
         if known.forward:
-            unit.functions.insert(
+            builder.functions.insert(
                 known.begins, replace(function, prototype=True, registers=(), variables=(), body=())
             )
 

@@ -18,11 +18,11 @@ from ..core.errors import InstructionError, OperandError
 from ..ir import Guard, Negated, Operand
 from ..isa import Binding, forms_of, opcodes
 from ..isa.notation import ModifierGroup
+from .call_sites import here
 from .labels import Label
 from .operands import branch_target, guard, operand
 from .operators import materialize, writable
 from .registers import NotPred, Reg
-from .sites import here
 from .trace import Trace, current
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from types import FrameType
 
 from ..core.errors import TraceError
 from ..core.source import SourceLocation, is_function_frame
-from .sites import is_internal
+from .call_sites import is_internal
 
 __all__ = ["Label", "LabelScope", "Scopes", "label_name"]
 

@@ -13,12 +13,12 @@ from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred, u32
 from ..ir import Guard, Immediate
+from .call_sites import caller_frame, here
 from .control import Condition, Guarded, inverted, uniform
 from .labels import Label
 from .operands import guard as guard_of
 from .operators import move, new_register
 from .registers import NotPred, Reg, RegArray, owned
-from .sites import caller_frame, here
 from .trace import current
 from .types import as_whole
 

@@ -20,7 +20,7 @@ from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred
 from ..ir import Guard, Immediate, Operand, Register
 from . import registers
-from .sites import here
+from .call_sites import here
 from .trace import Trace, current
 from .types import as_number, as_whole, bits_of, declared, encode_number, move_type
 

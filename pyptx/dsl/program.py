@@ -31,13 +31,13 @@ from ..isa import check_module, required_version
 from ..isa.directives import DIRECTIVES
 from ..isa.targets import written_target
 from .annotations import Annotations
+from .call_sites import caller_frame, here
+from .module_builder import ModuleBuilder
 from .recording import finished
 from .registers import Reg
-from .sites import caller_frame, here
 from .symbols import Sym, VectorReg, check_name
 from .trace import Trace
 from .types import the_type
-from .unit import Unit
 from .variables import make_variable
 
 __all__ = ["Program", "directives_of", "param"]
@@ -91,10 +91,10 @@ class Program:
         self.options = tuple(options)
         self.address_size = address_size
         self._target = written_target(arch)
-        self._unit = Unit()
+        self._builder = ModuleBuilder()
 
     def __repr__(self) -> str:
-        return f"<program for {self.arch}: {len(self._unit.functions)} functions>"
+        return f"<program for {self.arch}: {len(self._builder.functions)} functions>"
 
     # --- declarations -------------------------------------------------------------------------
 
@@ -150,8 +150,8 @@ class Program:
             init=init,
             source=source,
         )
-        self._unit.variables.append(made)
-        self._unit.take(made.name)
+        self._builder.variables.append(made)
+        self._builder.take(made.name)
         return Sym(made.name)
 
     def const(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
@@ -179,7 +179,7 @@ class Program:
         """
         if not isinstance(directive, ModuleDirective):
             raise OperandError(f"{directive!r} is no directive of a module: expected a node of pyptx.ir")
-        self._unit.directives.append(directive)
+        self._builder.directives.append(directive)
 
     def declare(
         self,
@@ -208,9 +208,9 @@ class Program:
         PTX ISA: `#kernel-and-function-directives-func`.
         """
         head = self._head(kind, name, params, returns, linkage, attributes, pragmas, directives, named)
-        self._unit.functions.append(replace(head, prototype=True))
-        self._unit.take(name)
-        self._unit.known[name] = head
+        self._builder.functions.append(replace(head, prototype=True))
+        self._builder.take(name)
+        self._builder.known[name] = head
         return Sym(name)
 
     # --- bodies -------------------------------------------------------------------------------
@@ -333,18 +333,18 @@ class Program:
 
     def _record(self, head: Function, body: Callable[..., None]) -> None:
         location = defined_at(body)
-        trace = Trace(head.name, self._target, location, self._unit)
-        mark = self._unit.mark()
-        self._unit.take(head.name)
-        self._unit.known[head.name] = head
+        trace = Trace(head.name, self._target, location, self._builder)
+        mark = self._builder.mark()
+        self._builder.take(head.name)
+        self._builder.known[head.name] = head
         try:
             arguments = [_formal(trace, param) for param in (*head.returns, *head.params)]
             trace.run(body, arguments, {})
             function = finished(trace, replace(head, source=location), trace.close())
         except BaseException:
-            self._unit.restore(mark)
+            self._builder.restore(mark)
             raise
-        self._unit.functions.append(function)
+        self._builder.functions.append(function)
 
     # --- the module ---------------------------------------------------------------------------
 
@@ -357,15 +357,15 @@ class Program:
         Raises:
             PyptxError: the first fault, at its line.
         """
-        unit = self._unit
+        builder = self._builder
         module = Module(
             self.version or self._target.since,
             self.arch,
-            tuple(unit.functions),
-            tuple(unit.variables),
+            tuple(builder.functions),
+            tuple(builder.variables),
             self.address_size,
             self.options,
-            tuple(unit.directives),
+            tuple(builder.directives),
         )
         if self.version is None:
             module = replace(module, version=required_version(module))

@@ -75,7 +75,7 @@ def record(
     parameters = Parameters(trace, names, specs, dict(dims or {}))
     shared = Shared(trace, parameters.free_symbol("smem"), smem, extern_smem)
     trace.state["smem"] = shared
-    trace.unit.take(*sorted(parameters.symbols()))
+    trace.builder.take(*sorted(parameters.symbols()))
     trace.run(body, parameters.arguments, dict(constants or {}))
     variable = shared.variable()
     used, registers, statements = _complete(trace, ended(trace.close(), location))
@@ -92,7 +92,7 @@ def record(
         shared_ranges=tuple(shared.ranges) if variable is not None else (),
     )
     outside = (variable,) if variable is not None and dynamic else ()
-    module = Module(trace.target.since, trace.target.name, (*trace.unit.functions, function), outside)
+    module = Module(trace.target.since, trace.target.name, (*trace.builder.functions, function), outside)
     module = replace(module, version=required_version(module))
     for recorded in module.functions:
         for fault in check_kernel(module, recorded):

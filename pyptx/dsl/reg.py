@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from ..core.errors import OperandError
 from ..core.types import ScalarType
+from .call_sites import here
 from .operators import move, new_register
 from .registers import NotPred, Number, Reg, RegArray
-from .sites import here
 from .symbols import declare
 from .trace import Trace, current, word
 from .types import the_type

@@ -14,7 +14,7 @@ from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred
 from ..ir import Register
 from . import operators
-from .trace import Block, Trace, current
+from .trace import Region, Trace, current
 from .types import declared, the_type
 
 __all__ = ["NotPred", "Reg", "RegArray", "owned"]
@@ -44,7 +44,7 @@ class Reg:
         trace: Trace,
         operand: Register,
         kind: ScalarType,
-        block: Block,
+        block: Region,
         source: SourceLocation | None,
         read_only: str = "",
     ) -> None:
@@ -404,7 +404,7 @@ def owned(register: Reg, trace: Trace) -> Reg:
             f"the register {register}{made} belongs to a recording of the kernel {register.trace.name}, "
             f"which {state}",
             hint="a device function has its own registers: pass it as an argument"
-            if register.trace.unit is trace.unit
+            if register.trace.builder is trace.builder
             else "registers live within one recording of one kernel: make it inside the kernel function",
         )
     return register

@@ -17,11 +17,11 @@ from ..core.types import ScalarType, b8, u32
 from ..ir import Immediate, Register, SharedRange, Symbol, Variable
 from ..layout import SWIZZLE_PERIOD
 from ..layout.swizzle import check_swizzle
+from .call_sites import here
 from .emit import Predicate, emit
 from .operands import Addr, addr, address
 from .operators import result
 from .registers import Number, Reg, owned
-from .sites import here
 from .trace import Trace, current
 from .types import as_number, as_whole, encode_number, memory_type, the_type
 

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 from ..core.errors import OperandError, TraceError
 from ..core.types import ScalarType
 from ..ir import Element, Immediate, Indexed, Minus, Register, Sum, Symbol
+from .call_sites import here
 from .registers import Reg, owned
-from .sites import here
 from .trace import current
 from .types import as_whole, the_type
 

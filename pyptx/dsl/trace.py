@@ -32,12 +32,12 @@ from ..ir import (
 )
 from ..isa import Binding, Shape, Target, bind, check_target
 from ..isa.special import SPECIAL_REGISTERS
+from .call_sites import here
 from .labels import Label, LabelScope, Scopes
-from .sites import here
+from .module_builder import ModuleBuilder, Symbols
 from .types import declared
-from .unit import Symbols, Unit
 
-__all__ = ["Block", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "word"]
+__all__ = ["Region", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "word"]
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
@@ -48,7 +48,7 @@ _NOT_WORD = re.compile(r"[^A-Za-z0-9_$]")
 _current: ContextVar[Trace | None] = ContextVar("pyptx recording", default=None)
 
 
-class Block:
+class Region:
     """A piece of the recording that runs or not as a whole: the kernel, a loop, a branch of an ``if_``."""
 
     __slots__ = ("kind", "open", "source")
@@ -130,31 +130,35 @@ class Trace:
         registers: what will be declared, in order of creation.
         blocks: open blocks, outermost first.
         location: the line of the kernel function.
-        unit: the module that the function belongs to.
+        builder: the module that the function belongs to.
         symbols: variables and names of this function.
     """
 
     def __init__(
-        self, name: str, target: Target, location: SourceLocation | None = None, unit: Unit | None = None
+        self,
+        name: str,
+        target: Target,
+        location: SourceLocation | None = None,
+        builder: ModuleBuilder | None = None,
     ) -> None:
         self.name = name
         self.target = target
         self.location = location
-        self.unit = unit if unit is not None else Unit()
+        self.builder = builder if builder is not None else ModuleBuilder()
         self.symbols = Symbols([], [])
         self.statements: list[Statement | PendingBranch | PendingLabel] = []
         self.registers: list[Register] = []
-        self.blocks: list[Block] = [Block("kernel", location)]
+        self.blocks: list[Region] = [Region("kernel", location)]
         self.scopes: Scopes | None = None
         #: Registers viewed as another kind (integer as float): declared as bits at the end.
         self.untyped: set[str] = set()
         #: State of other parts of the DSL by their name (shared memory, the last if_).
-        self.state: dict[str, State] = {"unit": self.unit, "symbols": self.symbols}
+        self.state: dict[str, State] = {"builder": self.builder, "symbols": self.symbols}
         #: What the prologue may compute: parameters, shared-memory addresses.
         self.prologue: dict[tuple[object, ...], Prepared] = {}
         self.finished = False
         #: A block that an exception left half recorded: fatal, if somebody swallows the exception.
-        self.abandoned: Block | None = None
+        self.abandoned: Region | None = None
         #: Blocks that were made and not entered yet, with the line; by identity.
         self.unopened: dict[int, tuple[Any, SourceLocation]] = {}
         self._names: set[str] = set()
@@ -199,7 +203,7 @@ class Trace:
 
     def free_symbol(self, stem: str) -> str:
         """``stem``, or ``stem_1`` ..., as no variable, parameter or function that is seen here is called."""
-        return self.unit.free_name(stem, self.symbols.names)
+        return self.builder.free_name(stem, self.symbols.names)
 
     def declare_as(self, name: str, kind: ScalarType, vector: int = 1, *, listed: bool = True) -> Register:
         """A register with exactly this name and type; one of a function's header is not ``listed``.
@@ -334,7 +338,7 @@ class Trace:
         return self.scopes
 
     @property
-    def block(self) -> Block:
+    def block(self) -> Region:
         """The innermost open block."""
         return self.blocks[-1]
 
@@ -428,7 +432,7 @@ class Trace:
         Raises:
             TraceError: a branch to a label that is not defined in any scope around it.
         """
-        taken = {*self.symbols.names, *self.unit.names, *_SYMBOLS}
+        taken = {*self.symbols.names, *self.builder.names, *_SYMBOLS}
         counts: dict[str, int] = {}
         names: dict[int, str] = {}
         for statement in self.statements:

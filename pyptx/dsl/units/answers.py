@@ -6,11 +6,11 @@ from typing import Any
 
 from ...core.types import ScalarType
 from ...ir import Pair
+from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard, operand
 from ..operators import new_register
 from ..registers import Reg, owned
-from ..sites import here
 from ..trace import current
 from .qualifiers import destination
 from .values import value, words

@@ -14,10 +14,10 @@ from ...core.types import TYPES, ScalarType, u32
 from ...ir import Immediate, Operand, Register, Special
 from ...layout import Coordinate, FragmentLayout
 from .. import reg
+from ..call_sites import here
 from ..operands import operand
 from ..operators import new_register
 from ..registers import Reg, RegArray
-from ..sites import here
 from ..trace import Trace, current
 
 __all__ = ["Fragment", "Origin", "Position", "declare", "type_name"]

@@ -20,11 +20,11 @@ from ...core.errors import OperandError
 from ...core.types import pred as predicate
 from ...core.types import u32
 from ...ir import Guard
+from ..call_sites import here
 from ..control import uniform
 from ..emit import Predicate, checked, emit
 from ..labels import Label
 from ..registers import Reg
-from ..sites import here
 from ..trace import current
 from .answers import answer
 from .places import Shared, barrier

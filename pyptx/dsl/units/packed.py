@@ -11,11 +11,11 @@ from typing import Any
 from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ...ir import Vector
+from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard
 from ..operators import new_register
 from ..registers import Number, Reg, RegArray, owned
-from ..sites import here
 from ..trace import current
 from ..types import bits_of, the_type
 from .values import meet, typed, value

@@ -14,11 +14,11 @@ from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ...ir import Immediate, Operand, Pair
 from .. import reg
+from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard, operand
 from ..operators import check_constant, joined, new_register, result, writable
 from ..registers import Reg, RegArray, owned
-from ..sites import here
 from ..trace import Trace, current
 from ..types import as_number, encode_number
 

@@ -14,11 +14,11 @@ from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
 from ...ir import Operand, Pair, Register, Vector
+from ..call_sites import here
 from ..emit import Predicate, checked
 from ..operands import operand, sink
 from ..operators import move, new_register, result
 from ..registers import NotPred, Reg, owned
-from ..sites import here
 from ..trace import Trace, current
 from ..types import bits_of
 from . import math

@@ -28,10 +28,10 @@ from ...layout import (
     wgmma_fragment,
     wgmma_metadata,
 )
+from ..call_sites import here
 from ..emit import Predicate, emit
 from ..operands import guard, operand
 from ..registers import NotPred, Reg, RegArray
-from ..sites import here
 from ..smem import Buffer
 from ..trace import current
 from ..types import as_number, as_whole

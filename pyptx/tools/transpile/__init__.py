@@ -2,8 +2,8 @@
 
 ``body`` makes statements ready, ``structure`` finds blocks, ``registers`` chooses types, ``arrays`` and
 ``repeats`` find arrays and loops over repetitions, ``operators`` and ``units`` know what Python's operators
-and the units' functions record; ``scribe``, ``expressions`` and ``writer`` write a function, ``module`` the
-file; ``check`` runs it, and ``pyptx.tools.diff`` compares.
+and the units' functions record; ``operand_writer``, ``expressions`` and ``writer`` write a function,
+``module`` the file; ``check`` runs it, and ``pyptx.tools.diff`` compares.
 """
 
 from typing import Any

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ...core.types import ScalarType
 from ...ir import Register, Vector
-from .body import Step
-from .names import Names
+from .body import StatementStep
+from .names import PythonNames
 from .registers import Info
 
 __all__ = ["Array", "Pool"]
@@ -57,7 +57,7 @@ class Array:
 class Pool:
     """The arrays of a function."""
 
-    def __init__(self, infos: dict[str, Info], names: Names) -> None:
+    def __init__(self, infos: dict[str, Info], names: PythonNames) -> None:
         self.infos = infos
         self.names = names
         #: By register, its array and its place in it.
@@ -65,7 +65,7 @@ class Pool:
         #: By register, the name of the instruction that says what it is.
         self.written_by: dict[str, str] = {}
 
-    def survey(self, steps: Iterable[Step]) -> None:
+    def survey(self, steps: Iterable[StatementStep]) -> None:
         """Note what writes each register: the first instruction, or a matrix product."""
         for step in steps:
             if step.instruction is None:
@@ -96,7 +96,7 @@ class Pool:
             self.infos[register.name].kind = kind
         return array
 
-    def vectors(self, steps: Iterable[Step], shortest: int) -> None:
+    def vectors(self, steps: Iterable[StatementStep], shortest: int) -> None:
         """Make arrays of the vector operands of at least ``shortest`` registers."""
         for step in steps:
             if step.instruction is None:
@@ -111,7 +111,7 @@ class Pool:
                 if self.may_hold(registers):
                     self.add(registers)
 
-    def products(self, steps: Iterable[Step]) -> None:
+    def products(self, steps: Iterable[StatementStep]) -> None:
         """Make an array of the accumulators of matrix products that follow each other, each with its own."""
         group: list[Register] = []
         for step in steps:
@@ -129,10 +129,10 @@ class Pool:
         if group:
             self.add(group)
 
-    def long_vectors(self, steps: Iterable[Step]) -> None:
+    def long_vectors(self, steps: Iterable[StatementStep]) -> None:
         self.vectors(steps, _LONG)
 
-    def written_vectors(self, steps: Iterable[Step]) -> None:
+    def written_vectors(self, steps: Iterable[StatementStep]) -> None:
         self.vectors(steps, _WRITTEN)
 
     def _kind(self, registers: Sequence[Register]) -> ScalarType:

@@ -1,8 +1,8 @@
 """A function's statements made ready to be written down: what says nothing to a thread is set aside.
 
-Owns :class:`Step`, a statement in canonical form with what it reads and writes, and :func:`steps`, which
-leaves out what records no instruction and changes none: ``.loc``, labels that nothing jumps to, and braces
-that bound no variable.
+Owns :class:`StatementStep`, a statement in canonical form with what it reads and writes, and :func:`steps`,
+which leaves out what records no instruction and changes none: ``.loc``, labels that nothing jumps to, and
+braces that bound no variable.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ...ir import (
 )
 from ...isa import Binding, bind_instruction
 
-__all__ = ["Step", "canonical", "steps", "targets_of"]
+__all__ = ["StatementStep", "canonical", "steps", "targets_of"]
 
 
 @dataclass(eq=False, slots=True)
-class Step:
+class StatementStep:
     """A statement that the program records.
 
     Attributes:
@@ -107,7 +107,7 @@ def _idle_marks(body: tuple[Statement, ...]) -> set[int]:
     return idle
 
 
-def steps(function: Function) -> Iterator[Step]:
+def steps(function: Function) -> Iterator[StatementStep]:
     """The steps of ``function``.
 
     Raises:
@@ -123,14 +123,14 @@ def steps(function: Function) -> Iterator[Step]:
         elif isinstance(statement, Instruction):
             spelled, binding = canonical(statement)
             reads, writes = accesses(spelled, binding)
-            yield Step(index, spelled, binding, reads, writes, loc)
+            yield StatementStep(index, spelled, binding, reads, writes, loc)
             loc = None
         elif isinstance(statement, LabelStatement):
             if statement.name in wanted:
-                yield Step(index, statement)
+                yield StatementStep(index, statement)
         elif isinstance(statement, Raw):
             raise UnsupportedError(
                 f"raw text cannot be transpiled: {statement.text.strip()!r}", location=statement.source
             )
         elif index not in idle:
-            yield Step(index, statement)
+            yield StatementStep(index, statement)

@@ -25,12 +25,12 @@ from ...ir import (
 )
 from ...isa.special import SPECIAL_REGISTERS
 from .arrays import Array
-from .body import Step
+from .body import StatementStep
 from .names import word
+from .operand_writer import OperandWriter, Pending, generic, imported, inner
 from .operators import operation_of, result_type
 from .registers import Info
 from .results import result_call
-from .scribe import Pending, Scribe, generic, imported, inner
 from .text import Formula, number
 
 __all__ = ["WRITTEN", "Expressions"]
@@ -40,10 +40,10 @@ _FULL = 0xFFFFFFFF
 _PARAMETER = re.compile(r"param_\d+$")
 
 
-class Expressions(Scribe):
-    """A scribe that knows expressions."""
+class Expressions(OperandWriter):
+    """An operand writer that knows expressions."""
 
-    def _expression(self, step: Step) -> Pending | None:
+    def _expression(self, step: StatementStep) -> Pending | None:
         """The step as an operator, if that records it: its result is then made here or changed in place."""
         instruction = step.instruction
         assert instruction is not None
@@ -198,7 +198,7 @@ class Expressions(Scribe):
         if own and self.infos[result.name].writes == 1:
             self.text_of[result.name] = self.names.new(name.replace("param", "arg"))
 
-    def _shuffle(self, step: Step, instruction: Instruction, result: Pair) -> Pending | None:
+    def _shuffle(self, step: StatementStep, instruction: Instruction, result: Pair) -> Pending | None:
         """``d, p = ptx.warp.shfl_bfly(...)``, into two new registers."""
         mode = instruction.modifiers[1]
         sources = instruction.operands[1:]
@@ -225,13 +225,13 @@ class Expressions(Scribe):
         )
         return WRITTEN
 
-    def _new(self, info: Info, step: Step) -> bool:
+    def _new(self, info: Info, step: StatementStep) -> bool:
         """Does the step make the register?"""
         name = info.register.name
         known = name in self.arrays or name in self.made or name in self.home
         return not known and self._around(name) is self.block and info.first == step.index and info.fresh
 
-    def _elect(self, step: Step, result: Operand, mask: Operand) -> Pending | None:
+    def _elect(self, step: StatementStep, result: Operand, mask: Operand) -> Pending | None:
         """``ptx.warp.elect()`` into a new predicate."""
         if not isinstance(result, Register) or not isinstance(mask, Immediate):
             return None

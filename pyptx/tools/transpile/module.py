@@ -23,13 +23,13 @@ from ...ir import (
 )
 from ...ir.mangling import demangle
 from .declare import parameter, type_text, unnamed, variable_options
-from .names import Names, short_name
+from .names import PythonNames, short_name
 from .text import wrapped
 from .writer import Writer
 
 __all__ = ["Written", "written"]
 
-#: Names that a program may import.
+#: PythonNames that a program may import.
 _RESERVED = ("ir", "ptx", "reg", "program", "Program", "Reg", "Sym", "VectorReg", *TYPES)
 
 
@@ -38,12 +38,12 @@ class _File:
         self.module = module
         self.flat = flat
         self.files = {d.index: d.name for d in module.directives if isinstance(d, File)} if lines else None
-        self.names = Names(_RESERVED)
+        self.names = PythonNames(_RESERVED)
         self.symbols: dict[str, str] = {}
         self.used: set[str] = {"Program"}
         self.body: list[str] = []
         self.python: dict[str, str] = {}
-        #: Names of what parameters are that a type does not say, by the text of that.
+        #: PythonNames of what parameters are that a type does not say, by the text of that.
         self.kinds: dict[str, str] = {}
 
     def render(self, title: str) -> str:

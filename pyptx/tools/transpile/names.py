@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from ...ir.mangling import demangle
 
-__all__ = ["Names", "short_name", "word"]
+__all__ = ["PythonNames", "short_name", "word"]
 
 _NOT_WORD = re.compile(r"\W", re.ASCII)
 #: The name of a function's own variable: ``_ZZ3fooPfE4tile``.
@@ -70,7 +70,7 @@ def word(text: str) -> str:
     return found + "_" if keyword.iskeyword(found) else found
 
 
-class Names:
+class PythonNames:
     """Identifiers in use. A name that is taken gets a number."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -86,8 +86,8 @@ class Names:
         self._taken.add(name)
         return name
 
-    def within(self) -> Names:
+    def within(self) -> PythonNames:
         """Names of a function inside: those of here are taken there."""
-        inner = Names()
+        inner = PythonNames()
         inner._taken = set(self._taken)
         return inner

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...core.types import TYPES, ScalarType
 from ...ir import Address, Indexed, Operand, Register, Vector, registers_of
 from ...isa.operands import address_space, fits
-from .body import Step
+from .body import StatementStep
 from .operators import operation_of
 from .results import VOTING
 
@@ -67,7 +67,9 @@ class Info:
         return all(any(fits(kind, t, wider) for t in types) for types, wider in self.types if types)
 
 
-def survey(steps: Sequence[Step], registers: Iterable[Register], typed: bool = True) -> dict[str, Info]:
+def survey(
+    steps: Sequence[StatementStep], registers: Iterable[Register], typed: bool = True
+) -> dict[str, Info]:
     """The registers of a function by name, with types chosen where ``typed``."""
     found = {r.name: Info(r, r.type) for r in registers}
     for step in steps:
@@ -109,7 +111,7 @@ def survey(steps: Sequence[Step], registers: Iterable[Register], typed: bool = T
     return found
 
 
-def _share_votes(steps: Sequence[Step], found: dict[str, Info]) -> None:
+def _share_votes(steps: Sequence[StatementStep], found: dict[str, Info]) -> None:
     """Let registers that bit operations and copies connect have one type: the result has the operands'."""
     parent: dict[str, str] = {}
 
@@ -145,7 +147,7 @@ def _direct(operand: Operand) -> Iterable[Register]:
         yield from registers_of(operand)
 
 
-def _vote(step: Step, found: dict[str, Info]) -> None:
+def _vote(step: StatementStep, found: dict[str, Info]) -> None:
     instruction = step.instruction
     assert instruction is not None
     operation = operation_of(instruction)

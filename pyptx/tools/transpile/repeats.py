@@ -24,9 +24,9 @@ from ...ir import (
     Vector,
 )
 from .arrays import Pool
-from .body import Step
+from .body import StatementStep
 from .registers import Info
-from .structure import If, Node, walk
+from .structure import IfNode, Node, walk
 from .text import Formula
 
 __all__ = ["Repeat", "grouped"]
@@ -54,12 +54,12 @@ class Repeat:
     """
 
     count: int
-    first: list[Step]
+    first: list[StatementStep]
     strides: list[list[int | None]]
     indices: list[int]
     own: frozenset[str]
 
-    def template(self, pool: Pool, infos: dict[str, Info], index: str) -> Iterator[Step]:
+    def template(self, pool: Pool, infos: dict[str, Info], index: str) -> Iterator[StatementStep]:
         """The steps to write, with what steps as formulas of ``index``."""
         for step, strides in zip(self.first, self.strides, strict=True):
             assert step.instruction is not None
@@ -138,7 +138,7 @@ def _read(instruction: Instruction) -> tuple[Any, list[Slot]]:
     return (instruction.opcode, instruction.modifiers, shapes, guard and guard.negated), slots
 
 
-def _vectors(step: Step) -> list[int]:
+def _vectors(step: StatementStep) -> list[int]:
     """For each slot of an instruction a number, which the registers of one vector share."""
     found: list[int] = []
     assert step.instruction is not None
@@ -174,10 +174,10 @@ class _Finder:
     def nodes(self, nodes: Sequence[Node]) -> list[Any]:
         """``nodes`` with repetitions in loops, in blocks too."""
         found: list[Any] = []
-        run: list[Step] = []
+        run: list[StatementStep] = []
         for node in nodes:
             if (
-                isinstance(node, Step)
+                isinstance(node, StatementStep)
                 and node.instruction is not None
                 and node.instruction.opcode not in _APART
             ):
@@ -185,14 +185,14 @@ class _Finder:
                 continue
             found += self.run(run)
             run = []
-            if not isinstance(node, Step):
+            if not isinstance(node, StatementStep):
                 node.body = self.nodes(node.body)
-                if isinstance(node, If):
+                if isinstance(node, IfNode):
                     node.orelse = self.nodes(node.orelse)
             found.append(node)
         return found + self.run(run)
 
-    def run(self, steps: list[Step]) -> list[Any]:
+    def run(self, steps: list[StatementStep]) -> list[Any]:
         """Straight code with its repetitions in loops."""
         if len(steps) < _LEAST:
             return list(steps)
@@ -211,7 +211,9 @@ class _Finder:
                 at += made.count * len(made.first)
         return found
 
-    def best(self, steps: list[Step], shapes: list[int], slots: list[list[Slot]], at: int) -> Repeat | None:
+    def best(
+        self, steps: list[StatementStep], shapes: list[int], slots: list[list[Slot]], at: int
+    ) -> Repeat | None:
         """The loop that saves most lines from ``at`` on."""
         chosen: tuple[int, int, int, _Plan] | None = None
         longest = min(_LONGEST, (len(steps) - at) // _LEAST)
@@ -237,7 +239,7 @@ class _Finder:
         return Repeat(count, steps[at : at + period], strides, indices, frozenset(plan.own))
 
     def plan(
-        self, steps: list[Step], slots: list[list[Slot]], at: int, period: int, count: int
+        self, steps: list[StatementStep], slots: list[list[Slot]], at: int, period: int, count: int
     ) -> _Plan | None:
         """How to write ``count`` repetitions, or the first of them, as a loop."""
         while count >= _LEAST:
@@ -249,7 +251,7 @@ class _Finder:
         return None
 
     def _registers(
-        self, steps: list[Step], rows: list[list[list[Slot]]], at: int, period: int, count: int
+        self, steps: list[StatementStep], rows: list[list[list[Slot]]], at: int, period: int, count: int
     ) -> _Plan | int:
         """A plan for the first ``count`` repetitions, or how many there may be at most."""
         if count < _LEAST:

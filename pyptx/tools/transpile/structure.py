@@ -12,33 +12,33 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...ir import Guard, LabelStatement, ScopeMark, TargetList
-from .body import Step
+from .body import StatementStep
 
-__all__ = ["If", "Jump", "Loop", "Node", "Scope", "Structure", "structured", "uni", "walk"]
+__all__ = ["IfNode", "Jump", "LoopNode", "Node", "ScopeNode", "Structure", "structured", "uni", "walk"]
 
 #: Python takes 20 blocks in one another; some are left to loops over repetitions.
 _DEPTH = 14
 
 
 @dataclass(eq=False)
-class If:
+class IfNode:
     """``with ptx.if_(...)``: a guarded branch over ``body``; ``orelse`` with the branch over it, ``skip``."""
 
-    branch: Step
+    branch: StatementStep
     body: list[Node]
-    skip: Step | None = None
+    skip: StatementStep | None = None
     orelse: list[Node] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Loop:
+class LoopNode:
     """``ptx.loop`` or, with a guard, ``ptx.do_while``: ``back`` is the branch to its head.
 
     ``named`` says that a branch in it leaves it or starts its next pass.
     """
 
     body: list[Node]
-    back: Step
+    back: StatementStep
     named: bool = False
 
     @property
@@ -52,17 +52,17 @@ class Jump:
     """A branch as ``break_`` or ``continue_`` of a loop."""
 
     kind: str
-    loop: Loop
+    loop: LoopNode
 
 
 @dataclass(eq=False)
-class Scope:
+class ScopeNode:
     """``with ptx.block()``: braces that bound the life of variables."""
 
     body: list[Node]
 
 
-Node: TypeAlias = "Step | If | Loop | Scope"
+Node: TypeAlias = "StatementStep | IfNode | LoopNode | ScopeNode"
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Structure:
     labels: frozenset[str]
 
 
-def uni(step: Step) -> bool:
+def uni(step: StatementStep) -> bool:
     """Is the branch a ``bra.uni``?"""
     return step.instruction is not None and step.instruction.modifiers == ("uni",)
 
 
 class _Builder:
-    def __init__(self, steps: Sequence[Step], flat: bool) -> None:
+    def __init__(self, steps: Sequence[StatementStep], flat: bool) -> None:
         self.steps = steps
         self.flat = flat
         #: Where control goes from a step on: labels are passed.
@@ -166,7 +166,9 @@ class _Builder:
             at += 1
         return True
 
-    def build(self, low: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]) -> list[Node]:
+    def build(
+        self, low: int, high: int, depth: int, loops: tuple[tuple[LoopNode, int, int], ...]
+    ) -> list[Node]:
         """The nodes of steps ``low..high``; ``loops`` are those around, with their heads and ends."""
         found: list[Node] = []
         at = low
@@ -174,7 +176,7 @@ class _Builder:
             step = self.steps[at]
             if isinstance(step.statement, ScopeMark):
                 end = self.closing[at]
-                found.append(Scope(self.build(at + 1, end, depth + 1, loops)))
+                found.append(ScopeNode(self.build(at + 1, end, depth + 1, loops)))
                 at = end + 1
                 continue
             made = None if self.flat or depth >= _DEPTH else self._block(at, high, depth, loops)
@@ -190,7 +192,7 @@ class _Builder:
         return found
 
     def _block(
-        self, at: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]
+        self, at: int, high: int, depth: int, loops: tuple[tuple[LoopNode, int, int], ...]
     ) -> tuple[Node, int] | None:
         step = self.steps[at]
         if not step.is_label:
@@ -200,7 +202,7 @@ class _Builder:
         return self._loop(at, high, depth, loops)
 
     def _loop(
-        self, at: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]
+        self, at: int, high: int, depth: int, loops: tuple[tuple[LoopNode, int, int], ...]
     ) -> tuple[Node, int] | None:
         head = self.place[at]
         back = [
@@ -212,13 +214,13 @@ class _Builder:
         # A jump to the head from before it names the label, which then stands in front of the loop.
         if not self._closed(head, last + 1, entered=True):
             return None
-        node = Loop([], self.steps[last])
+        node = LoopNode([], self.steps[last])
         self.consumed.add(last)
         node.body = self.build(head, last, depth + 1, (*loops, (node, head, self.place[last + 1])))
         return node, last + 1
 
     def _if(
-        self, at: int, high: int, depth: int, loops: tuple[tuple[Loop, int, int], ...]
+        self, at: int, high: int, depth: int, loops: tuple[tuple[LoopNode, int, int], ...]
     ) -> tuple[Node, int] | None:
         step = self.steps[at]
         instruction = step.instruction
@@ -229,7 +231,7 @@ class _Builder:
         end = self._label_start(place)
         if not at + 1 < end <= high or not self._closed(at + 1, end):
             return None
-        node = If(step, [])
+        node = IfNode(step, [])
         self.consumed.add(at)
         otherwise = self._otherwise(at, place, end, high)
         if otherwise is None:
@@ -257,7 +259,7 @@ class _Builder:
             return None
         return skip, stop
 
-    def _leaves_loop(self, at: int, loops: tuple[tuple[Loop, int, int], ...]) -> None:
+    def _leaves_loop(self, at: int, loops: tuple[tuple[LoopNode, int, int], ...]) -> None:
         """Note a branch that is the ``break_`` or ``continue_`` of a loop around it."""
         target = self.steps[at].target
         if target is None:
@@ -272,7 +274,7 @@ class _Builder:
                 return
 
 
-def structured(steps: Sequence[Step], flat: bool = False) -> Structure:
+def structured(steps: Sequence[StatementStep], flat: bool = False) -> Structure:
     """The blocks of a function's steps; with ``flat`` braces alone."""
     builder = _Builder(steps, flat)
     nodes = builder.build(0, len(steps), 0, ())
@@ -286,12 +288,12 @@ def structured(steps: Sequence[Step], flat: bool = False) -> Structure:
     return Structure(nodes, jumps, frozenset(named))
 
 
-def walk(nodes: Sequence[Node]) -> Iterator[Step]:
+def walk(nodes: Sequence[Node]) -> Iterator[StatementStep]:
     """The steps of ``nodes`` that are written as lines."""
     for node in nodes:
-        if isinstance(node, Step):
+        if isinstance(node, StatementStep):
             yield node
         else:
             yield from walk(node.body)
-            if isinstance(node, If):
+            if isinstance(node, IfNode):
                 yield from walk(node.orelse)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = ["WIDTH", "Block", "Formula", "common", "nearest", "number", "packed", "wrapped"]
+__all__ = ["WIDTH", "SourceBlock", "Formula", "common", "nearest", "number", "packed", "wrapped"]
 
 WIDTH = 110
 _MASK = re.compile(r"0x([0-9a-f])\1+$|0x[0-9a-f]0+$|0x[0-9a-f]*ffff$")
@@ -57,14 +57,14 @@ def number(value: int | float, *, mask: bool = False) -> str:
 
 
 @dataclass(eq=False)
-class Block:
+class SourceBlock:
     """Lines of one indentation, and the blocks among them.
 
     ``declared`` are lines that go in front of the others; they are known last.
     """
 
-    parent: Block | None = None
-    lines: list[str | Block] = field(default_factory=list)
+    parent: SourceBlock | None = None
+    lines: list[str | SourceBlock] = field(default_factory=list)
     declared: list[str] = field(default_factory=list)
 
     @property
@@ -74,9 +74,9 @@ class Block:
     def add(self, line: str) -> None:
         self.lines.append(line)
 
-    def inner(self) -> Block:
+    def inner(self) -> SourceBlock:
         """A block inside, at this place."""
-        made = Block(self)
+        made = SourceBlock(self)
         self.lines.append(made)
         return made
 
@@ -88,13 +88,13 @@ class Block:
             yield indent + "pass"
             return
         for line in (*self.declared, *self.lines):
-            if isinstance(line, Block):
+            if isinstance(line, SourceBlock):
                 yield from line.render(depth + 1)
             else:
                 yield from wrapped(line, depth)
 
 
-def common(first: Block, second: Block) -> Block:
+def common(first: SourceBlock, second: SourceBlock) -> SourceBlock:
     """The innermost block around both."""
     around = {id(first)}
     while first.parent is not None:

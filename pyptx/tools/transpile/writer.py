@@ -30,14 +30,14 @@ from ...ir import (
     Variable,
     leaves,
 )
-from .body import Step
+from .body import StatementStep
 from .declare import parameter
 from .expressions import WRITTEN, Expressions
-from .names import Names
+from .names import PythonNames
+from .operand_writer import inner
 from .repeats import Repeat, grouped
-from .scribe import inner
-from .structure import If, Jump, Loop, Structure, structured, uni
-from .text import Block
+from .structure import IfNode, Jump, LoopNode, Structure, structured, uni
+from .text import SourceBlock
 from .units import unit_call
 
 __all__ = ["Writer"]
@@ -63,7 +63,7 @@ class Writer(Expressions):
     def __init__(
         self,
         function: Function,
-        names: Names,
+        names: PythonNames,
         symbols: Mapping[str, str],
         *,
         arch: str,
@@ -74,13 +74,13 @@ class Writer(Expressions):
         self.lines = lines
         self.structure: Structure = structured(self.steps, flat)
         #: Loops around the statement being written, outermost first.
-        self.open: list[Loop] = []
-        #: Names of loops that a line says, and the name that loops of each depth have.
+        self.open: list[LoopNode] = []
+        #: PythonNames of loops that a line says, and the name that loops of each depth have.
         self.loops: dict[int, str] = {}
         self.loop_names: dict[int, str] = {}
         self.last_loc: tuple[int, int] | None = None
 
-    def write(self) -> Block:
+    def write(self) -> SourceBlock:
         """The body."""
         for variable in self.function.variables:
             self._variable(variable)
@@ -96,11 +96,11 @@ class Writer(Expressions):
 
     def _nodes(self, nodes: Sequence[Any]) -> None:
         for node in nodes:
-            if isinstance(node, Step):
+            if isinstance(node, StatementStep):
                 self._step(node)
-            elif isinstance(node, If):
+            elif isinstance(node, IfNode):
                 self._if(node)
-            elif isinstance(node, Loop):
+            elif isinstance(node, LoopNode):
                 self._loop(node)
             elif isinstance(node, Repeat):
                 self._repeat(node)
@@ -124,7 +124,7 @@ class Writer(Expressions):
             return text
         return f"~{inner(text)}"
 
-    def _if(self, node: If) -> None:
+    def _if(self, node: IfNode) -> None:
         instruction = node.branch.instruction
         assert instruction is not None and instruction.guard is not None
         self._line_of(node.branch)
@@ -133,7 +133,7 @@ class Writer(Expressions):
         if node.skip is not None:
             self._inside(f"with ptx.else_({'uni=True' if uni(node.skip) else ''}):", node.orelse)
 
-    def _loop(self, node: Loop) -> None:
+    def _loop(self, node: LoopNode) -> None:
         self._flush()
         if self._wait(node):
             return
@@ -162,15 +162,17 @@ class Writer(Expressions):
         suffix = f" as {self.loops[id(node)]}" if id(node) in self.loops else ""
         outer.lines[place] = f"with ptx.{kind}({', '.join(words)}){suffix}:"
 
-    def _head(self, node: Loop) -> tuple[Sequence[Any], str]:
+    def _head(self, node: LoopNode) -> tuple[Sequence[Any], str]:
         """The body, and the condition where the loop is a ``while_``."""
         if node.guard is not None or uni(node.back):
             return node.body, ""
         for count in (1, 0):
-            if len(node.body) <= count or not all(isinstance(n, Step) for n in node.body[: count + 1]):
+            if len(node.body) <= count or not all(
+                isinstance(n, StatementStep) for n in node.body[: count + 1]
+            ):
                 continue
             leave = node.body[count]
-            assert isinstance(leave, Step)
+            assert isinstance(leave, StatementStep)
             jump = self.structure.jumps.get(leave.index)
             instruction = leave.instruction
             if jump is None or jump.loop is not node or jump.kind != "break_" or uni(leave):
@@ -180,7 +182,7 @@ class Writer(Expressions):
                 continue
             if count:
                 first = node.body[0]
-                assert isinstance(first, Step)
+                assert isinstance(first, StatementStep)
                 found = first.instruction
                 if found is None or found.opcode != "setp":
                     continue
@@ -197,13 +199,13 @@ class Writer(Expressions):
             return node.body[count + 1 :], condition
         return node.body, ""
 
-    def _wait(self, node: Loop) -> bool:
+    def _wait(self, node: LoopNode) -> bool:
         """Write a loop that is exactly ``ptx.mbarrier.wait``."""
         guard = node.guard
         if guard is None or not guard.negated or len(node.body) != 1 or node.named:
             return False
         step = node.body[0]
-        if not isinstance(step, Step) or step.instruction is None:
+        if not isinstance(step, StatementStep) or step.instruction is None:
             return False
         found = step.instruction
         if found.name != "mbarrier.try_wait.parity.shared::cta.b64" or found.guard is not None:
@@ -275,7 +277,7 @@ class Writer(Expressions):
 
     # --- steps --------------------------------------------------------------------------------
 
-    def _line_of(self, step: Step) -> None:
+    def _line_of(self, step: StatementStep) -> None:
         """A comment for the source line of a step, where asked for."""
         loc = step.loc
         if self.lines is None or loc is None or (loc.file, loc.line) == self.last_loc or not loc.line:
@@ -284,7 +286,7 @@ class Writer(Expressions):
         self._flush()
         self.block.add(f"# {self.lines.get(loc.file, '?')}:{loc.line}")
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: StatementStep) -> None:
         statement = step.statement
         self.used.add("ptx")
         if isinstance(statement, Instruction):
@@ -322,7 +324,7 @@ class Writer(Expressions):
             given.append(f"directives=({words},)")
         self.block.add(f"ptx.callprototype({', '.join(given)})")
 
-    def _instruction(self, step: Step, instruction: Instruction) -> None:
+    def _instruction(self, step: StatementStep, instruction: Instruction) -> None:
         jump = self.structure.jumps.get(step.index)
         if jump is not None:
             self._jump(instruction, jump, uni(step))

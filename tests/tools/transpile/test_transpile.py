@@ -22,7 +22,7 @@ from pyptx.tools.cli import cli
 from pyptx.tools.transpile.api import transpiled
 from pyptx.tools.transpile.check import run
 from pyptx.tools.transpile.module import written
-from pyptx.tools.transpile.names import Names, short_name, word
+from pyptx.tools.transpile.names import PythonNames, short_name, word
 from pyptx.tools.transpile.operators import OPERATIONS, result_type
 
 #: What docs/transpile.md shows: PTX, and the program beside it.
@@ -531,7 +531,7 @@ def test_names(name: str, short: str) -> None:
 
 
 def test_names_are_taken_once() -> None:
-    names = Names(["ptx"])
+    names = PythonNames(["ptx"])
     assert [names.new(word(n)) for n in ("a", "a", "ptx", "len", "9x")] == [
         "a",
         "a_1",

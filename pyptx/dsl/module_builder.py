@@ -1,6 +1,6 @@
 """The module that recordings go into: its functions so far, its variables, and the names that are taken.
 
-A kernel recorded by ``@kernel`` has one unit of its own; a :class:`~pyptx.dsl.program.Program` is one.  Both
+A kernel recorded by ``@kernel`` has a builder of its own, a :class:`~pyptx.dsl.program.Program` too.  Both
 take in the device functions (``@ptx.func``) that their bodies call.
 """
 
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 from ..ir import Function, ModuleDirective, Variable
 
-__all__ = ["Symbols", "Unit"]
+__all__ = ["Symbols", "ModuleBuilder"]
 
 
-class _UnitMark(NamedTuple):
+class _BuilderMark(NamedTuple):
     functions: int
     names: int
     known: int
 
 
-class Unit:
+class ModuleBuilder:
     """A module being recorded; a :class:`~pyptx.dsl.trace.State` of every recording in it.
 
     Attributes:
@@ -39,10 +39,10 @@ class Unit:
         #: Names of the module's functions and variables, in order; they may repeat.
         self._names: list[str] = []
 
-    def mark(self) -> _UnitMark:
-        return _UnitMark(len(self.functions), len(self._names), len(self.known))
+    def mark(self) -> _BuilderMark:
+        return _BuilderMark(len(self.functions), len(self._names), len(self.known))
 
-    def restore(self, mark: _UnitMark) -> None:
+    def restore(self, mark: _BuilderMark) -> None:
         del self.functions[mark.functions :]
         del self._names[mark.names :]
         for key in list(self.known)[mark.known :]:

@@ -1,6 +1,6 @@
 """What a line of a program is made of: names of registers, their declarations, operands.
 
-Owns :class:`Scribe`, the state of a function being written: where each register is declared, and which
+Owns :class:`OperandWriter`, the state of a function being written: where each register is declared, and which
 results are not written yet because the line to come may have them in their place.
 """
 
@@ -37,11 +37,11 @@ from ...isa.special import SPECIAL_REGISTERS
 from .arrays import Array, Pool
 from .body import steps
 from .declare import parameter_name, variable_options
-from .names import Names, short_name, word
+from .names import PythonNames, short_name, word
 from .registers import Info, survey
-from .text import Block, Formula, common, nearest, number, packed
+from .text import Formula, SourceBlock, common, nearest, number, packed
 
-__all__ = ["Pending", "Scribe", "generic", "imported", "inner"]
+__all__ = ["Pending", "OperandWriter", "generic", "imported", "inner"]
 
 #: Types that ``reg.array`` declares as themselves.
 _PLAIN = frozenset(f"{k}{b}" for k in "usb" for b in (16, 32, 64)) | {
@@ -52,7 +52,7 @@ _PLAIN = frozenset(f"{k}{b}" for k in "usb" for b in (16, 32, 64)) | {
     "f64",
     "pred",
 }
-#: Names of registers that say nothing.
+#: PythonNames of registers that say nothing.
 _GENERIC = re.compile(r"(?:p|r|rs|rd|f|fd|rq|SP|SPL)?\d*$")
 _ELEMENT = re.compile(r"\w+\[[^\[\]]*\]$")
 #: Types that a program imports by name.
@@ -68,28 +68,28 @@ class Pending:
     kind: ScalarType
 
 
-class Scribe:
+class OperandWriter:
     """The text of names and operands of one function; arguments as for :class:`.writer.Writer`."""
 
     def __init__(
-        self, function: Function, names: Names, symbols: Mapping[str, str], *, flat: bool, arch: str
+        self, function: Function, names: PythonNames, symbols: Mapping[str, str], *, flat: bool, arch: str
     ) -> None:
         self.function = function
         self.names = names.within()
         self.symbols = dict(symbols)
         self.flat = flat
         self.arch = arch
-        #: Names that the file must import.
+        #: PythonNames that the file must import.
         self.used: set[str] = set()
         self.steps = list(steps(function))
         header = _header(function)
         self.infos = survey(self.steps, [*function.registers, *header], typed=not flat)
         for register in header:
             self.infos[register.name].header = True
-        self.block = Block()
+        self.block = SourceBlock()
         self.pending: list[Pending] = []
         self.text_of: dict[str, str] = {}
-        self.home: dict[str, Block] = {}
+        self.home: dict[str, SourceBlock] = {}
         self.made: set[str] = set()
         self.labels: dict[str, str] = {}
         self.pool = Pool(self.infos, self.names)
@@ -97,11 +97,11 @@ class Scribe:
         #: Arrays that are made where they are filled.
         self.made_arrays: set[int] = set()
         #: The block around a loop over repetitions, and the registers that each repetition makes anew.
-        self.outside: Block | None = None
+        self.outside: SourceBlock | None = None
         self.own: frozenset[str] = frozenset()
         #: The variable of loops over repetitions, once there is one.
         self.index = ""
-        self.array_home: dict[int, tuple[Array, Block]] = {}
+        self.array_home: dict[int, tuple[Array, SourceBlock]] = {}
 
     # --- names --------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Scribe:
             self.home[name] = block if home is None else common(home, block)
         return text
 
-    def _around(self, name: str) -> Block:
+    def _around(self, name: str) -> SourceBlock:
         """Where a register that occurs here may be declared: a Python loop would make many of it."""
         return self.outside if self.outside is not None and name not in self.own else self.block
 
@@ -178,7 +178,7 @@ class Scribe:
 
     def _declare(self) -> None:
         """Write the declarations of registers at the tops of their blocks."""
-        groups: dict[int, tuple[Block, dict[str, list[str]]]] = {}
+        groups: dict[int, tuple[SourceBlock, dict[str, list[str]]]] = {}
         for name, block in self.home.items():
             info = self.infos[name]
             _, kinds = groups.setdefault(id(block), (block, {}))

@@ -15,18 +15,18 @@ from types import CodeType, FrameType
 
 from ..core.source import SourceLocation, located
 
-__all__ = ["Site", "bound_name", "bound_names", "caller_frame", "here", "is_internal"]
+__all__ = ["AssignedNames", "bound_name", "bound_names", "caller_frame", "here", "is_internal"]
 
 _DSL = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 #: File names seen so far: True where frames belong to the DSL itself (or to contextlib below it).
 _internal: dict[str, bool] = {}
 #: Sites by code object (its id; the code is kept so that the id stays its own) and bytecode offset.
-_sites: dict[int, tuple[CodeType, dict[int, Site]]] = {}
+_sites: dict[int, tuple[CodeType, dict[int, AssignedNames]]] = {}
 _SITE_LIMIT = 4096
 
 
-class Site:
+class AssignedNames:
     """One call in a caller's bytecode.
 
     ``name`` is the variable that takes its result, or None; ``names`` are those that its result is unpacked
@@ -59,7 +59,7 @@ def caller_frame() -> FrameType:
     return frame
 
 
-def here() -> tuple[Site, SourceLocation]:
+def here() -> tuple[AssignedNames, SourceLocation]:
     """The site of the current call and the author's line, with the calls that led to it."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _internal.get(frame.f_code.co_filename, True):
@@ -75,7 +75,7 @@ def here() -> tuple[Site, SourceLocation]:
         entry = _sites[id(code)] = (code, {})
     site = entry[1].get(offset)
     if site is None:
-        site = entry[1][offset] = Site(code, offset)
+        site = entry[1][offset] = AssignedNames(code, offset)
     return site, located(frame)
 
 
