@@ -28,6 +28,7 @@ from .emit import Predicate
 from .labels import Label
 from .operands import branch_target, elements, guard
 from .operators import materialize
+from .records import records
 from .registers import Reg, owned
 from .symbols import Sym, check_name
 from .trace import Trace, current
@@ -40,6 +41,7 @@ __all__ = ["block", "branchtargets", "call", "callprototype", "calltargets", "pr
 # --- call -----------------------------------------------------------------------------------------
 
 
+@records("call", "call.void", "call.indirect", "call.indirect.void")
 def call(
     returns: Sequence[Any] | None,
     function: Sym | str | Reg,

@@ -14,6 +14,7 @@ from .call_sites import here
 from .labels import Label, LabelScope, label_name
 from .operands import branch_target
 from .operands import guard as guard_of
+from .records import records
 from .registers import NotPred, Reg
 from .trace import PendingLabel, Region, Trace, current
 
@@ -98,6 +99,7 @@ def uniform(uni: bool) -> tuple[str, ...]:
     return ("uni",) if uni else ()
 
 
+@records("bra")
 def bra(target: str | Label, pred: Condition | None = None, *, uni: bool = False) -> None:
     """Branch to a label, which may be defined later. Records one ``bra``, guarded by ``pred``.
 
@@ -113,12 +115,14 @@ def bra(target: str | Label, pred: Condition | None = None, *, uni: bool = False
     trace.branch(branch_target(target), guard_of(pred, trace), here()[1], uniform(uni))
 
 
+@records("ret")
 def ret(pred: Condition | None = None) -> None:
     """End the thread (in an entry). Records one ``ret``. PTX ISA: `#control-flow-instructions-ret`."""
     trace = current()
     trace.record("ret", (), (), guard_of(pred, trace))
 
 
+@records("exit")
 def exit(pred: Condition | None = None) -> None:
     """End the thread. Records one ``exit``. PTX ISA: `#control-flow-instructions-exit`."""
     trace = current()

@@ -21,6 +21,7 @@ from .call_sites import here
 from .emit import Predicate, emit
 from .operands import Addr, addr, address
 from .operators import result
+from .records import records
 from .registers import Number, Reg, owned
 from .trace import Trace, current
 from .types import as_number, as_whole, encode_number, memory_type, the_type
@@ -376,6 +377,7 @@ def alloc(
     )
 
 
+@records("ld", "ld.b128")
 def load(kind: ScalarType, source: Reg | Addr | Buffer) -> Reg:
     """Load one value from shared memory. Records one ``ld.shared`` into a new register of ``kind``.
 
@@ -385,6 +387,7 @@ def load(kind: ScalarType, source: Reg | Addr | Buffer) -> Reg:
     return result(trace, kind, "ld", ("shared", memory_type(kind).name), (address(source, trace),), "t")
 
 
+@records("st")
 def store(
     target: Reg | Addr | Buffer,
     value: Reg | Number,

@@ -16,6 +16,7 @@ from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..registers import Reg, RegArray
 from ..types import as_whole, encode_number, memory_type
 from .places import Shared, barrier, check_place
@@ -76,6 +77,7 @@ def _scope(scope: str, mmio: bool, *, see: str) -> str | None:
     return "mmio" if mmio else None
 
 
+@records("st.async", "st.async.b128")
 def st_async(
     dst: Shared,
     value: Value,
@@ -109,6 +111,7 @@ def st_async(
     emit("st", words, addr(dst), given, barrier(mbar), pred=pred)
 
 
+@records("st.async.release")
 def st_async_release(
     dst: Reg | Addr,
     value: Reg | int | float,
@@ -140,6 +143,7 @@ def st_async_release(
     emit("st", words, addr(dst), given, pred=pred)
 
 
+@records("red.async")
 def red_async(
     dst: Shared,
     value: Reg | int,
@@ -175,6 +179,7 @@ def red_async(
     emit("red", words, addr(dst), given, barrier(mbar), pred=pred)
 
 
+@records("red.async.release")
 def red_async_release(
     dst: Reg | Addr,
     value: Reg | int,
@@ -197,6 +202,7 @@ def red_async_release(
     emit("red", words, addr(dst), given, pred=pred)
 
 
+@records("st.bulk", "st.bulk.u32")
 def st_bulk(
     dst: Shared,
     size: Reg | int,

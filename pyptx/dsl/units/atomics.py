@@ -15,6 +15,7 @@ from ...core.types import ScalarType
 from ...ir import Operand, Vector
 from ..emit import Predicate
 from ..operands import address, guard
+from ..records import records
 from ..registers import Number, Reg, RegArray
 from ..trace import current
 from ..types import bits_of, the_type
@@ -128,6 +129,15 @@ def atom(
 ) -> RegArray: ...
 
 
+@records(
+    "atom",
+    "atom.exch.b128",
+    "atom.add.noftz",
+    "atom.add.noftz.f32",
+    "atom.add.vec",
+    "atom.add.vec.noftz",
+    "atom.noftz.vec",
+)
 def atom(
     op: str,
     target: Place,
@@ -177,6 +187,7 @@ def atom(
     return values(it.kind, it.length, "atom", it.modifiers, it.operands, out=out, pred=pred)
 
 
+@records("atom.cas", "atom.cas.b128")
 def atom_cas(
     target: Place,
     compare: Reg | Number,
@@ -206,6 +217,7 @@ def atom_cas(
     return value(kind, "atom", modifiers, operands, out=out, pred=pred, hint="old")
 
 
+@records("red", "red.add.noftz", "red.add.noftz.f32", "red.add.vec", "red.add.vec.noftz", "red.noftz.vec")
 def red(
     op: str,
     target: Place,

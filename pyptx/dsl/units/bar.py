@@ -15,6 +15,7 @@ from ...core.errors import OperandError
 from ...core.types import ScalarType, u32
 from ...core.types import pred as predicate
 from ..emit import Predicate, checked, emit
+from ..records import records
 from ..registers import NotPred, Reg
 from .answers import answer
 
@@ -54,6 +55,7 @@ def reduction(
     return answer(kind, opcode, words, numbered(id), *some, p, hint=hint, out=out)
 
 
+@records("bar.sync")
 def sync(
     id: Reg | int = 0, threads: Reg | int | None = None, *, cta: bool = False, pred: Predicate = None
 ) -> None:
@@ -74,6 +76,7 @@ def sync(
     emit("bar", ("cta" if cta else None, "sync"), numbered(id), *some, pred=pred)
 
 
+@records("bar.arrive")
 def arrive(id: Reg | int, threads: Reg | int, *, cta: bool = False, pred: Predicate = None) -> None:
     """Arrive at barrier ``id``, on which ``threads`` synchronize, without waiting.
 
@@ -86,6 +89,7 @@ def arrive(id: Reg | int, threads: Reg | int, *, cta: bool = False, pred: Predic
     emit("bar", ("cta" if cta else None, "arrive"), numbered(id), whole_warps(threads), pred=pred)
 
 
+@records("bar.red.popc")
 def red_popc(
     p: Reg | NotPred,
     id: Reg | int = 0,
@@ -103,6 +107,7 @@ def red_popc(
     return reduction(u32, "bar", ("cta" if cta else None, "red", "popc", "u32"), p, id, threads, out)
 
 
+@records("bar.red")
 def red_and(
     p: Reg | NotPred,
     id: Reg | int = 0,
@@ -120,6 +125,7 @@ def red_and(
     return reduction(predicate, "bar", ("cta" if cta else None, "red", "and", "pred"), p, id, threads, out)
 
 
+@records("bar.red")
 def red_or(
     p: Reg | NotPred,
     id: Reg | int = 0,
@@ -137,6 +143,7 @@ def red_or(
     return reduction(predicate, "bar", ("cta" if cta else None, "red", "or", "pred"), p, id, threads, out)
 
 
+@records("bar.warp.sync")
 def warp_sync(mask: Reg | int = 0xFFFFFFFF, *, pred: Predicate = None) -> None:
     """Wait for the lanes of ``mask``, and order their memory accesses. Records one ``bar.warp.sync``.
 

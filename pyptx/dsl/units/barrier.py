@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...core.types import pred as predicate
 from ...core.types import u32
 from ..emit import Predicate, emit
+from ..records import records
 from ..registers import NotPred, Reg
 from .bar import numbered, reduction, whole_warps
 
@@ -22,6 +23,7 @@ def _words(cta: bool, aligned: bool, *words: str) -> tuple[str | None, ...]:
     return ("cta" if cta else None, *words, "aligned" if aligned else None)
 
 
+@records("barrier.sync")
 def sync(
     id: Reg | int = 0,
     threads: Reg | int | None = None,
@@ -48,6 +50,7 @@ def sync(
     emit("barrier", _words(cta, aligned, "sync"), numbered(id), *some, pred=pred)
 
 
+@records("barrier.arrive")
 def arrive(
     id: Reg | int, threads: Reg | int, *, aligned: bool = False, cta: bool = False, pred: Predicate = None
 ) -> None:
@@ -60,6 +63,7 @@ def arrive(
     emit("barrier", _words(cta, aligned, "arrive"), numbered(id), whole_warps(threads), pred=pred)
 
 
+@records("barrier.red.popc")
 def red_popc(
     p: Reg | NotPred,
     id: Reg | int = 0,
@@ -78,6 +82,7 @@ def red_popc(
     return reduction(u32, "barrier", (*_words(cta, aligned, "red", "popc"), "u32"), p, id, threads, out)
 
 
+@records("barrier.red")
 def red_and(
     p: Reg | NotPred,
     id: Reg | int = 0,
@@ -96,6 +101,7 @@ def red_and(
     return reduction(predicate, "barrier", (*_words(cta, aligned, "red", "and"), "pred"), p, id, threads, out)
 
 
+@records("barrier.red")
 def red_or(
     p: Reg | NotPred,
     id: Reg | int = 0,

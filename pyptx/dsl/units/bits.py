@@ -14,6 +14,7 @@ from ...core.types import pred as predicate
 from ...ir import Immediate, Operand
 from ..emit import Predicate
 from ..operands import operand
+from ..records import records
 from ..registers import NotPred, Number, Reg
 from ..trace import current
 from ..types import as_whole, bits_of
@@ -76,6 +77,7 @@ def _word(name: str, see: str, *given: Value) -> ScalarType:
     return kind
 
 
+@records("popc")
 def popc(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """How many of 32 or 64 bits are set, a u32. Records one ``popc``.
 
@@ -84,6 +86,7 @@ def popc(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     return _of_bits("popc", a, out, pred, _U32)
 
 
+@records("clz")
 def clz(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """How many of 32 or 64 bits are zero above the highest that is set, a u32. Records one ``clz``.
 
@@ -92,6 +95,7 @@ def clz(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     return _of_bits("clz", a, out, pred, _U32)
 
 
+@records("brev")
 def brev(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """32 or 64 bits in reverse order. Records one ``brev``.
 
@@ -100,6 +104,7 @@ def brev(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     return _of_bits("brev", a, out, pred)
 
 
+@records("cnot")
 def cnot(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """1 if 16, 32 or 64 bits are all zero, otherwise 0. Records one ``cnot``.
 
@@ -108,6 +113,7 @@ def cnot(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     return _of_bits("cnot", a, out, pred)
 
 
+@records("bfind")
 def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Position of the highest bit that differs from the sign, 0xFFFFFFFF if there is none, a u32.
 
@@ -125,6 +131,7 @@ def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predi
     return _record(_U32, "bfind", modifiers, ((a, kind),), out, pred)
 
 
+@records("fns")
 def fns(mask: Value, base: Value, offset: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Position of the ``offset``-th set bit of ``mask``, counted from bit ``base``. Records one ``fns``.
 
@@ -141,6 +148,7 @@ def fns(mask: Value, base: Value, offset: Value, *, out: Reg | None = None, pred
     return _record(_U32, "fns", ("b32",), given, out, pred)
 
 
+@records("bfe")
 def bfe(a: Reg, position: Value, count: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``count`` bits from ``position`` on, extended with zeros or with their sign. Records one ``bfe``.
 
@@ -156,6 +164,7 @@ def bfe(a: Reg, position: Value, count: Value, *, out: Reg | None = None, pred: 
     return _record(kind, "bfe", (integer_word(kind),), given, out, pred)
 
 
+@records("bfi")
 def bfi(
     field: Value,
     into: Value,
@@ -179,6 +188,7 @@ def bfi(
     return _record(kind, "bfi", (bits_of(kind).name,), given, out, pred)
 
 
+@records("bmsk")
 def bmsk(
     position: Value, count: Value, *, mode: str = "clamp", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -195,6 +205,7 @@ def bmsk(
     return _record(_U32, "bmsk", modifiers, ((position, _U32), (count, _U32)), out, pred)
 
 
+@records("szext")
 def szext(
     a: Value, count: Value, *, mode: str = "clamp", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -213,6 +224,7 @@ def szext(
     return _record(kind, "szext", modifiers, ((a, kind), (count, _U32)), out, pred)
 
 
+@records("shf")
 def shf(
     low: Value,
     high: Value,
@@ -241,6 +253,7 @@ def shf(
     return _record(kind, "shf", (direction, mode, "b32"), given, out, pred)
 
 
+@records("prmt")
 def prmt(
     a: Value,
     b: Value,
@@ -297,6 +310,7 @@ def _three(a: Value, b: Value, c: Value, logic: Logic) -> tuple[ScalarType, tupl
     return kind, (*(typed(item, kind, trace) for item in (a, b, c)), Immediate(_table(logic)))
 
 
+@records("lop3")
 def lop3(
     a: Value, b: Value, c: Value, logic: Logic, *, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -314,6 +328,7 @@ def lop3(
     return value(kind, "lop3", ("b32",), operands, out=out, pred=pred)
 
 
+@records("lop3.bool")
 def lop3_test(
     a: Value,
     b: Value,

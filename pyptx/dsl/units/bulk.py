@@ -20,6 +20,7 @@ from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..registers import Reg
 from .places import Shared, barrier, check_place
 from .qualifiers import (
@@ -92,6 +93,15 @@ def strong(sem: str | None) -> str | None:
 # --- copies ---------------------------------------------------------------------------------------
 
 
+@records(
+    "cp.async.bulk.load",
+    "cp.async.bulk.load.weak",
+    "cp.async.bulk.load.relaxed",
+    "cp.async.bulk.load.ignore_oob",
+    "cp.async.bulk.load.relaxed.ignore_oob",
+    "cp.async.bulk.load.wide_multicast",
+    "cp.async.bulk.load.report",
+)
 def load(
     dst: Shared,
     src: Global,
@@ -156,6 +166,7 @@ def load(
     emit("cp", words, addr(dst), addr(src), number, *ignored, barrier(mbar), *mask, *policy, pred=pred)
 
 
+@records("cp.async.bulk.store", "cp.async.bulk.store.sem")
 def store(
     dst: Global,
     src: Shared,
@@ -193,6 +204,7 @@ def store(
     emit("cp", words, addr(dst), addr(src), number, *policy, *mask, pred=pred)
 
 
+@records("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem")
 def store_cluster(
     dst: Shared,
     src: Shared,
@@ -249,6 +261,13 @@ def reduction(
     return op, "noftz" if keeps else None, word
 
 
+@records(
+    "cp.reduce.async.bulk.global",
+    "cp.reduce.async.bulk.global.noftz",
+    "cp.reduce.async.bulk.global.noftz.f32",
+    "cp.reduce.async.bulk.global.relaxed",
+    "cp.reduce.async.bulk.global.noftz.relaxed",
+)
 def reduce(
     dst: Global,
     src: Shared,
@@ -295,6 +314,7 @@ def reduce(
     emit("cp", words, addr(dst), addr(src), number, *policy, pred=pred)
 
 
+@records("cp.reduce.async.bulk.cluster", "cp.reduce.async.bulk.cluster.relaxed")
 def reduce_cluster(
     dst: Shared,
     src: Shared,
@@ -337,6 +357,7 @@ def reduce_cluster(
 # --- caches ---------------------------------------------------------------------------------------
 
 
+@records("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.evict_last")
 def prefetch(
     src: Global,
     size: Reg | int,
@@ -364,6 +385,7 @@ def prefetch(
     emit("cp", ("async", "bulk", "prefetch", "L2", "global", hint), addr(src), number, *policy, pred=pred)
 
 
+@records("applypriority.async.bulk")
 def apply_priority(src: Global, size: Reg | int, *, pred: Predicate = None) -> None:
     """Give ``size`` bytes of global memory the normal L2 eviction priority; completes through a bulk group.
 
@@ -380,6 +402,7 @@ def apply_priority(src: Global, size: Reg | int, *, pred: Predicate = None) -> N
 # --- groups ---------------------------------------------------------------------------------------
 
 
+@records("cp.async.bulk.commit_group")
 def commit_group(*, pred: Predicate = None) -> None:
     """Put the thread's uncommitted bulk copies into a group. Records one ``cp.async.bulk.commit_group``.
 
@@ -388,6 +411,7 @@ def commit_group(*, pred: Predicate = None) -> None:
     emit("cp", ("async", "bulk", "commit_group"), pred=pred)
 
 
+@records("cp.async.bulk.wait_group")
 def wait_group(n: int, read: bool = False, *, pred: Predicate = None) -> None:
     """Wait until at most ``n`` of this thread's bulk groups are pending.
 

@@ -15,6 +15,7 @@ from ...core.errors import OperandError
 from ...core.types import b64
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..registers import Reg
 from ..types import as_number
 from .answers import answer
@@ -50,6 +51,7 @@ def _priorities(primary: str, secondary: str | None) -> tuple[str, str | None]:
 # --- policies -------------------------------------------------------------------------------------
 
 
+@records("createpolicy.fractional")
 def policy(
     primary: str,
     secondary: str | None = None,
@@ -86,6 +88,7 @@ def policy(
     return answer(b64, "createpolicy", words, *some, hint="policy", out=out, pred=pred)
 
 
+@records("createpolicy.range")
 def policy_range(
     place: Global,
     primary_size: Reg | int,
@@ -120,6 +123,7 @@ def policy_range(
     return answer(b64, "createpolicy", words, addr(place), *sizes, hint="policy", out=out, pred=pred)
 
 
+@records("createpolicy.cvt")
 def policy_cvt(access_property: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """A new b64 register: the policy of a CUDA access property, which a 64-bit register holds.
 
@@ -135,6 +139,7 @@ def policy_cvt(access_property: Reg, *, out: Reg | None = None, pred: Predicate 
 # --- lines ----------------------------------------------------------------------------------------
 
 
+@records("prefetch", "prefetch.evict", "prefetch.valid_addr")
 def prefetch(
     place: Global,
     level: str = "L2",
@@ -168,6 +173,7 @@ def prefetch(
     emit("prefetch", words, addr(place), pred=pred)
 
 
+@records("prefetchu")
 def prefetch_uniform(place: Global, *, pred: Predicate = None) -> None:
     """Bring the line at a generic address into the uniform cache. Records one ``prefetchu.L1``.
 
@@ -176,6 +182,7 @@ def prefetch_uniform(place: Global, *, pred: Predicate = None) -> None:
     emit("prefetchu", ("L1",), addr(place), pred=pred)
 
 
+@records("discard")
 def discard(place: Global, *, space: str | None = "global", pred: Predicate = None) -> None:
     """Drop the 128-byte line at ``place`` from L2 without writing it back. Records one ``discard``.
 
@@ -192,6 +199,7 @@ def discard(place: Global, *, space: str | None = "global", pred: Predicate = No
     emit("discard", (global_space(space, see=see), "L2"), addr(place), _LINE, pred=pred)
 
 
+@records("applypriority")
 def apply_priority(place: Global, *, space: str | None = "global", pred: Predicate = None) -> None:
     """Give the 128-byte line at ``place`` the normal L2 eviction priority. Records one ``applypriority``.
 

@@ -14,6 +14,7 @@ from ...core.errors import OperandError
 from ...core.types import u32, u64
 from ...ir import Special
 from ..emit import Predicate, checked, emit
+from ..records import records
 from ..registers import Reg
 from ..smem import Buffer
 from ..trace import current
@@ -45,6 +46,7 @@ def _address(place: Reg | Buffer, space: str | None, *, see: str) -> tuple[Reg, 
     return register, word, f"u{register.type.bits}"
 
 
+@records("mapa")
 def map(
     place: Reg | Buffer,
     rank: Reg | int,
@@ -79,6 +81,7 @@ def map(
         return answer(given, "mapa", (word, kind), register, which, hint="mapped", out=out, pred=pred)
 
 
+@records("getctarank")
 def getctarank(
     address: Reg | Buffer,
     *,
@@ -98,6 +101,7 @@ def getctarank(
         return answer(u32, "getctarank", (word, kind), register, hint="rank", out=out, pred=pred)
 
 
+@records("mov")
 def rank(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """A new u32 register: this CTA's rank in its cluster. Records one ``mov.u32`` of ``%cluster_ctarank``.
 
@@ -106,6 +110,7 @@ def rank(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
     return value(u32, "mov", ("u32",), (Special("cluster_ctarank"),), out=out, pred=pred, hint="rank")
 
 
+@records("mov")
 def size(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """A new u32 register: how many CTAs the cluster has. Records one ``mov.u32`` of ``%cluster_nctarank``.
 
@@ -114,6 +119,7 @@ def size(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
     return value(u32, "mov", ("u32",), (Special("cluster_nctarank"),), out=out, pred=pred, hint="size")
 
 
+@records("barrier.cluster.arrive")
 def arrive(*, sem: str | None = None, aligned: bool = False, pred: Predicate = None) -> None:
     """Arrive at the cluster's barrier, without waiting. Records one ``barrier.cluster.arrive``.
 
@@ -132,6 +138,7 @@ def arrive(*, sem: str | None = None, aligned: bool = False, pred: Predicate = N
     emit("barrier", ("cluster", "arrive", sem, "aligned" if aligned else None), pred=pred)
 
 
+@records("barrier.cluster.wait")
 def wait(*, sem: str | None = None, aligned: bool = False, pred: Predicate = None) -> None:
     """Wait until all threads of the cluster have arrived. Records one ``barrier.cluster.wait``.
 

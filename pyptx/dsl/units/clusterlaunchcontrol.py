@@ -19,6 +19,7 @@ from ...core.types import u32
 from .. import reg
 from ..emit import Predicate, emit
 from ..operands import addr, operand
+from ..records import records
 from ..registers import Reg, RegArray
 from ..trace import current
 from .answers import answer
@@ -32,6 +33,7 @@ _TRY = "parallel-synchronization-and-communication-instructions-clusterlaunchcon
 _QUERY = "parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel"
 
 
+@records("clusterlaunchcontrol.try_cancel")
 def try_cancel(
     answer: Shared,
     mbar: Shared,
@@ -74,6 +76,7 @@ def _response(response: object) -> Reg:
     return response
 
 
+@records("clusterlaunchcontrol.query_cancel.is_canceled")
 def is_canceled(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """A new predicate: was a cluster's launch canceled, so that its work is ours?
 
@@ -94,6 +97,7 @@ def _coordinate(axis: str, response: Reg, out: Reg | None, pred: Predicate) -> R
     )
 
 
+@records("clusterlaunchcontrol.query_cancel")
 def first_ctaid_x(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """A new u32 register: ctaid.x of the first CTA of the canceled cluster; undefined without one.
 
@@ -104,6 +108,7 @@ def first_ctaid_x(response: Reg, *, out: Reg | None = None, pred: Predicate = No
     return _coordinate("x", response, out, pred)
 
 
+@records("clusterlaunchcontrol.query_cancel")
 def first_ctaid_y(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """As :func:`first_ctaid_x`, of ctaid.y.
 
@@ -114,6 +119,7 @@ def first_ctaid_y(response: Reg, *, out: Reg | None = None, pred: Predicate = No
     return _coordinate("y", response, out, pred)
 
 
+@records("clusterlaunchcontrol.query_cancel")
 def first_ctaid_z(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """As :func:`first_ctaid_x`, of ctaid.z.
 
@@ -124,6 +130,7 @@ def first_ctaid_z(response: Reg, *, out: Reg | None = None, pred: Predicate = No
     return _coordinate("z", response, out, pred)
 
 
+@records("clusterlaunchcontrol.query_cancel.v4")
 def first_ctaid(
     response: Reg, *, out: RegArray | Sequence[Reg] | None = None, pred: Predicate = None
 ) -> RegArray:

@@ -17,6 +17,7 @@ from ...ir import Operand, Vector
 from ...isa.table import orders
 from ..emit import Predicate
 from ..operands import operand
+from ..records import records
 from ..registers import Number, Reg, owned
 from ..trace import Trace, current
 from ..types import the_type
@@ -82,6 +83,57 @@ def _record(
     return value(to, "cvt", spelled, operands, out=out, pred=pred, storage=storage)
 
 
+@records(
+    "cvt.int",
+    "cvt.float_from_int",
+    "cvt.int_from_float",
+    "cvt.narrow16",
+    "cvt.widen16",
+    "cvt.float_from_int.sat",
+    "cvt.half_from_int",
+    "cvt.bfloat_from_int",
+    "cvt.bfloat_from_byte",
+    "cvt.int_from_float.sat",
+    "cvt.int_from_half",
+    "cvt.int_from_bfloat",
+    "cvt.byte_from_bfloat",
+    "cvt.f32",
+    "cvt.f64",
+    "cvt.f32_from_f64",
+    "cvt.f64_from_f32",
+    "cvt.f16",
+    "cvt.bf16",
+    "cvt.f16_from_bf16",
+    "cvt.bf16_from_f16",
+    "cvt.f16_from_f64",
+    "cvt.bf16_from_f64",
+    "cvt.f64_from_f16",
+    "cvt.f64_from_bf16",
+    "cvt.f32_from_f16.sat",
+    "cvt.f32_from_bf16.rnd",
+    "cvt.f32_from_bf16.ftz",
+    "cvt.narrow16.directed",
+    "cvt.f16_from_f32",
+    "cvt.bf16_from_f32.ftz",
+    "cvt.narrow16.relu",
+    "cvt.tf32.rna",
+    "cvt.tf32",
+    "cvt.f8x2_from_f16x2",
+    "cvt.f16x2_from_f8x2",
+    "cvt.f16x2_from_f6x2",
+    "cvt.ue8m0x2_from_bf16x2",
+    "cvt.bf16x2_from_ue8m0x2",
+    "cvt.f8x2_from_bf16x2",
+    "cvt.f6x2_from_pack",
+    "cvt.bf16x2_from_f8x2",
+    "cvt.s2f6x2_from_bf16x2",
+    "cvt.bf16x2_from_s2f6x2",
+    "cvt.half.pzo",
+    "cvt.narrow8_from_pack",
+    "cvt.ue5m3x2_from_pack",
+    "cvt.f16x2_from_ue5m3x2",
+    "cvt.bf16x2_from_ue5m3x2",
+)
 def cvt(
     given: Reg,
     to: ScalarType,
@@ -147,6 +199,18 @@ def _modifiers(
     )
 
 
+@records(
+    "cvt.pack16",
+    "cvt.pack16.relu",
+    "cvt.pack16.rs",
+    "cvt.f8x2",
+    "cvt.f6x2",
+    "cvt.ue8m0x2",
+    "cvt.s2f6x2",
+    "cvt.pack16.pzo",
+    "cvt.narrow8",
+    "cvt.ue5m3x2",
+)
 def cvt_x2(
     low: Reg | Number,
     high: Reg | Number,
@@ -192,6 +256,7 @@ def cvt_x2(
     return _record(the_type(to), modifiers, f32, operands, out, pred)
 
 
+@records("cvt.f8x4.rs")
 def cvt_x4(
     given: Sequence[Reg | Number],
     to: ScalarType,
@@ -222,6 +287,7 @@ def cvt_x4(
     return _record(the_type(to), modifiers, f32, operands, out, pred)
 
 
+@records("cvt.pack", "cvt.pack.insert")
 def cvt_pack(
     low: Reg | Number,
     high: Reg | Number,
@@ -272,6 +338,7 @@ def _address(
     return value(TYPES["u64"], opcode, (*modifiers, "u64"), operands, out=out, pred=pred, hint="address")
 
 
+@records("cvta")
 def cvta(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The generic address of an address in ``space``. Records one ``cvta``.
 
@@ -286,6 +353,7 @@ def cvta(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = No
     return _address("cvta", (space,), given, space, out, pred)
 
 
+@records("cvta.to")
 def cvta_to(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The address in ``space`` of a generic address. Records one ``cvta.to``. Arguments as for :func:`cvta`.
 
@@ -294,6 +362,7 @@ def cvta_to(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate =
     return _address("cvta", ("to", space), given, space, out, pred)
 
 
+@records("isspacep")
 def isspacep(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Whether a generic address points into ``space``, as a predicate. Records one ``isspacep``.
 

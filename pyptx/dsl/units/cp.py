@@ -13,6 +13,7 @@ from typing import Any
 from ...core.errors import OperandError
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..registers import NotPred, Reg
 from . import bulk
 from .places import Shared, barrier, check_place
@@ -31,6 +32,7 @@ class Async:
 
     bulk = bulk
 
+    @records("cp.async", "cp.async.cg", "cp.async.ignore_src", "cp.async.cg.ignore_src")
     def __call__(
         self,
         dst: Shared,
@@ -101,6 +103,7 @@ class Async:
         emit("cp", words, addr(dst), addr(src), size, *extra, *policy, pred=pred)
 
     @staticmethod
+    @records("cp.async.commit_group")
     def commit_group(*, pred: Predicate = None) -> None:
         """Put the thread's uncommitted copies into a group. Records one ``cp.async.commit_group``.
 
@@ -109,6 +112,7 @@ class Async:
         emit("cp", ("async", "commit_group"), pred=pred)
 
     @staticmethod
+    @records("cp.async.wait_group")
     def wait_group(n: int, *, pred: Predicate = None) -> None:
         """Wait until at most ``n`` of the thread's newest groups are pending.
 
@@ -126,6 +130,7 @@ class Async:
         emit("cp", ("async", "wait_group"), group_count(n, see=f"{_SEE}-wait-group"), pred=pred)
 
     @staticmethod
+    @records("cp.async.wait_all")
     def wait_all(*, pred: Predicate = None) -> None:
         """Wait for all of the thread's copies, committed or not. Records one ``cp.async.wait_all``.
 
@@ -134,6 +139,7 @@ class Async:
         emit("cp", ("async", "wait_all"), pred=pred)
 
     @staticmethod
+    @records("cp.async.mbarrier.arrive")
     def mbarrier_arrive(
         mbar: Shared, *, noinc: bool = False, space: str | None = "cta", pred: Predicate = None
     ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...core.errors import OperandError
 from ..emit import Predicate
+from ..records import records
 from ..registers import Number, Reg, RegArray
 from ..trace import current
 from .qualifiers import one_of
@@ -34,6 +35,7 @@ def _record(
     return value(kind, opcode, words(*before, integer_word(kind)), operands, out=out, pred=pred)
 
 
+@records("add.cc")
 def add_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``a + b``, and write the carry. Records one ``add.cc``.
 
@@ -42,6 +44,7 @@ def add_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None
     return _record("add", ("cc",), (a, b), out, pred)
 
 
+@records("addc")
 def addc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``a + b`` and the carry; with ``cc`` write the new carry. Records one ``addc``.
 
@@ -50,6 +53,7 @@ def addc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: 
     return _record("addc", (cc and "cc",), (a, b), out, pred)
 
 
+@records("sub.cc")
 def sub_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``a - b``, and write the borrow. Records one ``sub.cc``.
 
@@ -58,6 +62,7 @@ def sub_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None
     return _record("sub", ("cc",), (a, b), out, pred)
 
 
+@records("subc")
 def subc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``a - b`` less the borrow; with ``cc`` write the new borrow. Records one ``subc``.
 
@@ -66,6 +71,7 @@ def subc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: 
     return _record("subc", (cc and "cc",), (a, b), out, pred)
 
 
+@records("mad.cc")
 def mad_cc(a: Value, b: Value, c: Value, *, half: str, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c``; write the carry. Records one ``mad.cc``.
 
@@ -74,6 +80,7 @@ def mad_cc(a: Value, b: Value, c: Value, *, half: str, out: Reg | None = None, p
     return _record("mad", (one_of("half", half, ("lo", "hi"), see=_MAD), "cc"), (a, b, c), out, pred)
 
 
+@records("madc")
 def madc(
     a: Value,
     b: Value,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...core.errors import OperandError
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..registers import Reg
 from .places import Shared
 from .qualifiers import SCOPES, one_of
@@ -39,6 +40,7 @@ def _at(scope: str) -> str:
 # --- between threads ------------------------------------------------------------------------------
 
 
+@records("fence")
 def acq_rel(scope: str, *, pred: Predicate = None) -> None:
     """Acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
 
@@ -49,6 +51,7 @@ def acq_rel(scope: str, *, pred: Predicate = None) -> None:
     emit("fence", ("acq_rel", _at(scope)), pred=pred)
 
 
+@records("fence")
 def sc(scope: str, *, pred: Predicate = None) -> None:
     """Sequentially consistent fence at ``scope``. Records one ``fence.sc``.
 
@@ -66,6 +69,7 @@ def _restricted(given: str | None, allowed: tuple[str, ...], scope: str) -> str 
     return f"sync_restrict::{given}"
 
 
+@records("fence", "fence.acquire.sync_restrict")
 def acquire(scope: str, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
     """Acquire fence at ``scope``. Records one ``fence.acquire``.
 
@@ -83,6 +87,7 @@ def acquire(scope: str, *, sync_restrict: str | None = None, pred: Predicate = N
     emit("fence", ("acquire", _restricted(sync_restrict, ("shared::cluster",), scope), _at(scope)), pred=pred)
 
 
+@records("fence", "fence.release.sync_restrict")
 def release(scope: str, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
     """Release fence at ``scope``. Records one ``fence.release``.
 
@@ -100,6 +105,7 @@ def release(scope: str, *, sync_restrict: str | None = None, pred: Predicate = N
     emit("fence", ("release", _restricted(sync_restrict, ("shared::cta",), scope), _at(scope)), pred=pred)
 
 
+@records("fence.mbarrier_init")
 def mbarrier_init(*, pred: Predicate = None) -> None:
     """Order earlier ``mbarrier.init`` before what follows in the cluster.
 
@@ -113,6 +119,7 @@ def mbarrier_init(*, pred: Predicate = None) -> None:
 # --- between proxies ------------------------------------------------------------------------------
 
 
+@records("fence.proxy.async")
 def proxy_async(space: str | None = None, *, pred: Predicate = None) -> None:
     """Order ordinary accesses before later accesses of TMA and the tensor cores, and back.
 
@@ -132,6 +139,7 @@ def proxy_async(space: str | None = None, *, pred: Predicate = None) -> None:
     emit("fence", ("proxy", "async", space), pred=pred)
 
 
+@records("fence.proxy.async_generic.acquire")
 def proxy_async_acquire(*, pred: Predicate = None) -> None:
     """Order later async-proxy accesses after ordinary ones that were released to this thread.
 
@@ -146,6 +154,7 @@ def proxy_async_acquire(*, pred: Predicate = None) -> None:
     emit("fence", words, pred=pred)
 
 
+@records("fence.proxy.async_generic.release", "fence.proxy.async_generic.release.read")
 def proxy_async_release(*, read: bool = False, scope: str = "cluster", pred: Predicate = None) -> None:
     """Order earlier ordinary accesses before async-proxy ones behind a matching acquire.
 
@@ -170,6 +179,7 @@ def proxy_async_release(*, read: bool = False, scope: str = "cluster", pred: Pre
     emit("fence", words, pred=pred)
 
 
+@records("fence.proxy.alias", "fence.proxy.alias.sem")
 def proxy_alias(sem: str | None = None, *, pred: Predicate = None) -> None:
     """Order accesses through different virtual addresses of the same memory.
 
@@ -189,6 +199,7 @@ def proxy_alias(sem: str | None = None, *, pred: Predicate = None) -> None:
     emit("fence", ("proxy", "alias", sem, None if sem is None else "sys"), pred=pred)
 
 
+@records("fence.proxy.fabric")
 def proxy_fabric(proxies: str, sem: str, *, pred: Predicate = None) -> None:
     """Order accesses of fabric operations and others, in one direction, at scope sys.
 
@@ -209,6 +220,7 @@ def proxy_fabric(proxies: str, sem: str, *, pred: Predicate = None) -> None:
     emit("fence", ("proxy", proxies, "alias", sem, "sys"), pred=pred)
 
 
+@records("fence.proxy.tensormap.release")
 def proxy_tensormap_release(scope: str, *, pred: Predicate = None) -> None:
     """Order earlier ordinary writes of tensor maps before their use behind a matching acquire.
 
@@ -219,6 +231,7 @@ def proxy_tensormap_release(scope: str, *, pred: Predicate = None) -> None:
     emit("fence", ("proxy", "tensormap::generic", "release", _at(scope)), pred=pred)
 
 
+@records("fence.proxy.tensormap.acquire")
 def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: str, *, pred: Predicate = None) -> None:
     """Order later uses of the 128-byte tensor map at ``tensor_map`` after ordinary writes of it.
 

@@ -6,10 +6,12 @@ PTX ISA: `#parallel-synchronization-and-communication-instructions-griddepcontro
 from __future__ import annotations
 
 from ..emit import Predicate, emit
+from ..records import records
 
 __all__ = ["launch_dependents", "wait"]
 
 
+@records("griddepcontrol")
 def launch_dependents(*, pred: Predicate = None) -> None:
     """Let grids that depend on this one launch, once all its CTAs have said so or ended.
 
@@ -21,6 +23,7 @@ def launch_dependents(*, pred: Predicate = None) -> None:
     emit("griddepcontrol", ("launch_dependents",), pred=pred)
 
 
+@records("griddepcontrol")
 def wait(*, pred: Predicate = None) -> None:
     """Wait until the grids that this one depends on have ended and their writes are visible.
 

@@ -13,6 +13,7 @@ from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
 from ..emit import Predicate
+from ..records import records
 from ..registers import Number, Reg
 from ..trace import current
 from .qualifiers import one_of
@@ -107,6 +108,19 @@ def _rounded(kind: ScalarType, rounding: str | None) -> str | None:
     return "rn" if rounding is None and kind.is_float else rounding
 
 
+@records(
+    "add.int",
+    "add.packed16",
+    "add.sat.u32",
+    "add.packed16.sat",
+    "add.packed8",
+    "add.f32",
+    "add.f64",
+    "add.f32x2",
+    "add.half",
+    "add.bfloat",
+    "add.mixed",
+)
 def add(
     a: Value,
     b: Value,
@@ -137,6 +151,7 @@ def add(
     return _sum("add", a, b, rounding, ftz, sat, out, pred)
 
 
+@records("sub.int", "sub.packed8", "sub.f32", "sub.f64", "sub.f32x2", "sub.half", "sub.bfloat", "sub.mixed")
 def sub(
     a: Value,
     b: Value,
@@ -177,6 +192,7 @@ def _twice(kind: ScalarType) -> ScalarType:
     return wide
 
 
+@records("mul.int", "mul.wide", "mul.f32", "mul.f64", "mul.f32x2", "mul.half", "mul.bfloat")
 def mul(
     a: Value,
     b: Value,
@@ -207,6 +223,7 @@ def mul(
     return value(_twice(kind), "mul", words(*modifiers, integer_word(kind)), operands, out=out, pred=pred)
 
 
+@records("mad.int", "mad.wide", "mad.sat")
 def mad(
     a: Value,
     b: Value,
@@ -239,6 +256,7 @@ def mad(
     return value(total, "mad", words(*modifiers, integer_word(kind)), operands, out=out, pred=pred)
 
 
+@records("fma.f32", "fma.f64", "fma.f32x2", "fma.half", "fma.bfloat", "fma.mixed")
 def fma(
     a: Value,
     b: Value,
@@ -274,6 +292,7 @@ def fma(
     return _record("fma", (rounding or "rn", *flags), (a, b, c), kind, out, pred)
 
 
+@records("div.int", "div.f32", "div.f64", "div.f32.fast")
 def div(
     a: Value,
     b: Value,
@@ -298,6 +317,7 @@ def div(
     return _record("div", (_rounded(kind, rounding), ftz and "ftz"), (a, b), kind, out, pred)
 
 
+@records("sad")
 def sad(a: Value, b: Value, c: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``c + |a - b|`` of integers. Records one ``sad``.
 
@@ -320,6 +340,17 @@ def _extreme(
     return _record(opcode, flags, given, kind, out, pred)
 
 
+@records(
+    "min.int",
+    "min.relu_s32",
+    "min.packed16",
+    "min.packed8",
+    "min.f32",
+    "min3.f32",
+    "min.f64",
+    "min.half",
+    "min.bfloat",
+)
 def min(
     a: Value,
     b: Value,
@@ -351,6 +382,17 @@ def min(
     return _extreme("min", given, flags, out, pred)
 
 
+@records(
+    "max.int",
+    "max.relu_s32",
+    "max.packed16",
+    "max.packed8",
+    "max.f32",
+    "max3.f32",
+    "max.f64",
+    "max.half",
+    "max.bfloat",
+)
 def max(
     a: Value,
     b: Value,
@@ -385,6 +427,7 @@ def _flags(ftz: bool, nan: bool, magnitude: bool, xorsign: bool, relu: bool) -> 
     )
 
 
+@records("abs.int", "abs.float", "abs.half", "abs.bfloat")
 def abs(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``|a|`` of a signed integer, a float or a pack of 16-bit floats. Records one ``abs``.
 
@@ -393,6 +436,7 @@ def abs(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
     return _record("abs", (ftz and "ftz",), (a,), meet("abs", a), out, pred)
 
 
+@records("neg.int", "neg.packed8", "neg.float", "neg.half", "neg.bfloat")
 def neg(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``-a`` of a signed integer, a float or a pack of 16-bit floats. Records one ``neg``.
 
@@ -401,6 +445,7 @@ def neg(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
     return _record("neg", (ftz and "ftz",), (a,), meet("neg", a), out, pred)
 
 
+@records("copysign")
 def copysign(magnitude: Value, sign: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The magnitude of one f32 or f64 with the sign of another. Records one ``copysign``.
 
@@ -411,6 +456,7 @@ def copysign(magnitude: Value, sign: Value, *, out: Reg | None = None, pred: Pre
     return _record("copysign", (), (sign, magnitude), meet("copysign", magnitude, sign), out, pred)
 
 
+@records("testp")
 def testp(a: Reg, test: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Whether an f32 or f64 is a number of some sort, as a predicate. Records one ``testp``.
 
@@ -434,6 +480,7 @@ def _function(opcode: str, how: str, a: Reg, ftz: bool, out: Reg | None, pred: P
     return _record(opcode, (how, ftz and "ftz"), (a,), meet(opcode, a), out, pred)
 
 
+@records("rcp.f32", "rcp.approx.f32", "rcp.f64", "rcp.approx.f64")
 def rcp(
     a: Reg, *, rounding: str = "rn", ftz: bool = False, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -451,6 +498,7 @@ def rcp(
     return _function("rcp", rounding, a, ftz, out, pred)
 
 
+@records("sqrt.f32", "sqrt.approx.f32", "sqrt.f64")
 def sqrt(
     a: Reg, *, rounding: str = "rn", ftz: bool = False, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -461,6 +509,7 @@ def sqrt(
     return _function("sqrt", rounding, a, ftz, out, pred)
 
 
+@records("rsqrt.f32", "rsqrt.f64")
 def rsqrt(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """About ``1 / sqrt(a)`` of an f32 or f64. Records one ``rsqrt.approx``.
 
@@ -471,6 +520,7 @@ def rsqrt(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate 
     return _function("rsqrt", "approx", a, ftz, out, pred)
 
 
+@records("sin.f32")
 def sin(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """About the sine of an f32 in radians. Records one ``sin.approx``.
 
@@ -479,6 +529,7 @@ def sin(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
     return _function("sin", "approx", a, ftz, out, pred)
 
 
+@records("cos.f32")
 def cos(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """About the cosine of an f32 in radians. Records one ``cos.approx``.
 
@@ -487,6 +538,7 @@ def cos(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
     return _function("cos", "approx", a, ftz, out, pred)
 
 
+@records("lg2.f32")
 def lg2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """About the logarithm to base 2 of an f32. Records one ``lg2.approx``.
 
@@ -495,6 +547,7 @@ def lg2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
     return _function("lg2", "approx", a, ftz, out, pred)
 
 
+@records("ex2.f32", "ex2.half", "ex2.bfloat")
 def ex2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """About 2 to the power of an f32, f16, bf16, f16x2 or bf16x2. Records one ``ex2.approx``.
 
@@ -505,6 +558,7 @@ def ex2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
     return _function("ex2", "approx", a, ftz, out, pred)
 
 
+@records("tanh.f32", "tanh.half")
 def tanh(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """About the hyperbolic tangent of an f32, f16, bf16, f16x2 or bf16x2. Records one ``tanh.approx``.
 
@@ -526,6 +580,7 @@ def _dot(opcode: str, half: str | None, a: Reg, b: Reg, c: Value, out: Reg | Non
     return value(kind, opcode, modifiers, operands, out=out, pred=pred)
 
 
+@records("dp4a")
 def dp4a(a: Reg, b: Reg, c: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """``c`` plus the products of the four bytes of ``a`` with those of ``b``. Records one ``dp4a``.
 
@@ -539,6 +594,7 @@ def dp4a(a: Reg, b: Reg, c: Value, *, out: Reg | None = None, pred: Predicate = 
     return _dot("dp4a", None, a, b, c, out, pred)
 
 
+@records("dp2a")
 def dp2a(
     a: Reg, b: Reg, c: Value, *, half: str = "lo", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:

@@ -13,6 +13,7 @@ from ...ir import Register
 from ...layout import matrix_fragment
 from ..emit import Predicate, emit
 from ..operands import Addr, addr, operand
+from ..records import records
 from ..registers import Reg, RegArray
 from ..smem import Buffer
 from ..trace import current
@@ -67,6 +68,9 @@ def _prepared(
     return vector, f"x{num}", "trans" if trans else None
 
 
+@records(
+    "ldmatrix", "ldmatrix.m16n16", "ldmatrix.m16n16.unpack", "ldmatrix.m8n16.unpack", "ldmatrix.m8n16.extend"
+)
 def ldmatrix(
     regs: Registers,
     rows: Reg | Addr | Buffer,
@@ -116,6 +120,7 @@ def ldmatrix(
     emit("ldmatrix", modifiers, vector, addr(rows), pred=pred)
 
 
+@records("stmatrix", "stmatrix.m16n8")
 def stmatrix(
     rows: Reg | Addr | Buffer,
     regs: Registers,
@@ -154,6 +159,7 @@ def stmatrix(
     emit("stmatrix", modifiers, addr(rows), vector, pred=pred)
 
 
+@records("movmatrix")
 def movmatrix(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The transpose of an 8x8 matrix of 16-bit elements in registers. Records one ``movmatrix.sync.aligned``.
 

@@ -24,6 +24,7 @@ from ..call_sites import here
 from ..control import uniform
 from ..emit import Predicate, checked, emit
 from ..labels import Label
+from ..records import records
 from ..registers import Reg
 from ..trace import current
 from .answers import answer
@@ -77,6 +78,7 @@ def _layout(layout: str) -> str:
     return f"layout::{one_of('layout', layout, ('v0', 'v1'), see=f'{_SEE}-init')}"
 
 
+@records("mbarrier.init", "mbarrier.init.layout")
 def init(
     mbar: Shared,
     count: Reg | int,
@@ -106,6 +108,7 @@ def init(
     emit("mbarrier", words, barrier(mbar), _count(count), pred=pred)
 
 
+@records("mbarrier.check_layout")
 def check_layout(
     mbar: Shared,
     layout: str,
@@ -124,6 +127,7 @@ def check_layout(
     return answer(predicate, "mbarrier", words, barrier(mbar), hint="p", out=out, pred=pred)
 
 
+@records("mbarrier.inval")
 def inval(mbar: Shared, *, space: str | None = "cta", pred: Predicate = None) -> None:
     """End an mbarrier's life, so that its memory may serve other things. Records one ``mbarrier.inval``.
 
@@ -176,6 +180,7 @@ def _arrive(
     emit("mbarrier", words, destination("state", state), barrier(mbar), *given, *mask, pred=pred)
 
 
+@records("mbarrier.arrive", "mbarrier.arrive.remote", "mbarrier.arrive.multicast")
 def arrive(
     mbar: Shared,
     count: Reg | int | None = None,
@@ -208,6 +213,7 @@ def arrive(
     _arrive("arrive", None, mbar, number, state, sem, scope, space, multicast, pred)
 
 
+@records("mbarrier.arrive_drop", "mbarrier.arrive_drop.remote", "mbarrier.arrive_drop.multicast")
 def arrive_drop(
     mbar: Shared,
     count: Reg | int | None = None,
@@ -229,6 +235,9 @@ def arrive_drop(
     _arrive("arrive_drop", None, mbar, number, state, sem, scope, space, multicast, pred)
 
 
+@records(
+    "mbarrier.arrive.expect_tx", "mbarrier.arrive.expect_tx.remote", "mbarrier.arrive.expect_tx.multicast"
+)
 def arrive_expect_tx(
     mbar: Shared,
     nbytes: Reg | int,
@@ -253,6 +262,11 @@ def arrive_expect_tx(
     _arrive("arrive", "expect_tx", mbar, _bytes(nbytes), state, sem, scope, space, multicast, pred)
 
 
+@records(
+    "mbarrier.arrive_drop.expect_tx",
+    "mbarrier.arrive_drop.expect_tx.remote",
+    "mbarrier.arrive_drop.expect_tx.multicast",
+)
 def arrive_drop_expect_tx(
     mbar: Shared,
     nbytes: Reg | int,
@@ -296,6 +310,7 @@ def _no_complete(
     emit("mbarrier", words, written, barrier(mbar), _count(count), pred=pred)
 
 
+@records("mbarrier.arrive.noComplete")
 def arrive_no_complete(
     mbar: Shared,
     count: Reg | int,
@@ -323,6 +338,7 @@ def arrive_no_complete(
     _no_complete("arrive", mbar, count, state, sem, scope, space, pred)
 
 
+@records("mbarrier.arrive_drop.noComplete")
 def arrive_drop_no_complete(
     mbar: Shared,
     count: Reg | int,
@@ -362,6 +378,7 @@ def _tx(
     emit("mbarrier", words, barrier(mbar), _bytes(nbytes), *mask, pred=pred)
 
 
+@records("mbarrier.expect_tx", "mbarrier.expect_tx.multicast")
 def expect_tx(
     mbar: Shared,
     nbytes: Reg | int,
@@ -381,6 +398,7 @@ def expect_tx(
     _tx("expect_tx", mbar, nbytes, sem, scope, space, multicast, pred)
 
 
+@records("mbarrier.complete_tx", "mbarrier.complete_tx.multicast")
 def complete_tx(
     mbar: Shared,
     nbytes: Reg | int,
@@ -462,6 +480,15 @@ def _wait(
     )
 
 
+@records(
+    "mbarrier.try_wait.parity",
+    "mbarrier.try_wait",
+    "mbarrier.try_wait.primary",
+    "mbarrier.try_wait.report",
+    "mbarrier.try_wait.parity.primary",
+    "mbarrier.try_wait.parity.report",
+    "mbarrier.try_wait.parity.conditional",
+)
 def try_wait(
     mbar: Shared,
     phase: Phase | None = None,
@@ -517,6 +544,15 @@ def try_wait(
     )
 
 
+@records(
+    "mbarrier.test_wait.parity",
+    "mbarrier.test_wait",
+    "mbarrier.test_wait.primary",
+    "mbarrier.test_wait.report",
+    "mbarrier.test_wait.parity.primary",
+    "mbarrier.test_wait.parity.report",
+    "mbarrier.test_wait.parity.conditional",
+)
 def test_wait(
     mbar: Shared,
     phase: Phase | None = None,
@@ -582,6 +618,7 @@ def wait(
         trace.branch(again, Guard(ready.operand, negated=True), source, uniform(uni))
 
 
+@records("mbarrier.pending_count", "mbarrier.pending_count.layout")
 def pending_count(
     state: Reg, *, layout: str | None = None, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:

@@ -14,6 +14,7 @@ from ...core.types import ScalarType
 from ...ir import Operand
 from ..emit import Predicate, emit
 from ..operands import Addr, addr, address, operand
+from ..records import records
 from ..registers import Number, Reg, RegArray
 from ..smem import Buffer
 from ..symbols import Sym
@@ -113,6 +114,36 @@ def load(
 ) -> RegArray: ...
 
 
+@records(
+    "ld",
+    "ld.evict",
+    "ld.v256",
+    "ld.b128",
+    "ld.evict.b128",
+    "ld.cop.v256",
+    "ld.unified",
+    "ld.unified.b128",
+    "ld.param.where",
+    "ld.param.where.b128",
+    "ld.param.func",
+    "ld.param.func.b128",
+    "ld.volatile",
+    "ld.volatile.b128",
+    "ld.volatile.v256",
+    "ld.strong",
+    "ld.strong.b128",
+    "ld.strong.v256",
+    "ld.mmio",
+    "ld.mmio.b128",
+    "ld.nc",
+    "ld.nc.evict",
+    "ld.nc.v256",
+    "ld.nc.b128",
+    "ld.readonly",
+    "ld.readonly.v256",
+    "ld.nc.evict.b128",
+    "ld.nc.cop.v256",
+)
 def load(
     kind: ScalarType,
     source: Place,
@@ -233,6 +264,7 @@ def ldu(
 ) -> RegArray: ...
 
 
+@records("ldu", "ldu.b128")
 def ldu(
     kind: ScalarType,
     source: Place,
@@ -255,6 +287,24 @@ def ldu(
     return _loaded("ldu", kind, vector, modifiers, (address(source, trace),), out, pred)
 
 
+@records(
+    "st",
+    "st.evict",
+    "st.v256",
+    "st.b128",
+    "st.evict.b128",
+    "st.cop.v256",
+    "st.param",
+    "st.param.b128",
+    "st.volatile",
+    "st.volatile.b128",
+    "st.volatile.v256",
+    "st.strong",
+    "st.strong.b128",
+    "st.strong.v256",
+    "st.mmio",
+    "st.mmio.b128",
+)
 def store(
     target: Place,
     given: Reg | Number | Vector | Sequence[Reg | Number | None],

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from ...core.errors import OperandError
 from ..emit import Predicate, checked, emit
+from ..records import records
 from ..registers import Reg
 from ..types import as_whole
 
 __all__ = ["brkpt", "nanosleep", "pmevent", "trap"]
 
 
+@records("nanosleep")
 def nanosleep(nanoseconds: Reg | int, *, pred: Predicate = None) -> None:
     """Sleep for about as long, at most twice as long, and at most a millisecond. Records one ``nanosleep``.
 
@@ -29,16 +31,19 @@ def nanosleep(nanoseconds: Reg | int, *, pred: Predicate = None) -> None:
     emit("nanosleep", ("u32",), checked("nanoseconds", nanoseconds, 0, 0xFFFFFFFF, see=see), pred=pred)
 
 
+@records("trap")
 def trap(*, pred: Predicate = None) -> None:
     """Abort the grid with an error. Records one ``trap``. PTX ISA: `#miscellaneous-instructions-trap`."""
     emit("trap", (), pred=pred)
 
 
+@records("brkpt")
 def brkpt(*, pred: Predicate = None) -> None:
     """Stop for the debugger. Records one ``brkpt``. PTX ISA: `#miscellaneous-instructions-brkpt`."""
     emit("brkpt", (), pred=pred)
 
 
+@records("pmevent", "pmevent.mask")
 def pmevent(event: int | None = None, *, mask: int | None = None, pred: Predicate = None) -> None:
     """Trigger a performance monitor event, or those of a mask. Records one ``pmevent``.
 

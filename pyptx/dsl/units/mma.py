@@ -14,6 +14,7 @@ from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ...layout import mma_fragment, mma_metadata
 from ..emit import Predicate, emit
+from ..records import records
 from ..registers import Reg, RegArray
 from ..types import as_whole
 from .fragments import Fragment, declare, type_name
@@ -86,6 +87,33 @@ class Mma:
 
     __all__ = ("fragment",)
 
+    @records(
+        "mma.f16.m8n8k4",
+        "mma.f16",
+        "mma.alternate",
+        "mma.f8",
+        "mma.f8f6f4",
+        "mma.mxf8f6f4",
+        "mma.mxf4",
+        "mma.nvf4",
+        "mma.f64.m8n8k4",
+        "mma.f64",
+        "mma.i8",
+        "mma.i4",
+        "mma.b1",
+        "mma.sp.f16.m16n8k16",
+        "mma.sp.f16.m16n8k32",
+        "mma.sp.alternate",
+        "mma.sp.alternate.pairs",
+        "mma.sp.f8",
+        "mma.sp.f8.f16",
+        "mma.sp.f8f6f4",
+        "mma.sp.mxf8f6f4",
+        "mma.sp.mxf4",
+        "mma.sp.nvf4",
+        "mma.sp.integer",
+        "mma.sp.integer.all",
+    )
     def __call__(
         self,
         d: Operand,

@@ -16,6 +16,7 @@ from ...core.types import ScalarType
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
 from ..operators import writable
+from ..records import records
 from ..registers import Reg, RegArray
 from .async_store import STORED, Value, typed_value
 from .bulk import COPY_ORDERS, GLOBAL_TYPES, byte_mask_word, reduction, strong, transfer
@@ -44,6 +45,13 @@ def _value(
     return typed_value(value, dtype, allowed, see=_SEE)
 
 
+@records(
+    "multimem.ld_reduce",
+    "multimem.ld_reduce.float",
+    "multimem.ld_reduce.fp8",
+    "multimem.ld_reduce.fp8x2",
+    "multimem.ld_reduce.fp8x4",
+)
 def ld_reduce(
     dst: Reg | RegArray | Sequence[Reg],
     src: Global,
@@ -94,6 +102,7 @@ def ld_reduce(
     emit("multimem", words, given, addr(src), pred=pred)
 
 
+@records("multimem.st", "multimem.st.float", "multimem.st.fp8", "multimem.st.fp8x2", "multimem.st.fp8x4")
 def st(
     dst: Global,
     value: Value,
@@ -130,6 +139,7 @@ def st(
     emit("multimem", words, addr(dst), given, pred=pred)
 
 
+@records("multimem.red", "multimem.red.float")
 def red(
     dst: Global,
     value: Value,
@@ -160,6 +170,7 @@ def red(
     emit("multimem", words, addr(dst), given, pred=pred)
 
 
+@records("multimem.st.async")
 def st_async(
     dst: Global,
     value: Reg | int | float,
@@ -192,6 +203,7 @@ def st_async(
     )
 
 
+@records("multimem.red.async")
 def red_async(
     dst: Global,
     value: Reg | int,
@@ -214,6 +226,7 @@ def red_async(
     emit("multimem", words, addr(dst), given, pred=pred)
 
 
+@records("multimem.cp.async.bulk", "multimem.cp.async.bulk.relaxed")
 def cp_async_bulk(
     dst: Global,
     src: Shared,
@@ -238,6 +251,12 @@ def cp_async_bulk(
     emit("multimem", words, addr(dst), addr(src), number, *mask, pred=pred)
 
 
+@records(
+    "multimem.cp.reduce.async.bulk",
+    "multimem.cp.reduce.async.bulk.noftz",
+    "multimem.cp.reduce.async.bulk.relaxed",
+    "multimem.cp.reduce.async.bulk.noftz.relaxed",
+)
 def cp_reduce_async_bulk(
     dst: Global,
     src: Shared,

@@ -15,6 +15,7 @@ from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard
 from ..operators import new_register
+from ..records import records
 from ..registers import Number, Reg, RegArray, owned
 from ..trace import current
 from ..types import bits_of, the_type
@@ -27,6 +28,15 @@ _MOV = "data-movement-and-conversion-instructions-mov"
 _PAIRS = frozenset({"f16", "bf16", "f32", "u16", "s16"})
 
 
+@records(
+    "mov.pack.b16",
+    "mov.pack.b32",
+    "mov.pack.b32.v4",
+    "mov.pack.b64",
+    "mov.pack.b64.v4",
+    "mov.pack.b128",
+    "mov.pack.b128.v4",
+)
 def pack(
     *parts: Reg | Number, to: ScalarType | None = None, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -61,6 +71,15 @@ def pack(
     return value(to, "mov", (f"b{bits}",), (Vector(tuple(elements)),), out=out, pred=pred)
 
 
+@records(
+    "mov.unpack.b16",
+    "mov.unpack.b32",
+    "mov.unpack.b32.v4",
+    "mov.unpack.b64",
+    "mov.unpack.b64.v4",
+    "mov.unpack.b128",
+    "mov.unpack.b128.v4",
+)
 def unpack(given: Reg, kind: ScalarType | None = None, *, pred: Predicate = None) -> RegArray:
     """The parts of a register, lowest first, each a new register. Records one ``mov``.
 

@@ -11,6 +11,7 @@ from ...core.types import pred as predicate
 from ...ir import Operand
 from ..emit import Predicate
 from ..operands import operand
+from ..records import records
 from ..registers import NotPred, Number, Reg
 from ..trace import Trace, current
 from ..types import move_type, the_type
@@ -27,6 +28,7 @@ _SELP = "comparison-and-selection-instructions-selp"
 _SETP = "comparison-and-selection-instructions-setp"
 
 
+@records("selp")
 def selp(
     a: Value, b: Value, condition: Reg | NotPred, *, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -50,6 +52,7 @@ def selp(
     return value(kind, "selp", (move_type(kind).name,), operands, out=out, pred=pred)
 
 
+@records("slct.int", "slct.float")
 def slct(
     a: Value, b: Value, c: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
@@ -83,6 +86,7 @@ def _compared(
     return kind.name, how, (*operands, operand(other, trace))
 
 
+@records("setp", "setp.ftz", "setp.bool", "setp.half", "setp.bfloat")
 def setp(
     comparison: str,
     a: Value,
@@ -110,6 +114,7 @@ def setp(
     return value(predicate, "setp", modifiers, operands, out=out, pred=pred, hint="p")
 
 
+@records("setp", "setp.ftz", "setp.bool", "setp.half2", "setp.bfloat2")
 def setp_pair(
     comparison: str,
     a: Value,
@@ -131,6 +136,7 @@ def setp_pair(
     return value_pair((predicate, predicate), ("p", "q"), "setp", modifiers, operands, pred)
 
 
+@records("set", "set.half", "set.bfloat", "set.int.half", "set.int.bfloat", "set.half2", "set.bfloat2")
 def set_(
     comparison: str,
     a: Value,

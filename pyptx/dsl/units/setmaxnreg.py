@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ...core.errors import OperandError
 from ..emit import Predicate, emit
+from ..records import records
 from ..types import as_whole
 
 __all__ = ["dec", "inc"]
@@ -25,6 +26,7 @@ def _set(action: str, count: int, pred: Predicate) -> None:
     emit("setmaxnreg", (action, "sync", "aligned", "u32"), number, pred=pred)
 
 
+@records("setmaxnreg")
 def inc(count: int, *, pred: Predicate = None) -> None:
     """Wait until each thread of the warpgroup can have ``count`` registers. Records one ``setmaxnreg.inc``.
 
@@ -36,6 +38,7 @@ def inc(count: int, *, pred: Predicate = None) -> None:
     _set("inc", count, pred)
 
 
+@records("setmaxnreg")
 def dec(count: int, *, pred: Predicate = None) -> None:
     """Keep ``count`` registers for each thread and give the others back. Records one ``setmaxnreg.dec``.
 

@@ -22,6 +22,7 @@ from ...layout.swizzle import COPY_SWIZZLES
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..params import TensorMapReg
+from ..records import records
 from ..registers import Reg, RegArray
 from ..smem import Buffer
 from ..types import as_whole
@@ -306,16 +307,42 @@ class TensorCopy:
         emit("cp", words, *places, *_offsets(offsets, mode, rank), *mask, *policy, pred=pred)
 
 
+#: Forms of the table: of any tensor, of matrices alone, and of tensors with pixels, from three dimensions on.
+_FORMS_OF_BOXES = (
+    "cp.async.bulk.tensor.load",
+    "cp.async.bulk.tensor.load.report",
+    "cp.async.bulk.tensor.load.wide_multicast",
+    "cp.async.bulk.tensor.store",
+    "cp.reduce.async.bulk.tensor",
+)
+_FORMS_OF_ROWS = (
+    "cp.async.bulk.tensor.load.gather4",
+    "cp.async.bulk.tensor.load.gather4.report",
+    "cp.async.bulk.tensor.load.gather4.wide_multicast",
+    "cp.async.bulk.tensor.store.scatter4",
+)
+_FORMS_OF_PIXELS = (
+    "cp.async.bulk.tensor.load.im2col",
+    "cp.async.bulk.tensor.load.im2col.report",
+    "cp.async.bulk.tensor.load.im2col.wide_multicast",
+    "cp.async.bulk.tensor.load.im2col_w",
+    "cp.async.bulk.tensor.load.im2col_w.report",
+    "cp.async.bulk.tensor.load.im2col_w.wide_multicast",
+    "cp.async.bulk.tensor.store.im2col",
+    "cp.async.bulk.tensor.store.im2col_no_offs_w",
+    "cp.reduce.async.bulk.tensor.im2col_no_offs_w",
+)
+
 #: Copy a box of a 1-D tensor.
-tensor_1d = TensorCopy(1)
+tensor_1d = records(*_FORMS_OF_BOXES)(TensorCopy(1))
 #: Copy a box of a 2-D tensor.
-tensor_2d = TensorCopy(2)
+tensor_2d = records(*_FORMS_OF_BOXES, *_FORMS_OF_ROWS)(TensorCopy(2))
 #: Copy a box of a 3-D tensor.
-tensor_3d = TensorCopy(3)
+tensor_3d = records(*_FORMS_OF_BOXES, *_FORMS_OF_PIXELS)(TensorCopy(3))
 #: Copy a box of a 4-D tensor.
-tensor_4d = TensorCopy(4)
+tensor_4d = records(*_FORMS_OF_BOXES, *_FORMS_OF_PIXELS)(TensorCopy(4))
 #: Copy a box of a 5-D tensor.
-tensor_5d = TensorCopy(5)
+tensor_5d = records(*_FORMS_OF_BOXES, *_FORMS_OF_PIXELS)(TensorCopy(5))
 
 
 # --- caches ---------------------------------------------------------------------------------------
@@ -337,6 +364,16 @@ def _touch(
     return rank, word, addr(src, coord=coordinates), _offsets(offsets, mode, rank)
 
 
+@records(
+    "cp.async.bulk.prefetch.tensor",
+    "cp.async.bulk.prefetch.tensor.im2col",
+    "cp.async.bulk.prefetch.tensor.im2col_w",
+    "cp.async.bulk.prefetch.tensor.gather4",
+    "cp.async.bulk.prefetch.tensor.evict_last",
+    "cp.async.bulk.prefetch.tensor.im2col.evict_last",
+    "cp.async.bulk.prefetch.tensor.im2col_w.evict_last",
+    "cp.async.bulk.prefetch.tensor.gather4.evict_last",
+)
 def prefetch_tensor(
     src: Map,
     coord: Sequence[Coordinate] | Coordinate,
@@ -370,6 +407,12 @@ def prefetch_tensor(
     emit("cp", words, place, *info, *policy, pred=pred)
 
 
+@records(
+    "applypriority.async.bulk.tensor",
+    "applypriority.async.bulk.tensor.im2col",
+    "applypriority.async.bulk.tensor.im2col_w",
+    "applypriority.async.bulk.tensor.gather4",
+)
 def apply_priority_tensor(
     src: Map,
     coord: Sequence[Coordinate] | Coordinate,

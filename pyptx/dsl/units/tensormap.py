@@ -19,6 +19,7 @@ from ...core.types import ScalarType
 from ...layout.tensor_map_rules import FILLS, INTERLEAVES, SWIZZLES
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..registers import Reg
 from ..types import as_whole
 from .places import Shared, check_place, is_wide
@@ -81,6 +82,7 @@ def _axis(axis: int, last: int) -> int:
 # --- numbers --------------------------------------------------------------------------------------
 
 
+@records("tensormap.replace.address")
 def replace_global_address(
     tensor_map: Shared, address: Reg, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -102,6 +104,7 @@ def replace_global_address(
     _replace("global_address", tensor_map, (address,), space, pred, wide=True)
 
 
+@records("tensormap.replace.rank")
 def replace_rank(
     tensor_map: Shared, rank: Reg | int, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -122,6 +125,7 @@ def replace_rank(
     _replace("rank", tensor_map, (value,), space, pred)
 
 
+@records("tensormap.replace.dim")
 def replace_box_dim(
     tensor_map: Shared,
     axis: int,
@@ -147,6 +151,7 @@ def replace_box_dim(
     _replace("box_dim", tensor_map, values, space, pred)
 
 
+@records("tensormap.replace.dim")
 def replace_global_dim(
     tensor_map: Shared,
     axis: int,
@@ -165,6 +170,7 @@ def replace_global_dim(
     _replace("global_dim", tensor_map, values, space, pred)
 
 
+@records("tensormap.replace.dim")
 def replace_element_stride(
     tensor_map: Shared,
     axis: int,
@@ -183,6 +189,7 @@ def replace_element_stride(
     _replace("element_stride", tensor_map, values, space, pred)
 
 
+@records("tensormap.replace.stride")
 def replace_global_stride(
     tensor_map: Shared,
     axis: int,
@@ -215,6 +222,7 @@ def replace_global_stride(
 # --- choices --------------------------------------------------------------------------------------
 
 
+@records("tensormap.replace.elemtype", "tensormap.replace.packed_elemtype")
 def replace_elemtype(
     tensor_map: Shared, dtype: ScalarType | str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -236,6 +244,7 @@ def replace_elemtype(
     _replace("elemtype", tensor_map, (code,), space, pred)
 
 
+@records("tensormap.replace.interleave_layout")
 def replace_interleave_layout(
     tensor_map: Shared, interleave: str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -249,6 +258,7 @@ def replace_interleave_layout(
     _replace("interleave_layout", tensor_map, (code,), space, pred)
 
 
+@records("tensormap.replace.swizzle_mode")
 def replace_swizzle_mode(
     tensor_map: Shared, swizzle: str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -262,6 +272,7 @@ def replace_swizzle_mode(
     _replace("swizzle_mode", tensor_map, (code,), space, pred)
 
 
+@records("tensormap.replace.swizzle_atomicity")
 def replace_swizzle_atomicity(
     tensor_map: Shared, atom: str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -275,6 +286,7 @@ def replace_swizzle_atomicity(
     _replace("swizzle_atomicity", tensor_map, (code,), space, pred)
 
 
+@records("tensormap.replace.fill_mode")
 def replace_fill_mode(
     tensor_map: Shared, fill: str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
@@ -291,6 +303,7 @@ def replace_fill_mode(
 # --- maps on their way ----------------------------------------------------------------------------
 
 
+@records("tensormap.cp_fenceproxy")
 def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: str, *, pred: Predicate = None) -> None:
     """Copy a map from shared to global memory and release it to the tensormap proxy; the whole warp together.
 
@@ -318,6 +331,7 @@ def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: str, *, pred: Predicate =
     emit("tensormap", words, addr(dst), addr(src), _BYTES, pred=pred)
 
 
+@records("prefetch.tensormap")
 def prefetch(tensor_map: Reg | Addr, *, space: str | None = None, pred: Predicate = None) -> None:
     """Bring a tensor map near, for later tensor copies. Records one ``prefetch.tensormap``.
 

@@ -18,6 +18,7 @@ from ..call_sites import here
 from ..emit import Predicate, checked
 from ..operands import operand, sink
 from ..operators import move, new_register, result
+from ..records import records
 from ..registers import NotPred, Reg, owned
 from ..trace import Trace, current
 from ..types import bits_of
@@ -81,6 +82,7 @@ def elect(mask: Reg | int = ..., *, with_lane: Literal[False] = ...) -> Reg: ...
 def elect(mask: Reg | int = ..., *, with_lane: Literal[True]) -> tuple[Reg, Reg]: ...
 
 
+@records("elect.sync")
 def elect(mask: Reg | int = FULL, *, with_lane: bool = False) -> Reg | tuple[Reg, Reg]:
     """A new predicate that holds in one lane of ``mask``. Records one ``elect.sync``.
 
@@ -104,6 +106,7 @@ def elect(mask: Reg | int = FULL, *, with_lane: bool = False) -> Reg | tuple[Reg
     return leader
 
 
+@records("bar.warp.sync")
 def sync(mask: Reg | int = FULL, *, pred: Predicate = None) -> None:
     """Wait for the lanes of ``mask``, and order their memory accesses. Records one ``bar.warp.sync``.
 
@@ -114,6 +117,7 @@ def sync(mask: Reg | int = FULL, *, pred: Predicate = None) -> None:
     warp_sync(mask, pred=pred)
 
 
+@records("activemask")
 def activemask() -> Reg:
     """The lanes that execute this instruction together, a b32. Records one ``activemask``.
 
@@ -134,6 +138,7 @@ def _vote(mode: str, kind: ScalarType, p: Reg | NotPred, mask: Reg | int, out: R
     return value(kind, "vote", ("sync", mode, kind.name), operands, out=out, hint=hint)
 
 
+@records("vote.sync")
 def vote_all(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
     """Whether ``p`` holds in all lanes of ``mask``, as a predicate. Records one ``vote.sync.all``.
 
@@ -142,6 +147,7 @@ def vote_all(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None
     return _vote("all", predicate, p, mask, out, "p")
 
 
+@records("vote.sync")
 def vote_any(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
     """Whether ``p`` holds in any lane of ``mask``, as a predicate. Records one ``vote.sync.any``.
 
@@ -150,6 +156,7 @@ def vote_any(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None
     return _vote("any", predicate, p, mask, out, "p")
 
 
+@records("vote.sync")
 def vote_uni(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
     """Whether ``p`` is the same in all lanes of ``mask``, as a predicate. Records one ``vote.sync.uni``.
 
@@ -158,6 +165,7 @@ def vote_uni(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None
     return _vote("uni", predicate, p, mask, out, "p")
 
 
+@records("vote.sync.ballot")
 def ballot(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
     """The lanes of ``mask`` in which ``p`` holds, a b32. Records one ``vote.sync.ballot``.
 
@@ -166,6 +174,7 @@ def ballot(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) 
     return _vote("ballot", TYPES["b32"], p, mask, out, "ballot")
 
 
+@records("match.any.sync")
 def match_any(given: Reg, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
     """The lanes of ``mask`` that hold the same 32 or 64 bits as this one, a u32.
 
@@ -186,6 +195,7 @@ def match_all(given: Reg, *, mask: Reg | int = ..., with_pred: Literal[False] = 
 def match_all(given: Reg, *, mask: Reg | int = ..., with_pred: Literal[True]) -> tuple[Reg, Reg]: ...
 
 
+@records("match.all.sync")
 def match_all(given: Reg, *, mask: Reg | int = FULL, with_pred: bool = False) -> Reg | tuple[Reg, Reg]:
     """``mask`` if all its lanes hold the same 32 or 64 bits, otherwise 0, a u32.
 
@@ -279,6 +289,7 @@ def shfl_idx(
 ) -> tuple[Reg, Reg]: ...
 
 
+@records("shfl.sync")
 def shfl_idx(
     given: Reg,
     lane: Reg | int,
@@ -335,6 +346,7 @@ def shfl_bfly(
 ) -> tuple[Reg, Reg]: ...
 
 
+@records("shfl.sync")
 def shfl_bfly(
     given: Reg,
     lane: Reg | int,
@@ -379,6 +391,7 @@ def shfl_down(
 ) -> tuple[Reg, Reg]: ...
 
 
+@records("shfl.sync")
 def shfl_down(
     given: Reg,
     lane: Reg | int,
@@ -423,6 +436,7 @@ def shfl_up(
 ) -> tuple[Reg, Reg]: ...
 
 
+@records("shfl.sync")
 def shfl_up(
     given: Reg,
     lane: Reg | int,
@@ -495,6 +509,7 @@ def _move_halves(
 # --- reductions -----------------------------------------------------------------------------------
 
 
+@records("redux.sync", "redux.sync.bits", "redux.sync.f32")
 def redux(
     op: str,
     given: Reg,

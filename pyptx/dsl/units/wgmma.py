@@ -31,6 +31,7 @@ from ...layout import (
 from ..call_sites import here
 from ..emit import Predicate, emit
 from ..operands import guard, operand
+from ..records import records
 from ..registers import NotPred, Reg, RegArray
 from ..smem import Buffer
 from ..trace import current
@@ -64,6 +65,7 @@ _INTEGERS = ("s8", "u8", "b1")
 # --- order and completion -------------------------------------------------------------------------
 
 
+@records("wgmma.fence")
 def fence(*, pred: Predicate = None) -> None:
     """Order earlier accesses to registers, and ordinary writes, before the mma_async that follow.
 
@@ -75,6 +77,7 @@ def fence(*, pred: Predicate = None) -> None:
     emit("wgmma", ("fence", "sync", "aligned"), pred=pred)
 
 
+@records("wgmma.commit_group")
 def commit_group(*, pred: Predicate = None) -> None:
     """Put the warp's mma_async that are in no group yet into one. Records one ``wgmma.commit_group``.
 
@@ -83,6 +86,7 @@ def commit_group(*, pred: Predicate = None) -> None:
     emit("wgmma", ("commit_group", "sync", "aligned"), pred=pred)
 
 
+@records("wgmma.wait_group")
 def wait_group(n: int = 0, *, pred: Predicate = None) -> None:
     """Wait until at most ``n`` of the newest groups are pending. Records one ``wgmma.wait_group``.
 
@@ -153,6 +157,26 @@ def fragment(dtype: ScalarType | str, *, sparse: bool = False, name: str | None 
 # --- multiplication -------------------------------------------------------------------------------
 
 
+@records(
+    "wgmma.mma_async.f16.ss",
+    "wgmma.mma_async.f16.rs",
+    "wgmma.mma_async.tf32.ss",
+    "wgmma.mma_async.tf32.rs",
+    "wgmma.mma_async.fp8.ss",
+    "wgmma.mma_async.fp8.rs",
+    "wgmma.mma_async.int.ss",
+    "wgmma.mma_async.int.rs",
+    "wgmma.mma_async.b1.ss",
+    "wgmma.mma_async.b1.rs",
+    "wgmma.mma_async.sp.f16.ss",
+    "wgmma.mma_async.sp.f16.rs",
+    "wgmma.mma_async.sp.tf32.ss",
+    "wgmma.mma_async.sp.tf32.rs",
+    "wgmma.mma_async.sp.fp8.ss",
+    "wgmma.mma_async.sp.fp8.rs",
+    "wgmma.mma_async.sp.int.ss",
+    "wgmma.mma_async.sp.int.rs",
+)
 def mma_async(
     d: Fragment | RegArray | Sequence[Reg],
     a: Reg | Fragment | RegArray | Sequence[Reg],

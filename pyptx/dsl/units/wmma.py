@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ...core.types import TYPES, ScalarType
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
+from ..records import records
 from ..reg import array
 from ..registers import Reg, RegArray
 from ..smem import Buffer
@@ -87,6 +88,7 @@ def _load(
     return registers
 
 
+@records("wmma.load.a", "wmma.load.a.bits")
 def load_a(
     place: Place,
     shape: str,
@@ -122,6 +124,7 @@ def load_a(
     return _load("a", place, shape, dtype, layout, stride, space, pred)
 
 
+@records("wmma.load.b", "wmma.load.b.bits")
 def load_b(
     place: Place,
     shape: str,
@@ -139,6 +142,7 @@ def load_b(
     return _load("b", place, shape, dtype, layout, stride, space, pred)
 
 
+@records("wmma.load.c")
 def load_c(
     place: Place,
     shape: str,
@@ -156,6 +160,7 @@ def load_c(
     return _load("c", place, shape, dtype, layout, stride, space, pred)
 
 
+@records("wmma.store.d")
 def store_d(
     place: Place,
     d: Vector,
@@ -180,6 +185,7 @@ def store_d(
     emit("wmma", modifiers, addr(place), list(d), *_stride(stride, _ST), pred=pred)
 
 
+@records("wmma.mma.f16", "wmma.mma.i8", "wmma.mma.alternate", "wmma.mma.f64", "wmma.mma.i4", "wmma.mma.b1")
 def mma(
     a: Vector,
     b: Vector,

@@ -25,6 +25,7 @@ from ....layout.tcgen05_smem_descriptor import ATOM_32B, Major, check_operand_sw
 from ...call_sites import here
 from ...operands import operand
 from ...operators import new_register, result
+from ...records import records
 from ...registers import Reg, owned
 from ...smem import Buffer
 from ...trace import Trace, current
@@ -198,7 +199,7 @@ def make_instr_desc_f16bf16_f32(
 def with_scale_ids(idesc: Reg | int, *, a: Reg | int | None = None, b: Reg | int | None = None) -> Reg:
     """A block-scaled instruction descriptor with other scale factor ids, a b32 register.
 
-    Records one ``bfi.b32`` for each id that is given.
+    Records a ``bfi.b32`` for each id that is given.
 
     Args:
         idesc: the descriptor, a 32-bit register or a number.
@@ -405,6 +406,7 @@ def smem_descriptor(
     return found
 
 
+@records("add.int")
 def advance(desc: Reg, nbytes: int) -> Reg:
     """A shared-memory descriptor whose matrix begins ``nbytes`` further on, a b64 register.
 

@@ -12,6 +12,7 @@ from ....layout.tensor_memory import COLUMNS, LANES
 from ...emit import Predicate, checked, emit
 from ...operands import Addr, addr
 from ...operators import result
+from ...records import records
 from ...registers import Reg, RegArray, owned
 from ...smem import Buffer
 from ...trace import current
@@ -58,6 +59,7 @@ def _columns(ncols: Reg | int, exclusive: bool) -> Reg | int:
     return ncols
 
 
+@records("tcgen05.alloc", "tcgen05.alloc.exclusive")
 def alloc(
     slot: Reg | Addr | Buffer,
     ncols: Reg | int,
@@ -97,6 +99,7 @@ def alloc(
     emit("tcgen05", modifiers, addr(slot), _columns(ncols, exclusive), pred=pred)
 
 
+@records("tcgen05.dealloc", "tcgen05.dealloc.exclusive")
 def dealloc(
     taddr: Reg,
     ncols: Reg | int,
@@ -124,6 +127,7 @@ def dealloc(
     emit("tcgen05", modifiers, taddr, _columns(ncols, exclusive), pred=pred)
 
 
+@records("tcgen05.relinquish_alloc_permit")
 def relinquish_alloc_permit(cta_group: int = 1, *, pred: Predicate = None) -> None:
     """Give up the right to allocate, for the CTA. Records one ``tcgen05.relinquish_alloc_permit``.
 
@@ -135,8 +139,8 @@ def relinquish_alloc_permit(cta_group: int = 1, *, pred: Predicate = None) -> No
 def address(base: Reg, lane: Reg | int = 0, column: Reg | int = 0) -> Reg:
     """The address of the cell ``lane`` lanes and ``column`` columns past ``base``, of the type of ``base``.
 
-    Records one ``add.u32`` for the numbers (none if both are 0), one ``mad.lo.u32`` for a register ``lane``
-    and one ``add.u32`` for a register ``column``.
+    Records up to three instructions: ``add.u32`` for the numbers (none if both are 0), ``mad.lo.u32`` for a
+    register ``lane`` and ``add.u32`` for a register ``column``.
 
     Args:
         base: address in tensor memory, a 32-bit register.
@@ -222,6 +226,13 @@ def _half_split(shape: str, half_split: int | None, see: str) -> tuple[int, ...]
     return (number,)
 
 
+@records(
+    "tcgen05.ld.32x32b",
+    "tcgen05.ld.16x64b",
+    "tcgen05.ld.16x128b",
+    "tcgen05.ld.16x256b",
+    "tcgen05.ld.16x32bx2",
+)
 def ld(
     regs: Registers,
     taddr: Reg | Addr,
@@ -275,6 +286,7 @@ def _reduction(op: str, shapes: Sequence[str], shape: str, words: dict[str, bool
     return tuple(word for word, given in words.items() if given)
 
 
+@records("tcgen05.ld.red.32x32b", "tcgen05.ld.red.16x32bx2")
 def ld_red(
     regs: Registers,
     reduced: Reg,
@@ -333,6 +345,7 @@ def ld_red(
     emit("tcgen05", words, vector, reduced, addr(taddr), *split, pred=pred)
 
 
+@records("tcgen05.ld.spcompress")
 def ld_spcompress(
     metadata: Registers,
     values: Registers,
@@ -364,6 +377,7 @@ def ld_spcompress(
     _compressed("spcompress", metadata, values, None, taddr, op, count, {"abs": abs}, pred)
 
 
+@records("tcgen05.ld.red.spcompress")
 def ld_red_spcompress(
     metadata: Registers,
     values: Registers,
@@ -412,6 +426,13 @@ def _compressed(
     emit("tcgen05", modifiers, kept, chosen, *scalars, addr(taddr), pred=pred)
 
 
+@records(
+    "tcgen05.st.32x32b",
+    "tcgen05.st.16x64b",
+    "tcgen05.st.16x128b",
+    "tcgen05.st.16x256b",
+    "tcgen05.st.16x32bx2",
+)
 def st(
     taddr: Reg | Addr,
     regs: Registers,
@@ -443,6 +464,7 @@ def st(
     emit("tcgen05", modifiers, addr(taddr), *split, vector, pred=pred)
 
 
+@records("tcgen05.wait")
 def wait_ld(*, pred: Predicate = None) -> None:
     """Wait until this thread's earlier ``ld`` have read tensor memory. Records one ``tcgen05.wait::ld``.
 
@@ -451,6 +473,7 @@ def wait_ld(*, pred: Predicate = None) -> None:
     emit("tcgen05", ("wait::ld", "sync", "aligned"), pred=pred)
 
 
+@records("tcgen05.wait")
 def wait_st(*, pred: Predicate = None) -> None:
     """Wait until this thread's earlier ``st`` have written tensor memory.
 

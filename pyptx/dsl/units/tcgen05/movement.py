@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....core.errors import OperandError
 from ...emit import Predicate, emit
 from ...operands import Addr, addr
+from ...records import records
 from ...registers import Reg
 from ..qualifiers import one_of
 from .words import group
@@ -23,6 +24,7 @@ _SHAPES: dict[str, tuple[str | None, ...]] = {
 _PACKED = (None, "b6x16_p32", "b4x16_p64")
 
 
+@records("tcgen05.cp")
 def cp(
     taddr: Reg | Addr,
     desc: Reg | int,
@@ -69,6 +71,7 @@ def cp(
     emit("tcgen05", ("cp", group(cta_group), shape, multicast, *formats), addr(taddr), desc, pred=pred)
 
 
+@records("tcgen05.shift")
 def shift(taddr: Reg | Addr, cta_group: int = 1, *, pred: Predicate = None) -> None:
     """Move the rows of tensor memory down by one, in 32 bytes of columns; asynchronous.
 

@@ -20,6 +20,7 @@ from ....layout.tcgen05_instruction_descriptor import KINDS, InstructionDescript
 from ....layout.zero_column_mask import ZeroColumnMask
 from ...emit import Predicate, checked
 from ...operands import Addr, addr, guard, operand
+from ...records import records
 from ...registers import NotPred, Reg, RegArray
 from ...trace import current
 from ...types import as_number, as_whole
@@ -234,6 +235,16 @@ def _multiply(
 # --- the instructions -----------------------------------------------------------------------------
 
 
+@records(
+    "tcgen05.mma.ss",
+    "tcgen05.mma.ts",
+    "tcgen05.mma.block_scale.ss",
+    "tcgen05.mma.block_scale.ts",
+    "tcgen05.mma.lut.ss",
+    "tcgen05.mma.lut.ts",
+    "tcgen05.mma.lut.block_scale.ss",
+    "tcgen05.mma.lut.block_scale.ts",
+)
 def mma(
     d_tmem: Reg | Addr,
     desc_a: Reg | Addr,
@@ -294,6 +305,9 @@ def mma(
     )  # fmt: skip
 
 
+@records(
+    "tcgen05.mma.sp.ss", "tcgen05.mma.sp.ts", "tcgen05.mma.sp.block_scale.ss", "tcgen05.mma.sp.block_scale.ts"
+)
 def mma_sp(
     d_tmem: Reg | Addr,
     desc_a: Reg | Addr,
@@ -405,6 +419,7 @@ def _stationary(
     _record(words, operands, pred)
 
 
+@records("tcgen05.mma.ws.ss", "tcgen05.mma.ws.ts")
 def mma_ws(
     d_tmem: Reg | Addr,
     desc_a: Reg | Addr,
@@ -439,6 +454,7 @@ def mma_ws(
     )  # fmt: skip
 
 
+@records("tcgen05.mma.ws.sp.ss", "tcgen05.mma.ws.sp.ts")
 def mma_ws_sp(
     d_tmem: Reg | Addr,
     desc_a: Reg | Addr,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....core.errors import OperandError
 from ...emit import Predicate, emit
 from ...operands import Addr, addr
+from ...records import records
 from ...registers import Reg
 from ...smem import Buffer
 from ..qualifiers import multicast_word, one_of, shared_space
@@ -16,6 +17,7 @@ _COMMIT = "tcgen05-instructions-tcgen05-commit"
 _RESTRICTIONS = (None, "shared::read::mma::a")
 
 
+@records("tcgen05.commit")
 def commit(
     mbar: Reg | Addr | Buffer,
     space: str | None = "cluster",
@@ -71,6 +73,7 @@ def commit(
     emit("tcgen05", modifiers, target, *mask, pred=pred)
 
 
+@records("tcgen05.fence")
 def fence_before_thread_sync(*, pred: Predicate = None) -> None:
     """Order earlier tcgen05 operations before a following thread synchronization.
 
@@ -79,6 +82,7 @@ def fence_before_thread_sync(*, pred: Predicate = None) -> None:
     emit("tcgen05", ("fence::before_thread_sync",), pred=pred)
 
 
+@records("tcgen05.fence")
 def fence_after_thread_sync(*, pred: Predicate = None) -> None:
     """Order later tcgen05 operations after an earlier thread synchronization.
 
