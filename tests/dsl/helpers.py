@@ -78,3 +78,8 @@ def says(error: PyptxError, fragments: Sequence[str]) -> None:
     assert error.location is not None
     assert error.location.text.endswith(MARK), error.location.describe()
     assert error.location.text in message
+
+
+def asked(value: object, *fragments: str) -> tuple[str, ...]:
+    """What the refusal of ``value`` says: ``fragments`` of a number, else that a number was expected."""
+    return fragments if type(value) is int else (" is ", "an integer")

@@ -15,8 +15,7 @@ from pyptx.dsl.records import recorded_forms, records
 from pyptx.ir import Instruction
 from pyptx.isa import Form, all_forms, bind_instruction, form
 from pyptx.tools.wrappers import functions_of, recorded
-
-from .valid_calls import VALID, Bench
+from tests.dsl.valid_calls import VALID, Bench
 
 ARCHS = ("sm_100a", "sm_90a", "sm_107a", "sm_103a")
 SENTENCE = re.compile(r"\bRecords one ``([\w.:]+?)\.*``")

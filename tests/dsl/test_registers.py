@@ -204,7 +204,7 @@ def test_set_takes_the_type() -> None:
 
 def test_scalar_refuses_what_is_no_type() -> None:
     def check() -> None:
-        with rejected(OperandError, "'u32'", "pyptx.types"):
+        with rejected(OperandError, "kind of reg.scalar is 'u32': expected a PTX type"):
             reg.scalar("u32")  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "float32"):
             reg.array(np.float32, 3)  # type: ignore[arg-type]  # rejected

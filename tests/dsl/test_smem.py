@@ -305,7 +305,7 @@ def test_load_and_store_refuse() -> None:
             smem.store(x, p)  # rejected
         with rejected(OperandError, "predicate"):
             smem.load(pred, x)  # rejected
-        with rejected(OperandError, "not an address"):
+        with rejected(OperandError, "source of smem.load is 16: expected a register or ptx.a"):
             smem.load(u32, 16)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "'a'"):
             smem.store(x, "a", u32)  # type: ignore[arg-type]  # rejected

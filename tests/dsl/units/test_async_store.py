@@ -12,7 +12,7 @@ from pyptx.core.types import TYPES, b16, b128, bf16, f16x2, f32, pred, s32, u8, 
 from pyptx.dsl import ptx, reg, smem
 from pyptx.dsl.units import async_store, multimem
 from pyptx.toolchain import Tool, check_text
-from tests.dsl.helpers import body_of, in_kernel, rejected, text_of
+from tests.dsl.helpers import asked, body_of, in_kernel, rejected, text_of
 from tests.dsl.units.places import ALL_TARGETS, GLOBAL, RELAXED, SCOPES, WIDE_ORDERS, byte, calls, place
 from tests.dsl.units.reach import Call, assemble_calls, public_functions, unreached
 
@@ -170,7 +170,7 @@ def test_refuses() -> None:
         with rejected(OperandError, "several: 2 x u32", "a register or an integer"):
             reduce(a, several, a, "add")  # rejected
         for size in (-8, 4, 1 << 20, 8.0):
-            with rejected(OperandError, f"size is {size!r}", "multiple of 8", "0..1048568"):
+            with rejected(OperandError, *asked(size, f"size is {size!r}", "multiple of 8", "0..1048568")):
                 ptx.st_bulk(a, size)  # type: ignore[arg-type]  # rejected
         tile = smem.alloc(16)
         odd = tile.at(4)

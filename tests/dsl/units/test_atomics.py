@@ -130,7 +130,7 @@ def test_atomics_refuse() -> None:
             ptx.atom("add", p, x, out=[x])  # type: ignore[call-overload]  # rejected
         with rejected(OperandError, "2 registers", "%x"):
             ptx.atom("add", p, [x, x], space="global", out=x)  # type: ignore[call-overload]  # rejected
-        with rejected(OperandError, "cache_hint is 1"):
+        with rejected(OperandError, "cache_hint of ptx.red is 1: expected a register or None"):
             ptx.red("add", p, x, cache_hint=1)  # type: ignore[arg-type]  # rejected
         with rejected(InstructionError, "L2::cache_hint", "shared"):
             ptx.atom("add", p, n, space="shared", cache_hint=p)  # rejected

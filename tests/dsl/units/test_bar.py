@@ -11,7 +11,7 @@ from pyptx.core.types import pred, u32
 from pyptx.dsl import ptx, reg
 from pyptx.dsl.units import bar, barrier
 from pyptx.toolchain import Tool, check_text
-from tests.dsl.helpers import body_of, in_kernel, rejected, text_of
+from tests.dsl.helpers import asked, body_of, in_kernel, rejected, text_of
 from tests.dsl.units.places import calls
 from tests.dsl.units.reach import Call, assemble_calls, public_functions, unreached
 
@@ -98,20 +98,20 @@ def test_refuses(name: str) -> None:
         unit: Any = getattr(ptx, name)
         p, n = reg.scalar(pred), reg.scalar(u32)
         for id in (16, -1, 1.0):
-            with rejected(OperandError, f"id is {id!r}", "0..15"):
+            with rejected(OperandError, *asked(id, f"id is {id!r}", "0..15")):
                 unit.sync(id)  # rejected
-            with rejected(OperandError, f"id is {id!r}", "0..15"):
+            with rejected(OperandError, *asked(id, f"id is {id!r}", "0..15")):
                 unit.arrive(id, 32)  # rejected
-            with rejected(OperandError, f"id is {id!r}", "0..15"):
+            with rejected(OperandError, *asked(id, f"id is {id!r}", "0..15")):
                 unit.red_or(p, id)  # rejected
         with rejected(OperandError, "threads is 33", "multiple of 32"):
             unit.sync(0, 33)  # rejected
         for threads in (0, 2048):
             with rejected(OperandError, f"threads is {threads}", "32..1024"):
                 unit.sync(0, threads)  # rejected
-        with rejected(OperandError, "threads is None", "32..1024"):
+        with rejected(OperandError, "threads of", "is None: expected a register or an integer"):
             unit.arrive(0, None)  # rejected
-        with rejected(OperandError, "p is True", "predicate"):
+        with rejected(OperandError, "p of", "is True: expected a register or ~p"):
             unit.red_and(True)  # rejected
         with rejected(OperandError, "%n", "u32", "predicate"):
             unit.red_popc(n)  # rejected

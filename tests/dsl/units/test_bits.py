@@ -174,7 +174,7 @@ def test_bits_refuse() -> None:
         n, half, wide, x = reg.scalar(u32), reg.scalar(u16), reg.scalar(u64), reg.scalar(f32)
         with rejected(InstructionError, "popc.b16", "popc.b64"):
             ptx.popc(half)  # rejected
-        with rejected(OperandError, "ptx.clz of 5", "register"):
+        with rejected(OperandError, "a of ptx.clz is 5: expected a register"):
             ptx.clz(5)  # type: ignore[arg-type]  # rejected
         with rejected(InstructionError, "bfind.f32"):
             ptx.bfind(x)  # rejected

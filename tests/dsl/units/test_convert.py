@@ -163,7 +163,7 @@ def test_conversions_refuse() -> None:
             ptx.cvta(narrow, "shared")  # rejected
         with rejected(OperandError, "space is 'tensor'", "'global'"):
             ptx.cvta_to(x, "tensor")  # rejected
-        with rejected(OperandError, "ptx.isspacep of 5", "register"):
+        with rejected(OperandError, "given of ptx.isspacep is 5: expected a register"):
             ptx.isspacep(5, "global")  # type: ignore[arg-type]  # rejected
 
     in_kernel(check)

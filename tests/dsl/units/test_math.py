@@ -252,7 +252,7 @@ def test_arithmetic_refuses() -> None:
             ptx.add(1, 2)  # rejected
         with rejected(OperandError, ".f32", ".u32", "do not mix"):
             ptx.add(x, n)  # rejected
-        with rejected(OperandError, "'a'", "register nor a number"):
+        with rejected(OperandError, "b of ptx.add is 'a'", "a number"):
             ptx.add(x, "a")  # type: ignore[arg-type]  # rejected
         with rejected(InstructionError, ".up", ".rp"):
             ptx.add(x, x, rounding="up")  # rejected
@@ -272,7 +272,7 @@ def test_arithmetic_refuses() -> None:
             ptx.mad(x, x, x)  # rejected
         with rejected(InstructionError, ".u32", ".s32"):
             ptx.abs(n)  # rejected
-        with rejected(OperandError, "ptx.neg of 3"):
+        with rejected(OperandError, "a of ptx.neg is 3: expected a register"):
             ptx.neg(3)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "test is 'zero'", "'subnormal'"):
             ptx.testp(x, "zero")  # rejected
@@ -280,7 +280,7 @@ def test_arithmetic_refuses() -> None:
             ptx.sin(double)  # rejected
         with rejected(OperandError, "half is 'mid'", "'lo'"):
             ptx.dp2a(n, n, 0, half="mid")  # rejected
-        with rejected(OperandError, "out is 5", "register"):
+        with rejected(OperandError, "out of ptx.add is 5: expected a register or None"):
             ptx.add(n, n, out=5)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "%x", ".u32"):
             ptx.add(n, n, out=x)  # rejected

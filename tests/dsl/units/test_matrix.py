@@ -146,7 +146,7 @@ def test_refusals() -> None:
             ptx.ldmatrix(one, tile.at(0, 1))  # rejected
         with rejected(OperandError, "movmatrix", "32-bit"):
             ptx.movmatrix(half)  # rejected
-        with rejected(OperandError, "movmatrix", "32-bit"):
+        with rejected(OperandError, "a of ptx.movmatrix is 3: expected a register"):
             ptx.movmatrix(3)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError):
             ptx.stmatrix(tile, half)  # rejected

@@ -9,7 +9,7 @@ from pyptx.core.types import b8, b64, f32, pred, u32, u64
 from pyptx.dsl import ptx, reg, smem
 from pyptx.dsl.units import mbarrier
 from pyptx.toolchain import Tool, check_text
-from tests.dsl.helpers import body_of, in_kernel, rejected, text_of
+from tests.dsl.helpers import asked, body_of, in_kernel, rejected, text_of
 from tests.dsl.units.places import ALL_TARGETS, NONE, byte, calls, place
 from tests.dsl.units.reach import Call, assemble_calls, public_functions, unreached
 
@@ -202,9 +202,9 @@ def test_refuses_numbers_out_of_range() -> None:
         counting: tuple[Any, ...] = (ptx.mbarrier.init, ptx.mbarrier.arrive, ptx.mbarrier.arrive_drop)
         for count in (0, 1 << 20, -1, 1.5, "1"):
             for function in counting:
-                with rejected(OperandError, repr(count), "1..1048575"):
+                with rejected(OperandError, *asked(count, repr(count), "1..1048575")):
                     function(bar, count)  # rejected
-            with rejected(OperandError, repr(count), "1..1048575"):
+            with rejected(OperandError, *asked(count, repr(count), "1..1048575")):
                 ptx.mbarrier.arrive_no_complete(bar, count, state=token)  # type: ignore[arg-type]  # rejected
         for function in (
             ptx.mbarrier.arrive_expect_tx,
@@ -238,11 +238,11 @@ def test_refuses_operands_of_other_kinds() -> None:
             ptx.mbarrier.init(f, 1)  # rejected
         with rejected(OperandError, "%f", "f32"):
             ptx.mbarrier.arrive(bar, state=f)  # rejected
-        with rejected(OperandError, "state is 7", "register"):
+        with rejected(OperandError, "state of ptx.mbarrier.arrive is 7: expected a register or None"):
             ptx.mbarrier.arrive(bar, state=7)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "state is 7", "register"):
+        with rejected(OperandError, "state of ptx.mbarrier.try_wait is 7: expected a register or None"):
             ptx.mbarrier.try_wait(bar, state=7)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "state is None", "register"):
+        with rejected(OperandError, "state of ptx.mbarrier.arrive_no_complete is None: expected a register"):
             ptx.mbarrier.arrive_no_complete(bar, 1, state=None)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "neither is given", "state=token"):
             ptx.mbarrier.try_wait(bar)  # rejected
@@ -329,9 +329,9 @@ def test_answers_go_into_a_given_register(ptxas: Tool) -> None:
         bar, n, done = reg.scalar(u32), reg.scalar(u32), reg.scalar(pred)
         with rejected(OperandError, "%n", "u32"):
             ptx.mbarrier.try_wait(bar, 0, out=n)  # rejected
-        with rejected(OperandError, "out is 1", "register"):
+        with rejected(OperandError, "out of ptx.mbarrier.try_wait is 1: expected a register or None"):
             ptx.mbarrier.try_wait(bar, 0, out=1)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "out is 1", "register"):
+        with rejected(OperandError, "out of ptx.mbarrier.try_wait is 1: expected a register or None"):
             ptx.mbarrier.try_wait(bar, 0, report=done, out=1)  # type: ignore[arg-type]  # rejected
 
     in_kernel(check)

@@ -182,7 +182,7 @@ def test_memory_refuses() -> None:
             ptx.load(f64, p, vector=4, cache="ca", space="shared")  # rejected
         with rejected(OperandError, "prefetch is 32", "64, 128 or 256"):
             ptx.load(f32, p, prefetch=32)  # type: ignore[call-overload]  # rejected
-        with rejected(OperandError, "cache_hint is 5", "ptx.cache.policy"):
+        with rejected(OperandError, "cache_hint of ptx.load is 5: expected a register or None"):
             ptx.load(f32, p, cache_hint=5)  # type: ignore[call-overload]  # rejected
         with rejected(OperandError, "%narrow", "u64"):
             ptx.load(f32, p, cache_hint=narrow)  # rejected
@@ -200,7 +200,7 @@ def test_memory_refuses() -> None:
             ptx.load(u32, p, out=base)  # rejected
         with rejected(OperandError, "size of the store of 7", "u32"):
             ptx.store(p, 7)  # rejected
-        with rejected(OperandError, "'x'", "register or a number"):
+        with rejected(OperandError, "given of ptx.store is 'x'", "a register or an integer or a number"):
             ptx.store(p, "x", u32)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "300", "u8"):
             ptx.store(p, 300, u8)  # rejected

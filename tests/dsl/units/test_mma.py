@@ -352,7 +352,7 @@ def test_mma_refuses() -> None:
             ptx.mma(d, a, b, satfinite=True)  # rejected
         with rejected(OperandError, "selector is 4", "0, 1, 2, 3"):
             ptx.mma(n, n[:2], n[:2], shape="m16n8k16", atype=bf16, metadata=e, selector=4)  # rejected
-        with rejected(OperandError, "metadata is 7"):
+        with rejected(OperandError, "metadata of ptx.mma is 7: expected a register or None"):
             ptx.mma(n, n[:2], n[:2], shape="m16n8k16", atype=bf16, metadata=7)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "selector is 1", "without metadata"):
             ptx.mma(d, a, b, selector=1)  # rejected

@@ -338,7 +338,9 @@ def test_mma_async_refuses() -> None:
             ptx.wgmma.mma_async([*acc][:7], a, a, n=16, atype=bf16)  # rejected
         with rejected(SpecError, "N = 14", "multiple of 8"):
             ptx.wgmma.mma_async([*acc][:7], a, a, atype=bf16)  # rejected
-        with rejected(OperandError, "vector of registers"):
+        with rejected(
+            OperandError, "d of ptx.wgmma.mma_async is the register %f (.f32): expected a Fragment or a reg"
+        ):
             ptx.wgmma.mma_async(f, a, a, atype=bf16)  # rejected
         with rejected(OperandError, "atype is 'f16'", "in bf16"):
             ptx.wgmma.mma_async(acc, x, a, atype=f16)  # rejected
@@ -360,7 +362,9 @@ def test_mma_async_refuses() -> None:
             ptx.wgmma.mma_async(acc, x, a, trans_a=True)  # rejected
         with rejected(OperandError, "trans_b is True", "e4m3"):
             ptx.wgmma.mma_async(acc, a, a, atype="e4m3", trans_b=True)  # rejected
-        with rejected(OperandError, "scale_d is 2", "bool or a predicate"):
+        with rejected(
+            OperandError, "scale_d of ptx.wgmma.mma_async is 2: expected True or False or a register or ~p"
+        ):
             ptx.wgmma.mma_async(acc, a, a, atype=bf16, scale_d=2)  # rejected
         with rejected(OperandError, "selector is 2", "0, 1"):
             ptx.wgmma.mma_async(acc, a, a, atype=bf16, metadata=e, selector=2)  # rejected
@@ -368,7 +372,7 @@ def test_mma_async_refuses() -> None:
             ptx.wgmma.mma_async(acc, a, a, atype="e4m3", metadata=e, selector=1)  # rejected
         with rejected(OperandError, "selector is 0", "without metadata"):
             ptx.wgmma.mma_async(acc, a, a, atype=bf16, selector=0)  # rejected
-        with rejected(OperandError, "metadata is 0"):
+        with rejected(OperandError, "metadata of ptx.wgmma.mma_async is 0: expected a register or None"):
             ptx.wgmma.mma_async(acc, a, a, atype=bf16, metadata=0)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "wait_group(-1)", "0..4294967295"):
             ptx.wgmma.wait_group(-1)  # rejected

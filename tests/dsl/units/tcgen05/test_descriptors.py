@@ -11,7 +11,7 @@ from pyptx.core.types import TYPES, b32, b64, bf16, f32, u32, u64
 from pyptx.dsl import ptx, reg, smem
 from pyptx.layout import InstructionDescriptor, OperandTile, Tcgen05SmemDescriptor, ZeroColumnMask
 from pyptx.toolchain import Tool, check_text
-from tests.dsl.helpers import body_of, in_kernel, rejected, text_of
+from tests.dsl.helpers import asked, body_of, in_kernel, rejected, text_of
 
 build = ptx.tcgen05.instruction_descriptor
 
@@ -140,11 +140,13 @@ def test_masked_descriptors_refuse() -> None:
     def check() -> None:
         a, wide = reg.scalar(u32), reg.scalar(u64)
         for bits in (1, 1 << 64, -1, 0.5):
-            with rejected(OperandError, repr(bits), "64 bits"):
+            with rejected(OperandError, *asked(bits, repr(bits), "64 bits")):
                 ptx.tcgen05.masked_descriptor(a, const_bits=bits)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "u64", "32-bit"):
             ptx.tcgen05.masked_descriptor(wide)  # rejected
-        with rejected(OperandError, "4096", "32-bit"):
+        with rejected(
+            OperandError, "smem_addr of ptx.tcgen05.masked_descriptor is 4096: expected a register or a sha"
+        ):
             ptx.tcgen05.masked_descriptor(4096)  # type: ignore[arg-type]  # rejected
 
     in_kernel(check)
@@ -271,7 +273,9 @@ def test_smem_descriptors_refuse() -> None:
             make(a, stride=1024, leading_address=a)  # rejected
         with rejected(OperandError, "source is", "u64", "32-bit"):
             make(wide, tile)  # rejected
-        with rejected(OperandError, "source is 64", "32-bit"):
+        with rejected(
+            OperandError, "source of ptx.tcgen05.smem_descriptor is 64: expected a register or a sha"
+        ):
             make(64, tile)  # type: ignore[arg-type]  # rejected
 
     in_kernel(check)
@@ -322,7 +326,7 @@ def test_advance_refuses() -> None:
     def check() -> None:
         x, d = reg.scalar(b32), reg.scalar(b64)
         for nbytes in (8, 1 << 18, -(1 << 18), 0.5, x):
-            with rejected(OperandError, repr(nbytes), "multiple of 16 within 18 bits"):
+            with rejected(OperandError, *asked(nbytes, repr(nbytes), "multiple of 16 within 18 bits")):
                 ptx.tcgen05.advance(d, nbytes)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "desc is %x, .b32", "64-bit"):
             ptx.tcgen05.advance(x, 32)  # rejected
@@ -343,4 +347,4 @@ def test_numbers_need_no_recording() -> None:
     """Builders of numbers work outside a kernel; those of registers say that they do not."""
     assert build(m=128, n=64, kind="tf32") and ptx.tcgen05.zero_column_mask()
     with pytest.raises(TraceError):
-        ptx.tcgen05.smem_descriptor(0, stride=1024)  # type: ignore[arg-type]
+        ptx.tcgen05.wait_ld()

@@ -1,0 +1,132 @@
+"""What a value must be to fit an annotation of the DSL's public functions.
+
+Owns :func:`check_of`: one check for each kind of annotation (classes, unions, literals, sequences, tuples,
+functions), with the words that a message expects the value in.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..core.types import ScalarType
+from .operands import Addr, Addressable
+from .registers import NotPred, Reg, RegArray
+from .smem import Buffer
+from .symbols import Sym
+
+__all__ = ["Check", "check_of"]
+
+#: What may stand for an instance of a class, beside its instances.
+_ALSO: dict[type, tuple[type, ...]] = {float: (int,)}
+#: How a message calls an instance of a class.
+_NAMES: dict[type, str] = {
+    bool: "True or False",
+    int: "an integer",
+    float: "a number",
+    str: "a string that is not empty",
+    type(None): "None",
+    Reg: "a register",
+    NotPred: "~p",
+    RegArray: "a register array",
+    ScalarType: "a PTX type",
+    Addr: "ptx.addr(...)",
+    Addressable: "a shared-memory buffer",
+    Buffer: "a shared-memory buffer",
+    Sym: "a symbol",
+}
+
+
+class Check(NamedTuple):
+    """What a parameter takes: instances of ``classes``, or what one of ``tests`` accepts.
+
+    Attributes:
+        classes: a value of these is accepted at once.
+        tests: asked for any other value.
+        expected: what a message says was expected; alternatives.
+    """
+
+    classes: tuple[type, ...]
+    tests: tuple[Callable[[Any], bool], ...]
+    expected: tuple[str, ...]
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, self.classes) or any(test(value) for test in self.tests)
+
+    def __str__(self) -> str:
+        return " or ".join(self.expected)
+
+
+_ANYTHING = Check((object,), (), ("anything",))
+
+
+def check_of(hint: Any) -> Check:
+    """The check of an annotation; one that names no class, such as ``Any``, accepts anything."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _union([check_of(argument) for argument in arguments])
+    if origin is typing.Literal:
+        return _literal(arguments)
+    if origin is tuple:
+        return _tuple(arguments)
+    if Sequence in (origin, hint):
+        return _sequence(check_of(arguments[0]) if arguments else _ANYTHING)
+    if Callable in (origin, hint):
+        return Check((), (callable,), ("a function",))
+    if hint is None:
+        hint = type(None)
+    return _class(hint) if isinstance(hint, type) and hint is not Any else _ANYTHING
+
+
+def _union(parts: list[Check]) -> Check:
+    return Check(
+        tuple(known for part in parts for known in part.classes),
+        tuple(test for part in parts for test in part.tests),
+        tuple(dict.fromkeys(text for part in parts for text in part.expected)),
+    )
+
+
+def _literal(choices: tuple[Any, ...]) -> Check:
+    """One of a few strings or numbers; ``True`` is not 1."""
+
+    def test(value: Any) -> bool:
+        return any(type(value) is type(choice) and value == choice for choice in choices)
+
+    return Check((), (test,), tuple(map(repr, choices)))
+
+
+def _class(known: type) -> Check:
+    article = "an" if known.__name__[0] in "AEIOUaeiou" else "a"
+    expected = (_NAMES.get(known, f"{article} {known.__name__}"),)
+    if known is str:
+        return Check((), (lambda value: isinstance(value, str) and value != "",), expected)
+    return Check((known, *_ALSO.get(known, ())), (), expected)
+
+
+def _in_order(value: Any) -> bool:
+    """Whether ``value`` is several values in order, which a string, a set or a numpy array is not."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _sequence(element: Check) -> Check:
+    def test(value: Any) -> bool:
+        return _in_order(value) and all(element.accepts(item) for item in value)
+
+    return Check((), (test,), (f"a list ({element} each)",))
+
+
+def _tuple(arguments: tuple[Any, ...]) -> Check:
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return _sequence(check_of(arguments[0]))
+    parts = [check_of(argument) for argument in arguments]
+
+    def test(value: Any) -> bool:
+        return (
+            _in_order(value)
+            and len(value) == len(parts)
+            and all(part.accepts(item) for part, item in zip(parts, value, strict=True))
+        )
+
+    return Check((), (test,), (f"({', '.join(map(str, parts))})",))
