@@ -55,7 +55,6 @@ class ArrayEmitter(Emitter):
     """
 
     parameters = "s, w"
-    completing_loads = "s.complete_loads()"
 
     def __init__(self, code: FunctionCode, masked: bool) -> None:
         super().__init__(code, masked)
@@ -230,7 +229,6 @@ class ArrayEmitter(Emitter):
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
         if op.semantic.form_id:
-            self.complete_loads(instruction, op)
             self.undefined_reads(instruction, op)
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard

@@ -29,8 +29,6 @@ _B32 = TYPES["b32"]
 
 class Emitter:
     parameters = ""
-    #: Lets the loads in flight write their registers.
-    completing_loads = ""
 
     def __init__(self, code: FunctionCode, masked: bool) -> None:
         self.code, self.masked = code, masked
@@ -134,22 +132,13 @@ class Emitter:
                     return candidate
         return types[0] if types else _B32
 
-    def complete_loads(self, instruction: Instruction, op: Op) -> None:
-        """Registers that a tensor-memory load writes are ready when an instruction touches them."""
-        loaded, multiplied = self.code.loaded, self.code.multiplied
-        if not loaded:
-            return
-        reads, writes = accesses(instruction, op.binding)
-        if any(r.name in loaded and r.name not in multiplied for r in (*reads, *writes)):
-            self.line(self.completing_loads)
-
     def touch(self, instruction: Instruction, op: Op) -> None:
-        """Tell of ordinary accesses to the registers of wgmma; those check what they take themselves."""
-        multiplied = self.code.multiplied
-        if not multiplied or op.binding.form_id.startswith("wgmma.mma_async"):
+        """Tell of accesses to registers that engines hold at times, unless the form checks them itself."""
+        held = self.code.held_rows
+        if not held or op.semantic.checks_registers:
             return
         reads, writes = accesses(instruction, op.binding)
-        rows = sorted({multiplied[r.name] for r in (*reads, *writes) if r.name in multiplied})
+        rows = sorted({held[r.name] for r in (*reads, *writes) if r.name in held})
         if rows:
             self.line(f"s.touch({self.constant(instruction.source)}, {self.constant(tuple(rows))})")
 
@@ -159,7 +148,7 @@ class Emitter:
         if not tracked:
             return
         reads, writes = accesses(instruction, op.binding)
-        if op.binding.form_id.startswith("wgmma.mma_async"):
+        if op.semantic.checks_registers:
             # Whether it reads its accumulator is known when it runs.
             accumulator = {r.name for r in writes}
             reads, writes = [r for r in reads if r.name not in accumulator], []

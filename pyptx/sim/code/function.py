@@ -169,10 +169,10 @@ class FunctionCode:
     rows: dict[str, int] = field(default_factory=dict)
     places: dict[str, RegisterPlace] = field(default_factory=dict)
     tracked: dict[str, int] = field(default_factory=dict)
-    #: 32-bit registers that a tensor-memory load or a wgmma may be writing.
-    loaded: dict[str, RegisterPlace] = field(default_factory=dict)
-    #: Rows of the registers that wgmma have while they are in flight: accumulators, and A.
-    multiplied: dict[str, int] = field(default_factory=dict)
+    #: 32-bit registers that engines write some time after an instruction.
+    written_later: dict[str, RegisterPlace] = field(default_factory=dict)
+    #: Rows of these, and of those that engines read later.
+    held_rows: dict[str, int] = field(default_factory=dict)
     first: int = 0
     #: Number of the block that returns to the caller; EXIT in an entry.
     end: int = EXIT
@@ -281,10 +281,8 @@ class FunctionCode:
                 meaning = meanings[index] = self._meaning(statement, binding)
                 if statement.guard is not None and meaning.yields and not meaning.collective:
                     apart.add(index)
-            if binding.form_id.startswith("tcgen05.ld"):
-                self.loaded.update((r.name, self.places[r.name]) for r in accesses(statement, binding)[1])
-            elif binding.form_id.startswith("wgmma.mma_async"):
-                self._multiplies(binding)
+            if index in meanings:
+                self._note_held(binding, meanings[index].held)
         cuts = self._cuts(meanings)
         graph = control_flow(
             self.function,
@@ -302,15 +300,16 @@ class FunctionCode:
         if not self.is_entry:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
 
-    def _multiplies(self, binding: Binding) -> None:
-        for name in ("d", "a"):
+    def _note_held(self, binding: Binding, held: tuple[str, ...]) -> None:
+        """Note the registers of operands that an engine has after the instruction."""
+        for name in held:
             operand = binding.operands.get(name)
-            for register in leaves(operand) if operand is not None else ():
-                if isinstance(register, Register):
-                    place = self.places[register.name]
-                    self.multiplied[register.name] = place.row
-                    if name == "d":
-                        self.loaded[register.name] = place
+            for leaf in leaves(operand) if operand is not None else ():
+                for register in component_names(leaf) if isinstance(leaf, Register) else ():
+                    place = self.places[register]
+                    self.held_rows[register] = place.row
+                    if binding.specs[name].access in ("w", "rw"):
+                        self.written_later[register] = place
 
     def _meaning(self, statement: Instruction, binding: Binding) -> Semantic:
         meaning = semantic_of(binding.form_id)

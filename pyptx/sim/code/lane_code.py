@@ -38,7 +38,6 @@ class LaneEmitter(Emitter):
     """The one-lane form: ``R`` is the list of registers, raw bits as Python ints."""
 
     parameters = "s, R"
-    completing_loads = "if s.stale: s.refresh()"
 
     def note_written(self, instruction: Instruction, register: Register) -> None:
         row = self.code.tracked[register.name]
@@ -139,7 +138,6 @@ class LaneEmitter(Emitter):
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
         if op.semantic.form_id:
-            self.complete_loads(instruction, op)
             self.undefined_reads(instruction, op)
         outer = self.indent
         if instruction.guard is not None:

@@ -18,6 +18,9 @@ warp.
 
 ``yields`` marks forms that may return a :class:`~.waits.Wait`: the split then parks until it is over.
 ``deferred`` marks forms that write their destination registers themselves, perhaps later.
+``held`` names the operands whose registers an engine has for some time after the instruction: others that
+touch them tell the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms that
+themselves check the registers that they hold.
 ``collective`` marks forms that all live lanes of the warp (or of the member mask) execute together.
 """
 
@@ -89,6 +92,8 @@ class Semantic:
     array: Scalar | None = None
     team: bool = False
     bound: Bound | None = None
+    held: tuple[str, ...] = ()
+    checks_registers: bool = False
 
     def expression(self, chosen: dict[str, str]) -> str | None:
         """The scalar template for these modifiers, or None."""
@@ -165,6 +170,8 @@ def executes(
     array: Scalar | None = None,
     team: bool = False,
     bound: Bound | None = None,
+    held: tuple[str, ...] = (),
+    checks_registers: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the meaning of forms. Raises KeyError for an id that the table lacks."""
     assert fidelity in FIDELITIES, fidelity
@@ -189,6 +196,8 @@ def executes(
                 array,
                 team,
                 bound,
+                held,
+                checks_registers,
             )
         return function
 

@@ -21,6 +21,7 @@ from ..memory.access import AccessKind
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MBarrier, Signal
 from ..threads.loads import unit
+from ..threads.units import CtaUnit
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -118,11 +119,13 @@ class _Copy:
         )
 
 
-class ThreadCopies:
+class ThreadCopies(CtaUnit):
     """The copies in flight of one CTA, and how many groups each thread has committed."""
 
+    exit_order = 1
+
     def __init__(self, cta: CTA) -> None:
-        self.cta = cta
+        super().__init__(cta)
         self._committed = np.zeros(cta.threads + 31, np.int64)
         self._in_flight: list[_Copy] = []
         #: Of each thread, the group of its last copy, groups below which it has waited for all, and the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,7 @@ from ..memory.mbarrier import MAX_COUNT
 from ..threads.warp import Split
 from .mbarrier import own_barrier
 
-if TYPE_CHECKING:
-    from ..threads.cta import CTA
-
 Array = NDArray[Any]
-
-
-def _copies(cta: CTA) -> ThreadCopies:
-    if cta.copies is None:
-        cta.copies = ThreadCopies(cta)
-    return cta.copies
 
 
 def _threads(s: Split, lanes: Array) -> Array:
@@ -34,7 +25,7 @@ def _threads(s: Split, lanes: Array) -> Array:
 
 def _issue(s: Split, lanes: Array, dst: Array, src: Array, size: Any, taken: Any) -> None:
     cta = s.warp.cta
-    _copies(cta).issue(
+    cta.unit(ThreadCopies).issue(
         cta.machine.operation(s, Engine.CP),
         size.item(),
         _threads(s, lanes),
@@ -61,11 +52,11 @@ def copy_unless(
 
 @executes("cp.async.commit_group", per="warp", team=True)
 def commit_group(s: Split, op: Op, lanes: Array) -> None:
-    _copies(s.warp.cta).commit(_threads(s, lanes))
+    s.warp.cta.unit(ThreadCopies).commit(_threads(s, lanes))
 
 
 def _wait(s: Split, lanes: Array, keep: int) -> StepsDone | None:
-    steps = _copies(s.warp.cta).to_wait_for(_threads(s, lanes), keep)
+    steps = s.warp.cta.unit(ThreadCopies).to_wait_for(_threads(s, lanes), keep)
     return StepsDone("cp.async copies", steps) if steps else None
 
 
@@ -77,7 +68,7 @@ def wait_group(s: Split, op: Op, lanes: Array, n: Any) -> StepsDone | None:
 @executes("cp.async.wait_all", per="warp", yields=True)
 def wait_all(s: Split, op: Op, lanes: Array) -> StepsDone | None:
     """A commit and a wait for every group."""
-    _copies(s.warp.cta).commit(_threads(s, lanes))
+    s.warp.cta.unit(ThreadCopies).commit(_threads(s, lanes))
     return _wait(s, lanes, 0)
 
 
@@ -96,4 +87,4 @@ def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
                 )
             barrier.pending += len(members)
             cta.machine.memory.version += 1
-        _copies(cta).arrive(cta.machine.operation(s, Engine.CP), members, barrier)
+        cta.unit(ThreadCopies).arrive(cta.machine.operation(s, Engine.CP), members, barrier)

@@ -15,6 +15,7 @@ from ..engine.events import Engine, Step
 from ..engine.waits import Condition
 from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import Signal
+from ..threads.register_budget import RegisterBudget
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -62,7 +63,7 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
 def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
     """The pool of registers is not modeled, so that ``.inc`` never waits."""
     cta = s.warp.cta
-    wrong = cta.register_budget.change(
+    wrong = cta.unit(RegisterBudget).change(
         s.warp.index, op.chosen["action"], int(np.ravel(count)[0]), op.location
     )
     if wrong:

@@ -28,11 +28,10 @@ from ..tcgen05 import (
     cell_at,
     execute_as_pair,
     group_of,
-    issued_by,
-    released_by,
     shift_down,
 )
-from ..tcgen05.tensor_memory import find_room
+from ..tcgen05.tensor_memory import TensorMemory, find_room
+from ..tcgen05.transfers import TensorTransfers
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -52,8 +51,8 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     group = group_of(s, op)
     cta = s.warp.cta
     address, count, exclusive = _uniform(s, op, dst), _uniform(s, op, columns), _exclusive(op)
-    cta.tensor.request(count, exclusive, s)
-    storages = [each.tensor.storage for each in group]
+    cta.unit(TensorMemory).request(count, exclusive, s)
+    storages = [each.unit(TensorMemory).storage for each in group]
     # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
     segment, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 4, s, cta.cluster_memory)
     if segment is not cta.shared:
@@ -62,7 +61,7 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
 
     def take(first: int) -> None:
         s.op = op
-        cta.tensor.allocate(first, count, exclusive, s)
+        cta.unit(TensorMemory).allocate(first, count, exclusive, s)
         segment, offset = cta.machine.memory.access(
             AccessKind.WRITE, op.space, address, 4, s, cta.cluster_memory
         )
@@ -87,7 +86,7 @@ def _exclusive(op: Op) -> bool:
 def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Condition | None:
     """It may block until the peer does it too: here it always does, so that who relies on less is found."""
     group = group_of(s, op)
-    tensor = s.warp.cta.tensor
+    tensor = s.warp.cta.unit(TensorMemory)
     where, count = _uniform(s, op, address), _uniform(s, op, columns)
     first = tensor.check_free(where, count, _exclusive(op), s)
     request = PairRequest(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
@@ -96,7 +95,7 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
 
 @executes("tcgen05.relinquish_alloc_permit", per="warp", yields=True, collective="warp")
 def relinquish(s: Split, op: Op, lanes: Any) -> Condition | None:
-    tensor = s.warp.cta.tensor
+    tensor = s.warp.cta.unit(TensorMemory)
 
     def give_up(_: int) -> None:
         tensor.relinquished = True
@@ -116,7 +115,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
     else:
         barriers = [_barrier_of(s, op, mbar, rank) for rank in range(32) if mask >> rank & 1]
     operation = cta.machine.operation(s, Engine.MMA)
-    mine = issued_by(cta, s.warp.index, lane)
+    mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     restricted = "restrict" in op.chosen
     before = mine.reading() if restricted else mine.tracked()
     signals = [
@@ -128,7 +127,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
     for barrier, signal in zip(barriers, signals, strict=True):
         rank = barrier.address >> 24
         if rank != cta.rank:
-            cta.cluster.ctas[rank].tensor.concern([signal])
+            cta.cluster.ctas[rank].unit(TensorMemory).concern([signal])
 
 
 def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
@@ -157,7 +156,7 @@ def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
     cta.machine.issue(cta, steps)
     for other in group:
         if other is not cta:
-            other.tensor.concern(steps)
+            other.unit(TensorMemory).concern(steps)
 
 
 @executes("tcgen05.cp", per="lane")
@@ -167,7 +166,7 @@ def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
     operation = cta.machine.operation(s, Engine.CP)
     shape = chosen["shape"]
     work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
-    mine = issued_by(cta, s.warp.index, lane)
+    mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     read = Step(operation, "read", lambda: work.read(operation), [])
     before = mine.before_copy(refresh=shape == "4x256b")
     write = Step(operation, "write", lambda: work.write(operation), [read, *before])
@@ -180,7 +179,7 @@ def shift(s: Split, op: Op, lane: int, address: int) -> None:
     group = group_of(s, op)
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.MMA)
-    mine = issued_by(cta, s.warp.index, lane)
+    mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     step = Step(operation, "shift", lambda: shift_down(group, address, operation), mine.before_shift())
     mine.shift(step)
     issue(s, group, [step])
@@ -202,7 +201,7 @@ class _Access(NamedTuple):
 
     def check(self, s: Split, kind: str, first: int, operation: AsyncOperation) -> None:
         for start, width in self.windows:
-            s.warp.cta.tensor.check(kind, self.rows, first + start, width, operation)
+            s.warp.cta.unit(TensorMemory).check(kind, self.rows, first + start, width, operation)
 
 
 def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
@@ -277,12 +276,13 @@ _LOW = np.uint32(0xFFFF)
     per="warp",
     collective="warp",
     deferred=True,
+    held=("r",),
 )
 def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     packed = "pack" in op.chosen
     access, first = _access(s, op, address, lanes, split, packed)
     operation = s.warp.cta.machine.operation(s, Engine.LD)
-    cells, frame = s.warp.cta.tensor.cells, s.frame
+    cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
     where = _registers(op.dests["r"], lanes)
 
     def read() -> None:
@@ -296,12 +296,19 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     _load(s, Step(operation, "read", read, []))
 
 
-@executes("tcgen05.ld.red.32x32b", "tcgen05.ld.red.16x32bx2", per="warp", collective="warp", deferred=True)
+@executes(
+    "tcgen05.ld.red.32x32b",
+    "tcgen05.ld.red.16x32bx2",
+    per="warp",
+    collective="warp",
+    deferred=True,
+    held=("r", "redval"),
+)
 def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     """Each thread's registers, and the least or greatest of them."""
     access, first = _access(s, op, address, lanes, split, False)
     operation = s.warp.cta.machine.operation(s, Engine.LD)
-    cells, frame = s.warp.cta.tensor.cells, s.frame
+    cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
     where, reduced = _registers(op.dests["r"], lanes), _registers((op.dests["redval"],), lanes)
     chosen = op.chosen
 
@@ -336,10 +343,8 @@ def _registers(dests: Any, lanes: Any) -> Any:
 
 
 def _load(s: Split, step: Step) -> None:
-    warp = s.warp
-    warp.loading = [earlier for earlier in warp.loading if not earlier.done]
-    warp.loading.append(step)
-    warp.cta.machine.issue(warp.cta, [step])
+    s.warp.unit(TensorTransfers).own(step)
+    s.warp.cta.machine.issue(s.warp.cta, [step])
 
 
 @executes(
@@ -364,7 +369,7 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
     access, first = _access(s, op, address, lanes, split, unpacked)
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.ST)
-    cells = cta.tensor.cells
+    cells = cta.unit(TensorMemory).cells
     # The registers are read at issue: a later write to them does not change what is stored.
     held = np.array(values, np.uint32)
 
@@ -379,8 +384,7 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
             cells[access.lanes, columns] = held
 
     step = Step(operation, "write", write, [])
-    s.warp.storing = [earlier for earlier in s.warp.storing if not earlier.done]
-    s.warp.storing.append(step)
+    s.warp.unit(TensorTransfers).store(step)
     cta.machine.issue(cta, [step])
 
 
@@ -390,20 +394,20 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
 @executes("tcgen05.wait", per="warp", yields=True, collective="warp")
 def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
     loads = op.chosen["op"] == "wait::ld"
-    flying = [step for step in (s.warp.loading if loads else s.warp.storing) if not step.done]
-    if not flying:
+    pending = s.warp.unit(TensorTransfers).in_flight(loads=loads)
+    if not pending:
         return None
-    return StepsDone("tcgen05.ld" if loads else "tcgen05.st", flying)
+    return StepsDone("tcgen05.ld" if loads else "tcgen05.st", pending)
 
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
     """Operations before and after a synchronization of threads are ordered like those of one thread."""
-    cta = s.warp.cta
-    released = released_by(cta)
+    tensor = s.warp.cta.unit(TensorMemory)
+    released = tensor.released
     for lane in lanes.tolist():
         if op.chosen["op"] == "fence::after_thread_sync":
             if released.in_flight():
-                issued_by(cta, s.warp.index, lane).learn(released)
-        elif (s.warp.index, lane) in cta.tensor.issued:
-            released.learn(issued_by(cta, s.warp.index, lane))
+                tensor.issued_by(s.warp.index, lane).learn(released)
+        elif (s.warp.index, lane) in tensor.issued:
+            released.learn(tensor.issued_by(s.warp.index, lane))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..code.semantic import Bound, Op, executes
 from ..engine.events import Engine, Step
-from ..tcgen05 import READ_A, MmaOperation, Operands, group_of, issued_by
+from ..tcgen05 import READ_A, MmaOperation, Operands, group_of
+from ..tcgen05.tensor_memory import TensorMemory
 from ..threads.warp import Split
 from .tcgen05 import issue
 
@@ -38,7 +39,7 @@ def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.MMA)
     work = MmaOperation(group, _kind(op), operands, operation)
-    mine = issued_by(cta, s.warp.index, lane)
+    mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     before, earlier = mine.before_product(work.accumulator)
     name = "read" if operands.a_in_tensor_memory else READ_A
     read = Step(operation, name, lambda: work.read(operation), before)

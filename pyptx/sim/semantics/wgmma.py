@@ -30,7 +30,7 @@ from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
 from ..numbers.multiply import Kinds, multiply_bits, multiply_floats, multiply_integers, multiply_short
 from ..threads.warp import Split
-from ..threads.warpgroup import OperandRegisters, PendingWgmma, WgmmaGroupsDone, check_warpgroup, wgmma_state
+from ..wgmma.warpgroup import OperandRegisters, PendingWgmma, WgmmaGroupsDone, WgmmaState, check_warpgroup
 
 Array = NDArray[Any]
 
@@ -109,7 +109,7 @@ class _Product:
         self.multiply = _multiplier(self.kinds, op)
         self.rows = tuple(place.row for place in op.dests["d"])
         first, end = self.rows[0], self.rows[-1] + 1
-        rows_of_a = tuple(code.multiplied[r.name] for r in _registers(op, "a"))
+        rows_of_a = tuple(code.held_rows[r.name] for r in _registers(op, "a"))
         self.registers = OperandRegisters(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
         #: Numbers and names of accumulators that some path leaves undefined.
         tracked = code.tracked
@@ -153,7 +153,7 @@ _FORMS = [
 ]
 
 
-@executes(*_FORMS, per="warp", collective="warp", deferred=True)
+@executes(*_FORMS, per="warp", collective="warp", deferred=True, held=("d", "a"), checks_registers=True)
 def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     warp, frame = s.warp, s.frame
     plan: _Product | None = op.cache.get(_Product)
@@ -172,8 +172,8 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     if plan.gather_a is not None:
         registers = plan.gather_a(np.array(given["a"], np.uint32))
     metadata = np.array(given["sp-meta"], np.uint32)[None] if plan.kept is not None else np.empty((0, 32))
-    products = wgmma_state(warp)
-    earlier = products.before(s, plan.registers, plan.shape)
+    state = warp.unit(WgmmaState)
+    earlier = state.before(s, plan.registers, plan.shape)
 
     operation = machine.operation(s, Engine.MMA)
     first = warp.index % 4 * 16
@@ -197,22 +197,21 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
 
     reading = Step(operation, "read", read, [])
     writing = Step(operation, "write", write, [reading, *earlier])
-    products.issue(PendingWgmma(frame.code, plan.registers, plan.shape, writing))
-    warp.loading = [step for step in warp.loading if not step.done]
-    warp.loading.append(writing)
+    state.issue(PendingWgmma(frame.code, plan.registers, plan.shape, writing))
+    state.own(writing)
     machine.issue(warp.cta, [reading, writing])
 
 
 @executes("wgmma.fence", fidelity="ordering", per="warp", collective="warp")
 def fence(s: Split, op: Op, lanes: Array) -> None:
     check_warpgroup(s, op, lanes)
-    wgmma_state(s.warp).fence()
+    s.warp.unit(WgmmaState).fence()
 
 
 @executes("wgmma.commit_group", fidelity="ordering", per="warp", collective="warp")
 def commit_group(s: Split, op: Op, lanes: Array) -> None:
     check_warpgroup(s, op, lanes)
-    wgmma_state(s.warp).commit()
+    s.warp.unit(WgmmaState).commit()
 
 
 @executes("wgmma.wait_group", fidelity="ordering", per="warp", yields=True, collective="warp")
@@ -220,6 +219,6 @@ def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> WgmmaGroupsDone 
     check_warpgroup(s, op, lanes)
     first = s.warp.index // 4 * 4
     wait = WgmmaGroupsDone(
-        s.warp.cta.warps[first : first + 4], wgmma_state(s.warp).wait(int(np.ravel(pending)[0]))
+        s.warp.cta.warps[first : first + 4], s.warp.unit(WgmmaState).wait(int(np.ravel(pending)[0]))
     )
     return None if wait.over() else wait

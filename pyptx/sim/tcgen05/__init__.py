@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .addresses import cell_at
 from .copies import Copy, shift_down
-from .order import READ_A, Issued, issued_by, released_by
+from .order import READ_A, Issued
 from .pair import PairRequest, execute_as_pair, group_of
 from .product import MmaOperation, Operands
 
@@ -23,8 +23,6 @@ __all__ = [
     "Operands",
     "cell_at",
     "group_of",
-    "issued_by",
-    "released_by",
     "shift_down",
     "execute_as_pair",
 ]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..memory.address_space import Actor
 from .addresses import cell_at
 from .operands import PADDED, shared_words, unpacked
+from .tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -73,7 +74,7 @@ class Copy:
         lanes = self.lanes + lane
         columns = self.nbytes // 4
         for cta, data in zip(self.ctas, self.data, strict=True):
-            tensor = cta.tensor
+            tensor = cta.unit(TensorMemory)
             tensor.check("write", lanes, first, columns, actor)
             tensor.cells[lanes[:, None], first + np.arange(columns)] = np.ascontiguousarray(data).view("<u4")
         self.data = []
@@ -91,7 +92,7 @@ def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int 
             "tensor-memory", f"tcgen05.shift at lane {lane}, which is no multiple of 32", actor
         )
     for cta in ctas:
-        tensor = cta.tensor
+        tensor = cta.unit(TensorMemory)
         tensor.check("read", slice(lane, lane + 32 * quarters), first, 8, actor)
         for start in range(lane, lane + 32 * quarters, 32):
             tile = tensor.cells[start : start + 32, first : first + 8]

@@ -25,14 +25,10 @@ fence::before_thread_sync of the CTA has released until then.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING
 
 from ..engine.events import Step
 
-if TYPE_CHECKING:
-    from ..threads.cta import CTA
-
-__all__ = ["READ_A", "Issued", "issued_by", "released_by"]
+__all__ = ["READ_A", "Issued"]
 
 #: Name of the step of an mma that reads A from shared memory, and B.
 READ_A = "read A"
@@ -122,13 +118,3 @@ class Issued:
                 mine += [step for step in flying if step not in mine]
         self.copies += [step for step in _flying(other.copies) if step not in self.copies]
         self.shifts += [step for step in _flying(other.shifts) if step not in self.shifts]
-
-
-def issued_by(cta: CTA, warp: int, lane: int) -> Issued:
-    """What one thread has issued."""
-    return cta.tensor.issued.setdefault((warp, lane), Issued())
-
-
-def released_by(cta: CTA) -> Issued:
-    """What the CTA's threads have released with fence::before_thread_sync."""
-    return cta.tensor.released

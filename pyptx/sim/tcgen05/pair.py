@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..engine.waits import Condition
+from .tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from ..code.semantic import Op
@@ -29,13 +30,14 @@ def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
     Raises a fault where there is no pair, and where a kernel has instructions of both kinds.
     """
     cta = s.warp.cta
-    group = cta.tensor.group
+    group = cta.unit(TensorMemory).group
     size = 2 if op.chosen.get("cta_group") == "cta_group::2" else 1
     if not group:
         group = (cta,) if size == 1 else _pair(s, op)
-        for each in group:
-            each.tensor.group = each.tensor.group or group
-        group = min((each.tensor.group for each in group), key=len)
+        tensors = [each.unit(TensorMemory) for each in group]
+        for tensor in tensors:
+            tensor.group = tensor.group or group
+        group = min((tensor.group for tensor in tensors), key=len)
     if len(group) != size:
         raise _fault(
             s, f"{op.name} with cta_group::{size} in a kernel with cta_group::{len(group)}: it may name one"
@@ -60,7 +62,7 @@ def _pair(s: Split, op: Op) -> tuple[CTA, ...]:
             f"{op.name} with cta_group::2: CTA {cta.coordinates} of rank {cta.rank} has no peer "
             f"in a cluster of {len(cta.cluster.ctas)}",
         )
-    first, second = (each.tensor for each in pair)
+    first, second = (each.unit(TensorMemory) for each in pair)
     first.released.learn(second.released)
     second.released = first.released
     return pair
@@ -107,7 +109,8 @@ def execute_as_pair(
     def requests() -> list[PairRequest]:
         if len(group) == 1:
             return [mine]
-        return [each.tensor.requests[mine.name] for each in group if mine.name in each.tensor.requests]
+        found = [each.unit(TensorMemory).requests.get(mine.name) for each in group]
+        return [request for request in found if request is not None]
 
     def over() -> bool:
         return mine.done or (len(requests()) == len(group) and ready() is not None)
@@ -120,7 +123,7 @@ def execute_as_pair(
         for request in requests():
             request.done = True
             request.perform(answer)
-            request.split.warp.cta.tensor.requests.pop(request.name, None)
+            request.split.warp.cta.unit(TensorMemory).requests.pop(request.name, None)
 
     def describe() -> str:
         if len(requests()) == len(group):
@@ -134,16 +137,17 @@ def execute_as_pair(
 
 def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:
     """Put ``mine`` where the peer finds it. Raises a fault if the two do not fit together."""
-    other = cta.tensor.requests.get(mine.name)
+    requests = cta.unit(TensorMemory).requests
+    other = requests.get(mine.name)
     if other is not None:
         raise _fault(
             mine.split,
             f"{mine.what} while {other.split.description()} waits at the same instruction: "
             "one warp of each CTA of a pair executes it at a time",
         )
-    cta.tensor.requests[mine.name] = mine
+    requests[mine.name] = mine
     peer = group[1 - cta.rank % 2]
-    theirs = peer.tensor.requests.get(mine.name)
+    theirs = peer.unit(TensorMemory).requests.get(mine.name)
     if theirs is not None and theirs.text != mine.text:
         raise _fault(
             mine.split,

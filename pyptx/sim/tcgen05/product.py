@@ -27,6 +27,7 @@ from .copies import shift_down
 from .operands import contained, descriptor_fault, not_modeled, read_shared
 from .scaling import read_scales, scaled
 from .sparsity import expanded, read_indices
+from .tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -189,7 +190,7 @@ class MmaOperation:
         self._aligned(lane, "A", actor)
         lanes = self._lanes(lane, "an A", actor)
         columns = k * _CONTAINERS.get(d.kind, 8) // 32
-        tensor = cta.tensor
+        tensor = cta.unit(TensorMemory)
         tensor.check("read", lanes, first, columns, actor)
         values = contained(tensor.cells[lanes, first : first + columns], d.a_type, nibbles)
         return values.reshape(-1, self.held, k)
@@ -272,7 +273,7 @@ class MmaOperation:
 
     def _write(self, cta: CTA, number: int, pairs: list[tuple[Array, Array]], actor: Actor) -> None:
         """What CTA ``number`` of the pair keeps of D."""
-        o, tensor = self.operands, cta.tensor
+        o, tensor = self.operands, cta.unit(TensorMemory)
         if self._only_adds(pairs):
             a, b = pairs[0]
             tensor.defer((self.lane, self.descriptor.m), self.where, self.first, a, b, o.accumulate, actor)

@@ -17,6 +17,7 @@ from ...layout.tensor_memory import LANES, scale_factors
 from ..memory.address_space import Actor
 from ..numbers.formats import decoded
 from .addresses import cell_at
+from .tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -48,7 +49,7 @@ def read_scales(
     lane, column, byte = scale_factors(matrix, extent, count, m=d.m, cta_group=d.cta_group, scale_id=number)
     # The top two bits may repeat the number of the first byte (CUTLASS cute/arch/mma_sm100_desc.hpp).
     base, first = cell_at(cta, address & 0x3FFFFFFF, actor)
-    tensor = cta.tensor
+    tensor = cta.unit(TensorMemory)
     lanes = np.arange(LANES) + base
     whole, rest = divmod(extent * len(lane) // 4, _QUARTER)
     # With K = 96 the last scales may lie in the cells that follow those of all rows.

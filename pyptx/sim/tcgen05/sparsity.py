@@ -15,6 +15,7 @@ from ...layout.sparsity_metadata import sparsity_metadata
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
 from ..memory.address_space import Actor
 from .addresses import cell_at
+from .tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -34,7 +35,7 @@ def read_indices(cta: CTA, address: int, d: InstructionDescriptor, actor: Actor)
     lane, column, bit = sparsity_metadata(d.m, wide=wide, ws=d.ws, cta_group=d.cta_group)
     base, first = cell_at(cta, address, actor)
     first += d.sparsity_selector if wide else 0
-    tensor = cta.tensor
+    tensor = cta.unit(TensorMemory)
     tensor.check("read", np.unique(lane) + base, first, 1 if wide else 2, actor)
     words = tensor.cells[lane + base, column + first]
     return (words >> bit.astype(np.uint32) & np.uint32(15)).astype(np.uint8)

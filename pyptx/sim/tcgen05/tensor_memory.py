@@ -18,6 +18,7 @@ from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
 from ..engine.events import Engine, Step
 from ..memory.address_space import Actor
+from ..threads.units import CtaUnit
 from .deferred import DeferredSum
 from .order import READ_A, Issued
 
@@ -87,11 +88,14 @@ def find_room(storages: Sequence[TensorStorage], columns: int, exclusive: bool =
     return None
 
 
-class TensorMemory:
+class TensorMemory(CtaUnit):
     """One CTA's part of its multiprocessor's tensor memory; a CTA reaches its own allocations alone."""
 
-    def __init__(self, cta: CTA, storage: TensorStorage) -> None:
-        self.cta, self.storage = cta, storage
+    exit_order = 0
+
+    def __init__(self, cta: CTA) -> None:
+        super().__init__(cta)
+        self.storage = cta.multiprocessor.unit(TensorStorage)
         #: First column and width of each live allocation, and the line that made it.
         self.allocations: dict[int, tuple[int, Any]] = {}
         self.relinquished = False
@@ -101,7 +105,8 @@ class TensorMemory:
         self.group: tuple[CTA, ...] = ()
         #: By name, the instructions of the pair that a warp of this CTA executes and that are not done yet.
         self.requests: dict[str, PairRequest] = {}
-        #: What each thread, (warp, lane), has issued, and what was released for others to be ordered behind.
+        #: What each thread, (warp, lane), has issued, and what the CTA's threads have released with
+        #: fence::before_thread_sync for others to be ordered behind.
         self.issued: dict[tuple[int, int], Issued] = {}
         self.released = Issued()
         #: Steps in flight that concern this CTA and that another one issued.
@@ -115,6 +120,10 @@ class TensorMemory:
     def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
         """``uint32[lane, column]``."""
         return self.storage.cells
+
+    def issued_by(self, warp: int, lane: int) -> Issued:
+        """What one thread has issued."""
+        return self.issued.setdefault((warp, lane), Issued())
 
     # --- allocation ---------------------------------------------------------------------------
 

@@ -138,8 +138,8 @@ class FunctionCalls:
         frame.lanes &= ~s.mask & s.warp.live
         back = Split(s.warp, s.mask, frame.resume, frame.outer, caller)
         if not frame.lanes:
-            # What is still in flight writes registers that nobody has any more.
-            s.warp.complete_loads()
+            # What is still in flight writes registers that are given away here.
+            s.warp.complete_register_writes()
             self.machine.release(frame.registers)
         return back
 

@@ -1,10 +1,10 @@
-"""One cooperative thread array of a launch: its shared, local and tensor memory, its warps, what it has in
-flight.
+"""One cooperative thread array of a launch: its shared and local memory, its warps, what it has in
+flight, and what units of the hardware hold for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +14,19 @@ from ..code.program import SHARED_START
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import Step
 from ..memory.address_space import Segment
-from ..tcgen05.tensor_memory import TensorMemory
 from .local_memory import LocalMemory
-from .register_budget import RegisterBudget
+from .units import CtaUnit, Units
 from .warp import Warp
 
 if TYPE_CHECKING:
-    from ..copies.cp_async import ThreadCopies
     from .cluster import Cluster
     from .multiprocessor import Multiprocessor
     from .named_barrier import NamedBarrier
-    from .warpgroup import Warpgroup
 
 __all__ = ["CTA"]
 
 _AXES = "xyz"
+Unit = TypeVar("Unit", bound=CtaUnit)
 
 
 class CTA:
@@ -71,19 +69,13 @@ class CTA:
         #: Shared memories of the cluster that this CTA can reach, by rank.
         self.cluster_memory = cluster.memory
         self.cluster_memory[rank] = self.shared
-        self.tensor = TensorMemory(self, multiprocessor.tensor)
         self.threads: int = grid.threads
         self.local_memory = LocalMemory(self, program.entry.local_bytes)
         #: The CTA's barriers that have been used, by number.
         self.bars: dict[int, NamedBarrier] = {}
-        #: Copies of ``cp.async``, once a thread has issued one.
-        self.copies: ThreadCopies | None = None
-        #: What its warps have done with ``setmaxnreg``.
-        self.register_budget = RegisterBudget(program.function)
         #: Bulk groups of (warp, lane).
         self.bulk: dict[tuple[int, int], BulkGroups] = {}
-        #: Its warpgroups that have executed wgmma, by number.
-        self.warpgroups: dict[int, Warpgroup] = {}
+        self._units = Units()
         #: Steps of this CTA in flight.
         self.in_flight: list[Step] = []
         count = (self.threads + 31) // 32
@@ -96,6 +88,14 @@ class CTA:
             frame.shared = self.shared_base
             self.warps.append(Warp(self, index, frame, self.threads - 32 * index))
         self.live_warps = count
+
+    def unit(self, kind: type[Unit]) -> Unit:
+        """What a unit of the hardware holds for this CTA, made when first asked for."""
+        return self._units.get(kind, self)
+
+    def units(self) -> list[CtaUnit]:
+        """The units that hold something, in the order in which they are called at the CTA's end."""
+        return sorted(self._units.known(), key=lambda unit: unit.exit_order)
 
     @property
     def shared_base(self) -> int:

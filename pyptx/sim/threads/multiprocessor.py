@@ -11,19 +11,21 @@ Guide, compute capabilities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...isa import Target
 from ..code.program import SHARED_START
-from ..tcgen05.tensor_memory import TensorStorage
+from .units import Units
 
 if TYPE_CHECKING:
     from .cta import CTA
 
 __all__ = ["REGISTERS", "Demand", "Multiprocessor", "Multiprocessors"]
+
+Unit = TypeVar("Unit")
 
 #: 32-bit registers of a multiprocessor.
 REGISTERS = 1 << 16
@@ -41,19 +43,19 @@ class Demand:
 
 
 class Multiprocessor:
-    """One multiprocessor, ``number`` as in %smid: what is free of it, the CTAs on it, its tensor memory."""
+    """One multiprocessor, ``number`` as in %smid: what is free of it, the CTAs on it, its units."""
 
     def __init__(self, number: int, most: int, room: Demand) -> None:
         self.number, self.most = number, most
         self.ctas: list[CTA] = []
+        self._units = Units()
         #: CTAs that have their place, here perhaps before they are made.
         self.held = 0
         self.threads, self.shared, self.registers = room.threads, room.shared, room.registers
 
-    @cached_property
-    def tensor(self) -> TensorStorage:
-        """Its tensor memory, which the CTAs on it share."""
-        return TensorStorage()
+    def unit(self, kind: Callable[[], Unit]) -> Unit:
+        """What a unit of the hardware holds here for all CTAs, made when first asked for."""
+        return self._units.get(kind)
 
     def fits(self, demand: Demand) -> bool:
         """Whether one more such CTA has room. Alone, any CTA has."""

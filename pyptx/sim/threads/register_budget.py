@@ -10,11 +10,16 @@ Source: PTX ISA, `#miscellaneous-instructions-setmaxnreg`_.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ...ir import Function
 from .multiprocessor import REGISTERS
+from .units import CtaUnit
+
+if TYPE_CHECKING:
+    from .cta import CTA
 
 __all__ = ["RegisterBudget", "registers_at_entry"]
 
@@ -44,11 +49,14 @@ def registers_at_entry(function: Function) -> tuple[bool, int | None]:
     return True, share if share < _MOST else None
 
 
-class RegisterBudget:
+class RegisterBudget(CtaUnit):
     """What the warps of one CTA have asked for."""
 
-    def __init__(self, function: Function) -> None:
-        self.known, self._first = registers_at_entry(function)
+    exit_order = 2
+
+    def __init__(self, cta: CTA) -> None:
+        super().__init__(cta)
+        self.known, self._first = registers_at_entry(cta.grid.program.function)
         #: Of each warp: (action, count) of its instructions, and the line of each.
         self._asked: dict[int, list[tuple[str, int]]] = {}
         self._lines: dict[int, list[SourceLocation | None]] = {}
@@ -69,8 +77,12 @@ class RegisterBudget:
             return f"setmaxnreg.{action} to {count}, {way} the {before} registers that each thread has"
         return ""
 
-    def at_exit(self, cta: str, warps: int) -> Iterator[Finding]:
-        """Instructions that not all warps of a warpgroup have executed."""
+    def at_exit(self) -> None:
+        """Report instructions that not all warps of a warpgroup have executed."""
+        for finding in self._unequal(f"CTA {self.cta.coordinates}", len(self.cta.warps)):
+            self.cta.machine.report(finding)
+
+    def _unequal(self, cta: str, warps: int) -> Iterator[Finding]:
         for first in range(0, warps if self.known else 0, _WARPS):
             group = range(first, min(first + _WARPS, warps))
             longest = max(group, key=lambda warp: len(self._asked.get(warp, [])))

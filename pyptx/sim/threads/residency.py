@@ -97,7 +97,9 @@ class Residency:
 
     def retire(self, cta: CTA) -> None:
         """The last thread of a CTA ended: what it left in flight happens, then its place is free."""
-        cta.tensor.leave()
+        units = cta.units()
+        for unit in units:
+            unit.leave()
         unread = [step for groups in cta.bulk.values() for step in groups.never_waited()]
         self._report_never_waited(cta, [step for step in unread if step.done])
         reads = [(step, "reading") for step in (*unread, *filter(_reads_shared, cta.in_flight))]
@@ -119,14 +121,8 @@ class Residency:
         for step in cta.in_flight[::-1]:
             if not step.done and step not in sent:
                 self.machine.engines.force(step)
-        cta.tensor.at_exit()
-        if cta.copies is not None:
-            cta.copies.at_exit()
-        for finding in cta.register_budget.at_exit(f"CTA {cta.coordinates}", len(cta.warps)):
-            self.machine.report(finding)
-        for number, group in cta.warpgroups.items():
-            for finding in group.at_exit(number):
-                self.machine.report(finding)
+        for unit in units:
+            unit.at_exit()
         grid = cta.grid
         del self.live[cta.key]
         del cta.cluster_memory[cta.rank]

@@ -8,8 +8,8 @@ CTA at one program counter, which execute together what treats each lane alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,20 @@ from ..engine.accounts import Issuer
 from ..engine.waits import Wait
 from ..memory.access import AccessKind
 from .frames import Frame
+from .units import RegisterOwner
 
 if TYPE_CHECKING:
-    from ..engine.events import Step
     from ..memory.address_space import Segment
     from .collectives import Rendezvous
     from .cta import CTA
-    from .warpgroup import WgmmaState
 
 __all__ = ["ALL_LANES", "ReconvergencePoint", "Split", "WideSplit", "Warp", "lanes_of", "mask_of", "spins"]
 
 ALL_LANES: NDArray[np.intp] = np.arange(32)
 ALL_LANES.setflags(write=False)
 FULL_MASK = 0xFFFFFFFF
+
+Owner = TypeVar("Owner", bound=RegisterOwner)
 
 
 def mask_of(flags: NDArray[np.bool_]) -> int:
@@ -62,12 +63,8 @@ class Warp:
     def __init__(self, cta: CTA, index: int, frame: Frame, threads: int) -> None:
         self.cta, self.index, self.frame = cta, index, frame
         self.live = FULL_MASK if threads >= 32 else (1 << threads) - 1
-        #: Tensor-memory loads and wgmma in flight into this warp's registers.
-        self.loading: list[Step] = []
-        #: Tensor-memory stores in flight.
-        self.storing: list[Step] = []
-        #: Its wgmma, once it has executed an instruction of theirs.
-        self.products: WgmmaState | None = None
+        #: Units that have registers of this warp at times, by class.
+        self.register_owners: dict[Any, RegisterOwner] = {}
         #: Lanes that wait at a collective instruction: block -> splits there.
         self.gathering: dict[int, list[Split]] = {}
         #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
@@ -109,12 +106,17 @@ class Warp:
         found.spin = found.acting = found.rendezvous = None
         return found
 
-    def complete_loads(self) -> None:
-        """Complete what is in flight into this warp's registers: an instruction needs them."""
-        steps, self.loading = self.loading, []
-        for step in steps:
-            if not step.done:
-                self.cta.machine.engines.force(step)
+    def unit(self, kind: Callable[[], Owner]) -> Owner:
+        """What a unit of the hardware holds for this warp, made when first asked for."""
+        found = self.register_owners.get(kind)
+        if found is None:
+            found = self.register_owners[kind] = kind()
+        return cast(Owner, found)
+
+    def complete_register_writes(self) -> None:
+        """Let what is in flight into this warp's registers be written."""
+        for owner in self.register_owners.values():
+            owner.complete(self.cta.machine.engines)
 
     @property
     def name(self) -> str:
@@ -148,7 +150,7 @@ class Split:
         self.warp, self.mask, self.pc, self.stack, self.frame = warp, mask, pc, stack, frame
         self.rpc = stack[-1].rpc if stack else -2
         self.regs: list[Any] | None = None
-        #: Whether loads in flight may write registers of the warp that ``regs`` holds old values of.
+        #: Whether steps in flight may write registers of the warp that ``regs`` holds old values of.
         self.stale = False
         self.op: Op | None = None
         #: Lanes at other places in the code that it executes a collective with.
@@ -176,16 +178,10 @@ class Split:
         """The condition code's carry, by lane."""
         return self.frame.carry
 
-    def complete_loads(self) -> None:
-        """Complete every tensor-memory load in flight into the registers."""
-        if self.warp.loading:
-            self.warp.complete_loads()
-
     def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """An ordinary instruction accesses registers that wgmma have at times."""
-        if self.warp.products is None:
-            return
-        self.warp.products.touch(self, location, rows)
+        """An instruction accesses rows of 32-bit registers that units of the hardware own at times."""
+        for owner in self.warp.register_owners.values():
+            owner.touch(self, location, rows)
         if self.stale:
             self.refresh()
 
@@ -270,16 +266,17 @@ class Split:
 
     def gather(self) -> list[Any]:
         """Registers of a one-lane split as a list (raw bits; predicates as bools)."""
-        self.stale = bool(self.warp.loading)
+        owners = self.warp.register_owners
+        self.stale = bool(owners) and any(owner.steps for owner in owners.values())
         self.regs = self.frame.lane_values(self.lane)
         return self.regs
 
     def refresh(self) -> None:
-        """Somebody needs a register that a load may be writing: let it, and take the values."""
+        """Complete the writes of registers in flight, and take the values."""
         self.stale = False
-        self.warp.complete_loads()
+        self.warp.complete_register_writes()
         assert self.regs is not None
-        for place in self.frame.code.loaded.values():
+        for place in self.frame.code.written_later.values():
             self.regs[place.index] = self.frame.u32[place.row, self.lane].item()
 
     def scatter(self) -> None:
@@ -288,8 +285,8 @@ class Split:
             return
         values = self.regs
         if self.stale:
-            for place in self.frame.code.loaded.values():
-                # Not touched here; perhaps loaded by now.
+            for place in self.frame.code.written_later.values():
+                # Not touched here; perhaps written by now.
                 values[place.index] = self.frame.u32[place.row, self.lane]
         self.frame.set_lane_values(self.lane, values)
         self.regs = None
@@ -394,14 +391,7 @@ class WideSplit(Split):
             self.k = mask
         self.lanes = lanes
 
-    def complete_loads(self) -> None:
-        warps = self.warp.cta.warps
-        for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
-            if warps[index].loading:
-                warps[index].complete_loads()
-
     def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
         for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
-            products = self.warp.cta.warps[index].products
-            if products is not None:
-                products.touch(self, location, rows)
+            for owner in self.warp.cta.warps[index].register_owners.values():
+                owner.touch(self, location, rows)

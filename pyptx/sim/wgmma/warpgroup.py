@@ -28,20 +28,21 @@ from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ..engine.events import Step
 from ..engine.waits import Wait
+from ..threads.units import CtaUnit, RegisterOwner
 
 if TYPE_CHECKING:
     from ..code.function import FunctionCode
     from ..code.semantic import Op
-    from .warp import Split, Warp
+    from ..threads.cta import CTA
+    from ..threads.warp import Split, Warp
 
 __all__ = [
     "PendingWgmma",
     "WgmmaGroupsDone",
     "OperandRegisters",
     "WgmmaState",
-    "Warpgroup",
+    "Warpgroups",
     "check_warpgroup",
-    "wgmma_state",
 ]
 
 _WARPS = 4
@@ -71,12 +72,11 @@ class PendingWgmma:
         return self.code, self.registers, self.shape
 
 
-class WgmmaState:
+class WgmmaState(RegisterOwner):
     """The wgmma of one warp. See the module's docstring."""
 
-    __slots__ = ("_fenced", "_groups", "_open", "_pending", "_steps", "_touched", "_waited", "committed")
-
     def __init__(self) -> None:
+        super().__init__()
         self._fenced = False
         #: Rows of registers that others touched since the last fence.
         self._touched: dict[FunctionCode, set[int]] = {}
@@ -90,7 +90,7 @@ class WgmmaState:
         #: How many are waited for, without the last ones that have no operations.
         self._waited = 0
         #: Last steps of operations that may not have happened, with the number of their group, from 0.
-        self._steps: deque[tuple[int, Step]] = deque()
+        self._last_steps: deque[tuple[int, Step]] = deque()
 
     # --- what the warp's other instructions do --------------------------------------------------
 
@@ -155,7 +155,7 @@ class WgmmaState:
         self._pending[pending.key] = pending
 
     def commit(self) -> None:
-        self._steps.extend((self.committed, pending.step) for pending in self._open)
+        self._last_steps.extend((self.committed, pending.step) for pending in self._open)
         self.committed += 1
         self._groups.append(self._open)
         self._open = []
@@ -176,9 +176,9 @@ class WgmmaState:
 
     def missing(self, groups: int) -> list[Step]:
         """What has not happened of the first ``groups`` groups, as far as they are issued; oldest first."""
-        while self._steps and self._steps[0][1].done:
-            self._steps.popleft()
-        return [step for number, step in self._steps if number < groups and not step.done]
+        while self._last_steps and self._last_steps[0][1].done:
+            self._last_steps.popleft()
+        return [step for number, step in self._last_steps if number < groups and not step.done]
 
 
 class WgmmaGroupsDone(Wait):
@@ -193,10 +193,10 @@ class WgmmaGroupsDone(Wait):
         self._warps, self._groups = warps, groups
 
     def _late(self) -> list[Warp]:
-        return [one for one in self._warps if one.live and wgmma_state(one).committed < self._groups]
+        return [one for one in self._warps if one.live and one.unit(WgmmaState).committed < self._groups]
 
     def _missing(self) -> list[Step]:
-        return [step for one in self._warps for step in wgmma_state(one).missing(self._groups)]
+        return [step for one in self._warps for step in one.unit(WgmmaState).missing(self._groups)]
 
     def over(self) -> bool:
         return not self._late() and not self._missing()
@@ -209,13 +209,6 @@ class WgmmaGroupsDone(Wait):
             names = ", ".join(str(one.index) for one in late)
             return f"waits for wgmma.mma_async, which warps {names} of the warpgroup have not issued"
         return f"waits for wgmma.mma_async: {len(self._missing())} operation(s) in flight"
-
-
-def wgmma_state(warp: Warp) -> WgmmaState:
-    """The warp's, made on first use."""
-    if warp.products is None:
-        warp.products = WgmmaState()
-    return warp.products
 
 
 def _name(code: FunctionCode, row: int) -> str:
@@ -236,7 +229,7 @@ class _WarpgroupInstruction:
     seen: int = 0
 
 
-class Warpgroup:
+class _Warpgroup:
     """Four warps: what each has executed that the others have not yet."""
 
     __slots__ = ("_counts", "_first", "_turns")
@@ -283,6 +276,21 @@ class Warpgroup:
             )
 
 
+class Warpgroups(CtaUnit):
+    """The warpgroups of a CTA that have executed wgmma, by number."""
+
+    exit_order = 3
+
+    def __init__(self, cta: CTA) -> None:
+        super().__init__(cta)
+        self.groups: dict[int, _Warpgroup] = {}
+
+    def at_exit(self) -> None:
+        for number, group in self.groups.items():
+            for finding in group.at_exit(number):
+                self.cta.machine.report(finding)
+
+
 def _shown(operands: tuple[Any, ...]) -> str:
     return ", ".join(f"{value:#x}" for value in operands)
 
@@ -290,7 +298,8 @@ def _shown(operands: tuple[Any, ...]) -> str:
 def check_warpgroup(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()) -> None:
     """Check that the warp is one of four that execute an instruction with the same operands."""
     cta, number = s.warp.cta, s.warp.index // _WARPS
-    group = cta.warpgroups.get(number)
+    groups = cta.unit(Warpgroups).groups
+    group = groups.get(number)
     if group is None:
         if 32 * _WARPS * (number + 1) > cta.threads:
             raise cta.machine.fault(
@@ -299,7 +308,7 @@ def check_warpgroup(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()
                 f"{_WARPS * number}..{_WARPS * number + 3}, of 32 threads each",
                 s,
             )
-        group = cta.warpgroups[number] = Warpgroup()
+        group = groups[number] = _Warpgroup()
     if len(lanes) != 32:
         raise cta.machine.fault("warpgroup", f"{op.name} in a warp of which threads have ended", s)
     group.execute(s, op, operands)

@@ -1,0 +1,1 @@
+"""wgmma: what warps of a warpgroup have in flight, and whether they execute the same."""
