@@ -157,10 +157,17 @@ class FormText:
 
 @dataclass(frozen=True)
 class Survey:
-    """How many variants a form has (with certain modifiers), and the first of the shortest, or None."""
+    """The variants of a form that have certain modifiers.
+
+    Attributes:
+        count: how many there are.
+        shortest: the first of the shortest, or None.
+        beginning: the first of the shortest that begin with these modifiers, or None.
+    """
 
     count: int
     shortest: Match | None
+    beginning: Match | None
 
 
 def manual_link(anchor: str) -> str:
@@ -171,16 +178,19 @@ def manual_link(anchor: str) -> str:
 @cache
 def survey(form: Form, words: tuple[str, ...] = ()) -> Survey:
     """Count the variants of ``form`` that have ``words`` among their modifiers, in this order."""
-    count, shortest = 0, None
+    count, shortest, beginning = 0, None, None
     if not {a.text for slot in form.slots() for a in slot.alternatives}.issuperset(words):
-        return Survey(0, None)
+        return Survey(0, None, None)
     for match in variants(form):
         rest = iter(match.spelling)
         if all(word in rest for word in words):
             count += 1
             if shortest is None or len(match.spelling) < len(shortest.spelling):
                 shortest = match
-    return Survey(count, shortest)
+            begins = match.spelling[: len(words)] == words
+            if begins and (beginning is None or len(match.spelling) < len(beginning.spelling)):
+                beginning = match
+    return Survey(count, shortest, beginning)
 
 
 def needs(since: Version | None, on: Iterable[TargetSet | None]) -> str:

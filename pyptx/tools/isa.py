@@ -22,12 +22,16 @@ from .show import Section, show_sections
 __all__ = ["command"]
 
 #: More forms than this are listed, one line each.
-_DETAILED = 6
+_DETAILED = 8
 
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--search", metavar="WORDS", help="List the forms whose name, summary or syntax has all WORDS.")
+@click.option(
+    "--search",
+    metavar="WORDS",
+    help="List the forms whose name, summary or syntax has all WORDS, or whose name in CUDA C++ has them.",
+)
 @click.option("--target", "target_name", metavar="sm_NN", help="Leave out what this target lacks.")
 @click.option(
     "--full", is_flag=True, help=f"Show every form in full, also where there are more than {_DETAILED}."
@@ -44,13 +48,15 @@ def command(
 ) -> None:
     """Show instructions: syntax, operands, versions, targets, and whether a spelling is legal.
 
-    NAME is an opcode, a spelling or the beginning of one, the name of a form, or a chapter; without it, every
-    opcode is listed.
+    NAME is an opcode, a spelling or the beginning of one, the name of a form, a chapter, a function of the
+    DSL, or a name of CUDA C++; without it, every opcode is listed.
 
     \b
         pyptx isa mbarrier.try_wait
         pyptx isa ld.global.v4.f32
         pyptx isa ptx.inst.st.shared__cta.u32
+        pyptx isa ptx.mbarrier.arrive_expect_tx
+        pyptx isa __shfl_down_sync
         pyptx isa --search "tensor memory" --target sm_100a
 
     Exit status 2 means that there is no such instruction.
@@ -66,7 +72,8 @@ def command(
         click.echo(json.dumps(_as_json(found), indent=2))
     else:
         show_sections(list(_sections(found, name or search or "", full)))
-    if not found.forms or (found.verdict is not None and found.verdict.legal is False):
+    missing = not found.forms and found.about is None
+    if missing or (found.verdict is not None and found.verdict.legal is False):
         context.exit(2)
 
 
@@ -117,7 +124,9 @@ def _count(number: int, summary: str) -> str:
 def _sections(found: Found, name: str, full: bool) -> Iterator[Section]:
     if found.verdict is not None:
         yield _verdict(found.verdict)
-    if not found.forms:
+    if found.about is not None:
+        yield f"{found.about.name}: {found.about.kind}", [("is", found.about.summary)]
+    if not found.forms and found.about is None:
         near = ", ".join(found.near)
         rows = [("nearest", near)] if near else [("hint", "`pyptx isa` lists every opcode")]
         if found.verdict is None:
@@ -126,12 +135,18 @@ def _sections(found: Found, name: str, full: bool) -> Iterator[Section]:
             yield "See also", rows
         return
     if len(found.forms) > _DETAILED and not full:
-        rows = [(form.id, form.summary) for form in found.forms]
+        rows = [(form.id, _short(form)) for form in found.forms]
         yield f"{len(rows)} forms; `pyptx isa FORM` shows one, --full all", rows
         return
     for form in found.forms:
         text = describe_form(form)
         yield f"[{text.id}] {text.summary}", list(_rows(form, text, found.words))
+
+
+def _short(form: Form) -> str:
+    """A form in two lines: what it does; what it needs, and how the simulator executes it."""
+    text = describe_form(form)
+    return f"{text.summary}\n{text.needs}; simulator: {text.fidelity}"
 
 
 def _verdict(verdict: Verdict) -> Section:
@@ -209,5 +224,6 @@ def _as_json(found: Found) -> dict[str, Any]:
     return {
         "verdict": dataclasses.asdict(found.verdict) if found.verdict is not None else None,
         "near": list(found.near),
+        "about": dataclasses.asdict(found.about) if found.about is not None else None,
         "forms": forms,
     }

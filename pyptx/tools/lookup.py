@@ -1,13 +1,15 @@
 """What a name on the command line means in the instruction table.
 
 An opcode, a spelling (complete or its beginning, as the manual or as Python writes it), a form's id, a
-chapter, or a misspelling.  Owns :func:`look_up` and the narrowing of a form to what one target has.
+chapter, a function of the DSL, a name of CUDA C++, or a misspelling.  Owns :func:`look_up` and the narrowing
+of a form to what one target has.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.errors import InstructionError
@@ -15,9 +17,11 @@ from ..dsl.inst import modifier_word
 from ..isa import Form, Match, Target, all_forms, forms_of, match_modifiers, opcodes
 from ..isa.notation import ModifierGroup
 from ..isa.table import CHAPTERS, chapter_of
+from .cuda_names import CudaName, cuda_name, cuda_names_with
 from .describe import needs, survey
+from .wrappers import functions, recorded
 
-__all__ = ["Found", "Verdict", "look_up", "narrowed", "search_forms"]
+__all__ = ["About", "Found", "Verdict", "has_modifiers", "look_up", "narrowed", "search_forms"]
 
 
 @dataclass(frozen=True)
@@ -35,18 +39,94 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class About:
+    """A name that is no instruction and leads to some.
+
+    Attributes:
+        name: in full.
+        kind: what it is a name of.
+        summary: what is to be known of it; may be empty.
+    """
+
+    name: str
+    kind: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class Found:
-    """The forms that a name means; ``words`` are the modifiers in it; without forms, what is ``near``."""
+    """What a name means.
+
+    Attributes:
+        forms: of the instructions that it means.
+        words: the modifiers in it.
+        verdict: whether it is legal, if it is a spelling.
+        near: names like it, where there are no forms.
+        about: what it is, if it is no instruction's name.
+    """
 
     forms: tuple[Form, ...]
     words: tuple[str, ...] = ()
     verdict: Verdict | None = None
     near: tuple[str, ...] = ()
+    about: About | None = None
 
 
 def look_up(name: str, target: Target | None = None) -> Found:
-    """What ``name`` means, on ``target`` or on any."""
+    """What ``name`` means, on ``target`` or on any: an instruction, a function of the DSL, or CUDA C++."""
     name = name.strip().removeprefix("ptx.inst.").rstrip(";")
+    called = _function(name, target)
+    if called is not None and name in functions():
+        return called
+    found = _instruction(name.removeprefix("ptx."), target)
+    if found.forms:
+        return found
+    if called is not None:
+        return called
+    cuda = cuda_name(name)
+    return found if cuda is None else _of_cuda(cuda, target)
+
+
+def _function(name: str, target: Target | None) -> Found | None:
+    """A function of the DSL, with or without ``ptx.``."""
+    full = next((word for word in (name, f"ptx.{name}") if word in functions()), None)
+    if full is None:
+        return None
+    ids = recorded().get(full, ())
+    forms = tuple(form for form in _on(all_forms(), target) if form.id in ids)
+    text, _, _ = (inspect.getdoc(functions()[full]) or "").partition("\n\n")
+    summary = " ".join(text.replace("``", "`").split())
+    return Found(forms, about=About(full, "function of the DSL", summary))
+
+
+def _of_cuda(cuda: CudaName, target: Target | None) -> Found:
+    forms = _forms_of_cuda(cuda, target)
+    words = tuple(cuda.spellings[0].split(".")[1:]) if len(cuda.spellings) == 1 else ()
+    what = f"becomes {', '.join(cuda.spellings)}" if cuda.spellings else ""
+    return Found(forms, words, about=About(cuda.name, "CUDA C++", "; ".join(filter(None, (what, cuda.note)))))
+
+
+def _forms_of_cuda(cuda: CudaName, target: Target | None) -> tuple[Form, ...]:
+    """The forms of its instructions, in their order."""
+    found: dict[str, Form] = {}
+    for spelling in cuda.spellings:
+        opcode, *words = spelling.split(".")
+        for form in _on(forms_of(opcode), target):
+            if has_modifiers(form, words):
+                found.setdefault(form.id, form)
+    return tuple(found.values())
+
+
+def has_modifiers(form: Form, words: Sequence[str]) -> bool:
+    """Whether ``words``, in this order, are among the modifiers of ``form``; not whether they go together."""
+    remaining = list(words)
+    for slot in form.slots():
+        if remaining and slot.find(remaining[0]) is not None:
+            remaining.pop(0)
+    return not remaining
+
+
+def _instruction(name: str, target: Target | None) -> Found:
     forms = tuple(_on(all_forms(), target))
     chapter = name.lower().replace(" ", "_").replace("-", "_")
     opcode, *words = (modifier_word(word) if word else word for word in name.split("."))
@@ -72,10 +152,11 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
         if not words:
             return Found(forms)
         why = error.message.removeprefix(f"{spelling}: ").removeprefix(f"{spelling} is not legal: ")
-        fitting = tuple(form for form in forms if survey(form, words).count)
+        fitting = [form for form in forms if survey(form, words).count]
         if fitting:
-            shortest = [match.name for form in fitting if (match := survey(form, words).shortest)]
-            return Found(fitting, words, Verdict(spelling, None, "", why, min(shortest, key=len)))
+            # Those that begin so are what is asked for, before those that have further modifiers between.
+            fitting.sort(key=lambda form: survey(form, words).beginning is None)
+            return Found(tuple(fitting), words, _beginning(spelling, words, fitting))
         verdict = Verdict(spelling, False, "", why, error.hint)
         return Found((), words, verdict, tuple(word for word in _near(spelling) if word != opcode))
     kept = {form.id: form for form in forms}
@@ -87,6 +168,22 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
         return Found(tuple(match.form for match in matches), words, missing)
     found = tuple(kept[match.form.id] for match in here)
     return Found(found, words, Verdict(spelling, True, _wanted(here)))
+
+
+def _beginning(spelling: str, words: tuple[str, ...], fitting: Sequence[Form]) -> Verdict:
+    """What is missing from a spelling that ``fitting`` forms complete, the first of them first."""
+    plain = [form for form in fitting if form.id == spelling]
+    surveys = [survey(form, words) for form in plain or fitting]
+    ways = [s.beginning for s in surveys if s.beginning] or [s.shortest for s in surveys if s.shortest]
+    example = min(ways, key=lambda match: len(match.name))
+    rest = list(words)
+    missing = []
+    for word in example.spelling:
+        if rest and word == rest[0]:
+            rest.pop(0)
+        else:
+            missing.append(f".{word}")
+    return Verdict(spelling, None, "", f"missing {' '.join(missing)}, for example", example.name)
 
 
 def _has(match: Match, target: Target) -> bool:
@@ -113,14 +210,17 @@ def _near(name: str) -> tuple[str, ...]:
 
 
 def search_forms(text: str, target: Target | None = None) -> tuple[Form, ...]:
-    """Forms in whose id, summary and syntax every word of ``text`` stands."""
+    """Forms in whose id, summary and syntax every word of ``text`` stands, then those of CUDA's names."""
     words = text.lower().split()
     found = []
     for form in _on(all_forms(), target):
         content = f"{form.id} {form.summary} {form.syntax} {chapter_of(form.id)}".lower()
         if all(word in content for word in words):
             found.append(form)
-    return tuple(found)
+    exact = cuda_name(text)
+    named = cuda_names_with(text) if exact is None else [exact]
+    found += [form for cuda in named for form in _forms_of_cuda(cuda, target)]
+    return tuple({form.id: form for form in found}.values())
 
 
 # --- one target ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 from ..dsl import ptx, reg, smem
 from ..dsl.records import recorded_forms
 
-__all__ = ["functions_of", "recorded", "wrappers_of"]
+__all__ = ["functions", "functions_of", "recorded", "wrappers_of"]
 
 
 def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
@@ -25,14 +25,16 @@ def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 @cache
+def functions() -> dict[str, Any]:
+    """Every public function of the DSL, by the name that an author calls it by."""
+    roots = (("ptx", ptx), ("reg", reg), ("smem", smem))
+    return {name: function for root, owner in roots for name, function in functions_of(owner, root)}
+
+
+@cache
 def recorded() -> dict[str, tuple[str, ...]]:
     """Name of each wrapper -> the forms that it records."""
-    return {
-        name: forms
-        for root, owner in (("ptx", ptx), ("reg", reg), ("smem", smem))
-        for name, function in functions_of(owner, root)
-        if (forms := recorded_forms(function))
-    }
+    return {name: forms for name, function in functions().items() if (forms := recorded_forms(function))}
 
 
 @cache

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pyptx.isa import all_forms, form, opcodes, target
+from pyptx.isa import all_forms, form, forms_of, opcodes, target
 from pyptx.tools.cli import cli
+from pyptx.tools.cuda_names import CUDA_NAMES
 from pyptx.tools.describe import call_text, describe_form, survey
-from pyptx.tools.lookup import look_up, narrowed, search_forms
+from pyptx.tools.lookup import has_modifiers, look_up, narrowed, search_forms
 from pyptx.tools.wrappers import recorded, wrappers_of
 
 
@@ -69,6 +70,7 @@ def test_the_beginning_of_a_spelling() -> None:
     found = look_up("mbarrier.try_wait")
     assert found.verdict is not None and found.verdict.legal is None
     assert found.verdict.hint == "mbarrier.try_wait.b64"
+    assert found.verdict.why == "missing .b64, for example"
     assert {"mbarrier.try_wait", "mbarrier.try_wait.parity"} <= {form.id for form in found.forms}
     assert "mbarrier.test_wait" not in {form.id for form in found.forms}
     # A form that has the words, and no legal choice with all of them, is none of it.
@@ -77,6 +79,106 @@ def test_the_beginning_of_a_spelling() -> None:
     # The words stand in the manual's order: f16 from f32, and f32 from f16.
     assert rows("cvt.rn.f16.f32")["Python"] == "ptx.inst.cvt.rn.f16.f32(d, a)"
     assert rows("cvt.f32.f16")["Python"] == "ptx.inst.cvt.f32.f16(d, a)"
+
+
+def test_the_beginning_of_several_instructions() -> None:
+    """What begins so comes first, and gives the example: not a prefetch, which has words between."""
+    found = look_up("cp.async.bulk.tensor")
+    assert found.verdict is not None and found.verdict.legal is None
+    assert found.verdict.hint == "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group"
+    assert found.verdict.why == "missing .1d .global .shared::cta .bulk_group, for example"
+    ids = [form.id for form in found.forms]
+    assert ids[0] == "cp.async.bulk.tensor.load"
+    assert ids.index("cp.async.bulk.tensor.store") < ids.index("cp.async.bulk.prefetch.tensor")
+    copy = look_up("cp.async").verdict
+    assert copy is not None and copy.hint == "cp.async.ca.shared.global"
+
+
+def test_a_wait_is_shown_in_full() -> None:
+    """What the README promises of it: forms, operands, versions, targets, and how the simulator executes it."""
+    printed = run("mbarrier.try_wait").stdout
+    forms = look_up("mbarrier.try_wait").forms
+    assert len(forms) > 5
+    for entry in forms:
+        text = describe_form(entry)
+        assert f"[{entry.id}] {text.summary}" in printed and text.syntax in printed
+    for label in ("waitComplete", "needs", "simulator", "wrapper"):
+        assert f"\n  {label} " in printed
+
+
+def test_forms_that_are_listed_say_what_they_need() -> None:
+    printed = " ".join(run("cp.async.bulk.tensor").stdout.split())
+    assert "signals bytes on an mbarrier. PTX 8.0; sm_90+; simulator: exact" in printed
+
+
+@pytest.mark.parametrize(
+    "name, full, form_id",
+    [
+        ("ptx.mbarrier.arrive_expect_tx", "ptx.mbarrier.arrive_expect_tx", "mbarrier.arrive.expect_tx"),
+        ("mbarrier.arrive_expect_tx", "ptx.mbarrier.arrive_expect_tx", "mbarrier.arrive.expect_tx"),
+        ("ptx.wgmma.mma_async", "ptx.wgmma.mma_async", "wgmma.mma_async.f16.ss"),
+        ("ptx.cp.async_.bulk.load", "ptx.cp.async_.bulk.load", "cp.async.bulk.load"),
+        ("smem.load", "smem.load", "ld"),
+    ],
+)
+def test_functions_of_the_dsl_lead_to_their_instructions(name: str, full: str, form_id: str) -> None:
+    found = look_up(name)
+    assert found.about is not None and (found.about.name, found.about.kind) == (full, "function of the DSL")
+    assert form_id in [form.id for form in found.forms]
+    assert full in wrappers_of(form_id)
+    assert load(name)["about"]["name"] == full
+
+
+def test_functions_that_record_several_instructions_are_explained() -> None:
+    assert rows("ptx.mbarrier.wait")["is"] == "Spin until the phase has completed."
+
+
+@pytest.mark.parametrize(
+    "name, form_ids",
+    [
+        ("exp2", {"ex2.f32"}),
+        ("atomicAdd", {"atom", "red"}),
+        ("atomicadd(p, 1)", {"atom", "red"}),
+        ("__syncthreads()", {"bar.sync", "barrier.sync"}),
+        ("__shfl_down_sync", {"shfl.sync"}),
+        ("__ldg", {"ld.nc"}),
+        ("cuda::barrier<cuda::thread_scope_block>", {"mbarrier.init", "mbarrier.try_wait"}),
+        ("cuda::ptx::fence_proxy_async", {"fence.proxy.async"}),
+        ("__popc", {"popc"}),
+    ],
+)
+def test_names_of_cuda(name: str, form_ids: set[str]) -> None:
+    found = look_up(name)
+    assert found.about is not None and found.about.kind == "CUDA C++"
+    assert form_ids <= {form.id for form in found.forms}
+    assert {form.id for form in found.forms} <= {form.id for form in search_forms(name)}
+    assert run(name).stdout.startswith(f"{found.about.name}: CUDA C++\n")
+
+
+def test_names_of_cuda_that_are_no_instruction() -> None:
+    assert rows("threadIdx.x")["is"] == "the special register %tid: ptx.special.tid.x()"
+
+
+def test_the_modifier_that_a_name_of_cuda_means_is_in_the_example() -> None:
+    assert rows("__shfl_xor_sync")["Python"].startswith("ptx.inst.shfl.sync.bfly.b32(")
+
+
+def test_a_part_of_a_name_of_cuda_is_searched_for() -> None:
+    assert "vote.sync" in {form.id for form in search_forms("ballot_sync")}
+
+
+def test_every_name_of_cuda_leads_somewhere() -> None:
+    assert len(CUDA_NAMES) > 200
+    for cuda in CUDA_NAMES.values():
+        assert cuda.spellings or cuda.note
+        assert cuda.name not in opcodes(), "the instruction is found first"
+        for spelling in cuda.spellings:
+            opcode, *words = spelling.split(".")
+            assert any(has_modifiers(entry, words) for entry in forms_of(opcode)), spelling
+            for word in words:
+                assert any(
+                    word in {a.text for s in f.slots() for a in s.alternatives} for f in forms_of(opcode)
+                )
 
 
 def test_an_opcode_a_form_and_a_chapter() -> None:
