@@ -228,7 +228,7 @@ class ArrayEmitter(Emitter):
     # --- operations ---------------------------------------------------------------------------
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
-        if op.semantic.form_id:
+        if op.semantic.modeled:
             self.undefined_reads(instruction, op)
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
@@ -306,7 +306,7 @@ class ArrayEmitter(Emitter):
             self.line("L = s.lanes" if self.mask == "k" else "L = np.flatnonzero(g)")
         lanes = "L" if select else "s.lanes"
         self.line(f"s.op, s.acting = {name}, {lanes}")
-        if not op.semantic.form_id:
+        if not op.semantic.modeled:
             self.line(f"{self.function(op)}(s, {name}, {lanes})")
             return
         if op.semantic.collective == "warp" and self.mask == "g":

@@ -316,10 +316,12 @@ class FunctionCode:
         for operand in binding.fitted:
             for leaf in leaves(operand):
                 if isinstance(leaf, Special) and _WITHOUT_VALUE.match(leaf.name):
-                    return _unmodeled(str(leaf))
+                    return Semantic.unmodeled(str(leaf))
                 if isinstance(leaf, Symbol) and self.symbol(leaf.name) is None:
-                    return _unmodeled(f"{statement}: {leaf.name}, which no part of the module defines,")
-        return meaning if meaning is not None else _unmodeled(statement.name)
+                    return Semantic.unmodeled(
+                        f"{statement}: {leaf.name}, which no part of the module defines,"
+                    )
+        return meaning if meaning is not None else Semantic.unmodeled(statement.name)
 
     def _cuts(self, meanings: dict[int, Semantic]) -> set[int]:
         """Statements before which a block ends: long runs, and runs that several warps execute together."""
@@ -527,13 +529,3 @@ def _has_vector_register(operand: Operand) -> bool:
     if isinstance(operand, Element):
         return operand.register.vector > 1
     return isinstance(operand, Register) and operand.vector > 1
-
-
-def _unmodeled(what: str) -> Semantic:
-    """The meaning of what has none: to end the run when a thread gets there."""
-
-    def refuse(s: Any, op: Op, lanes: Any, *operands: Any) -> Any:
-        del lanes, operands
-        raise s.warp.cta.machine.fault("not-modeled", f"{what} is not modeled yet", s)
-
-    return Semantic("", refuse, "exact", "warp", None, False, False, "", None, False)

@@ -137,7 +137,7 @@ class LaneEmitter(Emitter):
         return f"R[{place.index}] = ({value}) & {(1 << bits) - 1:#x}"
 
     def operation(self, instruction: Instruction, op: Op, yields: bool) -> None:
-        if op.semantic.form_id:
+        if op.semantic.modeled:
             self.undefined_reads(instruction, op)
         outer = self.indent
         if instruction.guard is not None:
@@ -188,7 +188,7 @@ class LaneEmitter(Emitter):
     def effect(self, op: Op, yields: bool) -> None:
         name = self.constant(op, "op")
         self.line(f"s.op, s.acting = {name}, None")
-        if not op.semantic.form_id:
+        if not op.semantic.modeled:
             self.line(f"{self.function(op)}(s, {name}, s.lanes)")
             return
         operands = self.operands(op)

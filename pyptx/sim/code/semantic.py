@@ -94,6 +94,17 @@ class Semantic:
     bound: Bound | None = None
     held: tuple[str, ...] = ()
     checks_registers: bool = False
+    modeled: bool = True
+
+    @classmethod
+    def unmodeled(cls, reason: str) -> Semantic:
+        """The meaning of an instruction that has none: to end the run when a thread gets there."""
+
+        def refuse(s: Any, op: Op, lanes: Any) -> Any:
+            del lanes
+            raise s.warp.cta.machine.fault("not-modeled", f"{reason} is not modeled yet", s)
+
+        return cls("", refuse, "exact", "warp", None, False, False, "", None, False, modeled=False)
 
     def expression(self, chosen: dict[str, str]) -> str | None:
         """The scalar template for these modifiers, or None."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
-from ..engine.events import AsyncOperation, Step
+from ..engine.events import AsyncOperation, Step, StepKind, nothing
 from ..memory.access import AccessKind
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MBarrier, Signal
@@ -52,8 +52,9 @@ class _Copy:
         self.dst, self.src, self.taken = dst, src, taken
         #: What was read, an item of ``size`` bytes for each thread, once the first step has happened.
         self.data: Array | None = None
-        self.read = Step(operation, "read", self._read, [])
-        self.write = Step(operation, "write", self._write, [self.read])
+        nbytes = size * len(threads)
+        self.read = Step(operation, StepKind.READ, self._read, [], nbytes=nbytes)
+        self.write = Step(operation, StepKind.WRITE, self._write, [self.read], nbytes=nbytes)
         #: Arrivals on mbarriers that are ordered after this copy.
         self.followers: list[Step] = []
 
@@ -178,7 +179,7 @@ class ThreadCopies(CtaUnit):
         np.maximum(self._waited, limit, out=self._waited)
         copies = self._select(limit)
         signal = Signal(barrier, arrivals=len(threads))
-        step = Step(operation, "arrive", lambda: None, [copy.write for copy in copies], signal)
+        step = Step(operation, StepKind.SIGNAL, nothing, [copy.write for copy in copies], signal)
         for copy in copies:
             copy.followers.append(step)
         self.cta.machine.issue(self.cta, [step])

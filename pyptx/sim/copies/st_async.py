@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ...core.types import TYPES
 from ..code.semantic import Op
-from ..engine.events import Engine, Step
+from ..engine.events import Engine, Step, StepKind, nothing
 from ..memory.access import AccessKind
 from ..memory.address_space import SHARED_WINDOW, Segment
 from ..memory.mbarrier import MBarrier, Signal
@@ -77,7 +77,7 @@ def _issue(
                 memory.changed(segment, offset, size, operation)
             put(segment, int(offset), given)
 
-        write = Step(operation, "write", happen, [])
+        write = Step(operation, StepKind.WRITE, happen, [], nbytes=size)
         steps.append(write)
         if barriers is not None:
             if barriers[number].address >> 24 != one >> 24:
@@ -85,7 +85,7 @@ def _issue(
                     "mbarrier-misuse", f"{op.name}: the mbarrier is not in the CTA of the address {one:#x}", s
                 )
             signal = Signal(barriers[number], nbytes=size)
-            steps.append(Step(operation, "signal", lambda: None, [write], signal))
+            steps.append(Step(operation, StepKind.SIGNAL, nothing, [write], signal))
     s.acting = None
     cta.machine.issue(cta, steps)
 

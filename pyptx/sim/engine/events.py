@@ -21,7 +21,7 @@ from ..memory.address_space import Fault, Segment
 from ..memory.mbarrier import Signal
 from .accounts import Issuer
 
-__all__ = ["AsyncOperation", "Engine", "Engines", "Step"]
+__all__ = ["AsyncOperation", "Engine", "Engines", "Step", "StepKind", "nothing"]
 
 
 class Engine(enum.Enum):
@@ -95,20 +95,46 @@ class AsyncOperation:
         )
 
 
-class Step:
-    """One event of an operation. ``serial`` counts steps in order of issue."""
+class StepKind(enum.Enum):
+    """What a step does.
 
-    __slots__ = ("action", "after", "done", "name", "operation", "position", "serial", "signal")
+    ``READ_SHARED`` reads, for a bulk copy, the shared memory of the CTA that issued it. ``READ_A`` reads A of
+    an MMA, and B, from shared memory; ``READ`` reads other sources. ``WRITE`` writes the target.
+    ``SHIFT`` moves rows of tensor memory. ``CANCEL`` takes a cluster that has not started. ``SIGNAL`` only
+    signals.
+    """
+
+    READ = "read"
+    READ_SHARED = "read shared memory"
+    READ_A = "read A"
+    WRITE = "write"
+    SHIFT = "shift"
+    CANCEL = "cancel"
+    SIGNAL = "signal"
+
+
+class Step:
+    """One event of an operation: what it does, after which others, and what it signals.
+
+    Attributes:
+        serial: counts steps in order of issue.
+        nbytes: bytes that it moves, where the operation knows.
+    """
+
+    __slots__ = ("action", "after", "done", "kind", "nbytes", "operation", "position", "serial", "signal")
 
     def __init__(
         self,
         operation: AsyncOperation,
-        name: str,
+        kind: StepKind,
         action: Callable[[], None],
         after: list[Step],
         signal: Signal | None = None,
+        *,
+        nbytes: int | None = None,
     ) -> None:
-        self.operation, self.name, self.action, self.signal = operation, name, action, signal
+        self.operation, self.kind, self.action, self.signal = operation, kind, action, signal
+        self.nbytes = nbytes
         self.done: bool = False
         self.after = [step for step in after if not step.done]
         self.serial = -1
@@ -137,6 +163,10 @@ class Step:
         return ordered
 
 
+def nothing() -> None:
+    """The action of a step that only signals."""
+
+
 class Engines:
     """Every step that has been issued and has not happened."""
 
@@ -163,7 +193,7 @@ class Engines:
 
     def execute(self, step: Step) -> None:
         """Let one step happen; everything it is ordered after must have happened."""
-        assert step.ready and not step.done, step.name
+        assert step.ready and not step.done, step.kind
         step.done = True
         self._acts(step.operation)
         del self.pending[step.serial]

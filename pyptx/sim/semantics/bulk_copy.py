@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..code.semantic import Op, executes
 from ..copies import Range, tensor_copy
 from ..engine.bulk_groups import BulkGroups
-from ..engine.events import AsyncOperation, Engine, Step
+from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.waits import StepsDone
 from ..memory.mbarrier import Signal
 from ..threads.atomics import combination
@@ -70,26 +70,39 @@ def _signaled(
     nbytes: int,
     read: Callable[[], Bytes],
     write: Callable[[int, Bytes], None],
+    *,
+    reads: StepKind = StepKind.READ,
 ) -> None:
     """A copy that completes ``nbytes`` on each target's barrier when it is written there."""
     cta = s.warp.cta
     held: list[Bytes] = []
-    first = Step(operation, "read", lambda: held.append(read()), [])
+    first = Step(operation, reads, lambda: held.append(read()), [], nbytes=nbytes)
     steps = [first]
     for dst, mbar in targets:
         barrier = live_barrier(s, op, mbar)
-        step = Step(operation, "write", lambda dst=dst: write(dst, held[0]), [first])  # type: ignore[misc]
-        steps += [step, Step(operation, "signal", lambda: None, [step], Signal(barrier, nbytes=nbytes))]
+
+        def put(dst: int = dst) -> None:
+            write(dst, held[0])
+
+        step = Step(operation, StepKind.WRITE, put, [first], nbytes=nbytes)
+        steps += [step, Step(operation, StepKind.SIGNAL, nothing, [step], Signal(barrier, nbytes=nbytes))]
     cta.machine.issue(cta, steps)
 
 
 def _grouped(
-    s: Split, lane: int, operation: AsyncOperation, read: Callable[[], Bytes], write: Callable[[Bytes], None]
+    s: Split,
+    lane: int,
+    operation: AsyncOperation,
+    nbytes: int,
+    read: Callable[[], Bytes],
+    write: Callable[[Bytes], None],
 ) -> None:
-    """A copy of the thread's open bulk group. What is read is what the source holds then."""
+    """A copy of ``nbytes`` of shared memory in the thread's open bulk group. What is read is what the source
+    holds then.
+    """
     held: list[Bytes] = []
-    first = Step(operation, "read", lambda: held.append(read()), [])
-    second = Step(operation, "write", lambda: write(held.pop()), [first])
+    first = Step(operation, StepKind.READ_SHARED, lambda: held.append(read()), [], nbytes=nbytes)
+    second = Step(operation, StepKind.WRITE, lambda: write(held.pop()), [first], nbytes=nbytes)
     _groups(s, lane).add(first, second)
     s.warp.cta.machine.issue(s.warp.cta, [first, second])
 
@@ -130,7 +143,14 @@ def load(
 
 
 def _copy(
-    s: Split, op: Op, source: Range, target: Range, targets: list[tuple[int, int]], counted: int
+    s: Split,
+    op: Op,
+    source: Range,
+    target: Range,
+    targets: list[tuple[int, int]],
+    counted: int,
+    *,
+    reads: StepKind = StepKind.READ,
 ) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.TMA)
@@ -142,6 +162,7 @@ def _copy(
         counted,
         lambda: source.read(cta, operation),
         lambda where, data: replace(target, address=where).write(cta, data, operation),
+        reads=reads,
     )
 
 
@@ -173,7 +194,8 @@ def load_ignore_oob(
 @executes("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem", per="lane")
 def within_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
     target = _range(s, op, "shared", dst, size)
-    _copy(s, op, _range(s, op, "shared", src, size), target, _targets(s, op, dst, mbar, None), size)
+    source = _range(s, op, "shared", src, size)
+    _copy(s, op, source, target, _targets(s, op, dst, mbar, None), size, reads=StepKind.READ_SHARED)
 
 
 @executes("cp.async.bulk.store", "cp.async.bulk.store.sem", per="lane")
@@ -194,6 +216,7 @@ def store_range(
         s,
         lane,
         operation,
+        size,
         lambda: source.read(cta, operation),
         lambda data: target.write(cta, data, operation, mask),
     )
@@ -219,6 +242,7 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
         size,
         lambda: source.read(cta, operation),
         lambda _, data: target.combine(cta, data, combine, operation),
+        reads=StepKind.READ_SHARED,
     )
 
 
@@ -239,6 +263,7 @@ def reduce_in_global(
         s,
         lane,
         operation,
+        size,
         lambda: source.read(cta, operation),
         lambda data: target.combine(cta, data, combine, operation),
     )
@@ -336,6 +361,7 @@ def _store(
         s,
         lane,
         operation,
+        copy.nbytes,
         lambda: copy.read_shared(cta, src, operation),
         lambda data: copy.write_tensor(cta, data, operation, combine),
     )

@@ -11,7 +11,7 @@ from ...core.findings import RULES, Finding
 from ...ir import Symbol
 from ..code.semantic import Op, executes
 from ..copies import Range
-from ..engine.events import Engine, Step
+from ..engine.events import Engine, Step, StepKind, nothing
 from ..engine.waits import Condition
 from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import Signal
@@ -110,7 +110,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
         )
     operation = machine.operation(s, Engine.TMA)
     held: list[NDArray[np.uint8]] = []
-    steps = [Step(operation, "cancel", lambda: held.append(_answer(grid.steal())), [])]
+    steps = [Step(operation, StepKind.CANCEL, lambda: held.append(_answer(grid.steal())), [])]
     for rank in range(grid.cluster_size) if "multicast" in op.chosen else (cta.rank,):
         there = (rank - cta.rank) << _RANK_BIT
         target = Range("shared", address + there, _ANSWER)
@@ -119,8 +119,8 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
         def write(target: Range = target) -> None:
             target.write(cta, held[0], operation)
 
-        step = Step(operation, "write", write, steps[:1])
-        steps += [step, Step(operation, "signal", lambda: None, [step], signal)]
+        step = Step(operation, StepKind.WRITE, write, steps[:1])
+        steps += [step, Step(operation, StepKind.SIGNAL, nothing, [step], signal)]
     machine.issue(cta, steps)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
-from ..engine.events import AsyncOperation, Engine, Step
+from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.waits import Condition, StepsDone
 from ..memory.access import AccessKind
 from ..memory.mbarrier import MBarrier, Signal
@@ -119,7 +119,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
     restricted = "restrict" in op.chosen
     before = mine.reading() if restricted else mine.tracked()
     signals = [
-        Step(operation, "signal", lambda: None, before, Signal(barrier, arrivals=1)) for barrier in barriers
+        Step(operation, StepKind.SIGNAL, nothing, before, Signal(barrier, arrivals=1)) for barrier in barriers
     ]
     if not restricted:
         mine.commit(signals)
@@ -154,9 +154,8 @@ def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
     """Put the steps of an operation of these CTAs in flight."""
     cta = s.warp.cta
     cta.machine.issue(cta, steps)
-    for other in group:
-        if other is not cta:
-            other.unit(TensorMemory).concern(steps)
+    for each in group:
+        each.unit(TensorMemory).concern(steps, own=each is cta)
 
 
 @executes("tcgen05.cp", per="lane")
@@ -167,9 +166,9 @@ def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
     shape = chosen["shape"]
     work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
-    read = Step(operation, "read", lambda: work.read(operation), [])
+    read = Step(operation, StepKind.READ, lambda: work.read(operation), [])
     before = mine.before_copy(refresh=shape == "4x256b")
-    write = Step(operation, "write", lambda: work.write(operation), [read, *before])
+    write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *before])
     mine.copy(write)
     issue(s, group, [read, write])
 
@@ -180,7 +179,7 @@ def shift(s: Split, op: Op, lane: int, address: int) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.MMA)
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
-    step = Step(operation, "shift", lambda: shift_down(group, address, operation), mine.before_shift())
+    step = Step(operation, StepKind.SHIFT, lambda: shift_down(group, address, operation), mine.before_shift())
     mine.shift(step)
     issue(s, group, [step])
 
@@ -198,6 +197,11 @@ class _Access(NamedTuple):
     lanes: NDArray[np.int64]
     columns: NDArray[np.int64]
     windows: tuple[tuple[int, int], ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the cells, those between packed halves aside."""
+        return 4 * self.lanes.size
 
     def check(self, s: Split, kind: str, first: int, operation: AsyncOperation) -> None:
         for start, width in self.windows:
@@ -293,7 +297,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
             words = words & _LOW | cells[access.lanes, columns + 1] << np.uint32(16)
         frame.u32[where] = words
 
-    _load(s, Step(operation, "read", read, []))
+    _load(s, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes))
 
 
 @executes(
@@ -318,7 +322,7 @@ def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> Non
         frame.u32[where] = words
         frame.u32[reduced] = _extreme(words, chosen)
 
-    _load(s, Step(operation, "read", read, []))
+    _load(s, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes))
 
 
 def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.uint32]:
@@ -383,7 +387,7 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
         else:
             cells[access.lanes, columns] = held
 
-    step = Step(operation, "write", write, [])
+    step = Step(operation, StepKind.WRITE, write, [], nbytes=access.nbytes)
     s.warp.unit(TensorTransfers).store(step)
     cta.machine.issue(cta, [step])
 

@@ -7,8 +7,8 @@ well, and so it does here.
 from __future__ import annotations
 
 from ..code.semantic import Bound, Op, executes
-from ..engine.events import Engine, Step
-from ..tcgen05 import READ_A, MmaOperation, Operands, group_of
+from ..engine.events import Engine, Step, StepKind
+from ..tcgen05 import MmaOperation, Operands, group_of
 from ..tcgen05.tensor_memory import TensorMemory
 from ..threads.warp import Split
 from .tcgen05 import issue
@@ -41,13 +41,13 @@ def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
     work = MmaOperation(group, _kind(op), operands, operation)
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     before, earlier = mine.before_product(work.accumulator)
-    name = "read" if operands.a_in_tensor_memory else READ_A
-    read = Step(operation, name, lambda: work.read(operation), before)
-    write = Step(operation, "write", lambda: work.write(operation), [read, *earlier])
+    kind = StepKind.READ if operands.a_in_tensor_memory else StepKind.READ_A
+    read = Step(operation, kind, lambda: work.read(operation), before)
+    write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *earlier])
     steps = [read, write]
     if "ashift" in op.binding.match.spelling:
         after = [read, *mine.before_shift()]
-        steps.append(Step(operation, "shift", lambda: work.shift(operation), after))
+        steps.append(Step(operation, StepKind.SHIFT, lambda: work.shift(operation), after))
         mine.shift(steps[-1])
     mine.product(work.accumulator, write)
     issue(s, group, steps)

@@ -24,7 +24,7 @@ from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import FunctionCode
 from ..code.semantic import Op, executes
-from ..engine.events import Engine, Step
+from ..engine.events import Engine, Step, StepKind
 from ..matrices.kept_elements import KeptElements
 from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
@@ -195,8 +195,8 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
         total = plan.gather(np.ascontiguousarray(old) if accumulates else np.zeros_like(old))
         frame.u32[plan.where] = plan.scatter(plan.multiply(a, b, total))
 
-    reading = Step(operation, "read", read, [])
-    writing = Step(operation, "write", write, [reading, *earlier])
+    reading = Step(operation, StepKind.READ, read, [])
+    writing = Step(operation, StepKind.WRITE, write, [reading, *earlier])
     state.issue(PendingWgmma(frame.code, plan.registers, plan.shape, writing))
     state.own(writing)
     machine.issue(warp.cta, [reading, writing])

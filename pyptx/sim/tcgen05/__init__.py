@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from .addresses import cell_at
 from .copies import Copy, shift_down
-from .order import READ_A, Issued
+from .order import Issued
 from .pair import PairRequest, execute_as_pair, group_of
 from .product import MmaOperation, Operands
 
 __all__ = [
-    "READ_A",
     "Copy",
     "Issued",
     "MmaOperation",

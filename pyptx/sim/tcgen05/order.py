@@ -26,12 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from ..engine.events import Step
+from ..engine.events import Step, StepKind
 
-__all__ = ["READ_A", "Issued"]
-
-#: Name of the step of an mma that reads A from shared memory, and B.
-READ_A = "read A"
+__all__ = ["Issued"]
 
 
 def _flying(steps: Iterable[Step]) -> list[Step]:
@@ -67,7 +64,7 @@ class Issued:
             read
             for step in self.uncommitted
             for read in step.after
-            if read.operation is step.operation and read.name == READ_A
+            if read.operation is step.operation and read.kind is StepKind.READ_A
         ]
 
     def commit(self, signals: list[Step]) -> None:

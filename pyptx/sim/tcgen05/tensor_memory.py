@@ -16,11 +16,11 @@ import numpy as np
 
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
-from ..engine.events import Engine, Step
+from ..engine.events import Engine, Step, StepKind
 from ..memory.address_space import Actor
 from ..threads.units import CtaUnit
 from .deferred import DeferredSum
-from .order import READ_A, Issued
+from .order import Issued
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -109,8 +109,9 @@ class TensorMemory(CtaUnit):
         #: fence::before_thread_sync for others to be ordered behind.
         self.issued: dict[tuple[int, int], Issued] = {}
         self.released = Issued()
-        #: Steps in flight that concern this CTA and that another one issued.
-        self.foreign: list[Step] = []
+        #: Steps in flight that work on this CTA's memory: its own, and those that another CTA issued.
+        self._own: list[Step] = []
+        self._foreign: list[Step] = []
         #: Counts changes of the allocations.
         self._allocated = 0
         #: Sums that accumulators wait for, by lane, rows, first column and columns.
@@ -170,23 +171,23 @@ class TensorMemory(CtaUnit):
 
     # --- the CTA ends -------------------------------------------------------------------------
 
-    def concern(self, steps: list[Step]) -> None:
-        """Another CTA's instruction has put these steps in flight."""
-        self.foreign = [step for step in [*self.foreign, *steps] if not step.done]
+    def concern(self, steps: list[Step], *, own: bool = False) -> None:
+        """An instruction has put these steps in flight: the CTA's ``own``, or another CTA's."""
+        known = self._own if own else self._foreign
+        known[:] = [step for step in [*known, *steps] if not step.done]
 
     def leave(self) -> None:
         """All threads of the CTA have ended: report and finish the work in flight that still needs it.
 
         Its signals to others' mbarriers need nobody.  Those to its own come to memory that is gone.
         """
-        machine, mine = self.cta.machine, self.cta.in_flight
-        working = [step for step in mine if step.operation.name.startswith(_WORK) and step.signal is None]
+        machine = self.cta.machine
         self._report_commits()
-        for step in working + self.foreign:
+        for step in self._own + self._foreign:
             if step.done:
                 continue
             operation = step.operation
-            does = _DOES.get(step.name, "signal its mbarrier")
+            does = _DOES[step.kind]
             machine.report(
                 Finding(
                     RULES["exit-in-flight"],
@@ -311,11 +312,11 @@ class TensorMemory(CtaUnit):
         return f" of CTA {self.cta.coordinates}" if len(self.group) == 2 else ""
 
 
-#: Instructions whose steps work on shared or tensor memory of a CTA, and what these steps do.
-_WORK = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift")
+#: What the steps of mma, cp, shift and commit do.
 _DOES = {
-    "read": "read its operands",
-    READ_A: "read its operands",
-    "write": "write its tensor memory",
-    "shift": "shift rows of its tensor memory",
+    StepKind.READ: "read its operands",
+    StepKind.READ_A: "read its operands",
+    StepKind.WRITE: "write its tensor memory",
+    StepKind.SHIFT: "shift rows of its tensor memory",
+    StepKind.SIGNAL: "signal its mbarrier",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
-from ..engine.events import Step
+from ..engine.events import Step, StepKind
 from .cluster import Cluster
 from .multiprocessor import Multiprocessors
 from .warp import Split
@@ -150,5 +150,5 @@ class Residency:
 
 
 def _reads_shared(step: Step) -> bool:
-    """Whether a step of a copy to another CTA reads the shared memory of the one that issued it."""
-    return step.name == "read" and ".shared::cluster.shared::cta" in step.operation.name
+    """Whether a step of a copy reads the shared memory of the CTA that issued it."""
+    return step.kind is StepKind.READ_SHARED

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pyptx.layout import TensorMap
-from pyptx.sim.engine.events import Step
+from pyptx.sim.engine.events import Step, StepKind
 from pyptx.sim.machine.machine import Machine
 from pyptx.sim.machine.schedule import Late
 from tests.sim.build import Kernel
@@ -316,7 +316,7 @@ class ReadsAtOnce(Late):
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         for step in steps:
-            if step.name == "read":
+            if step.kind in (StepKind.READ, StepKind.READ_SHARED):
                 machine.engines.execute(step)
 
 
