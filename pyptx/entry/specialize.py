@@ -6,7 +6,6 @@ Owns :class:`Specialization` and how one is made from the kernel's options.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,8 +21,6 @@ __all__ = ["Extent", "KernelOptions", "Specialization", "evaluate", "specialize"
 
 #: One to three numbers in x, y, z order, or a function of dims and constants that gives them.
 Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
-
-_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
     value = evaluate(what, option, values)
     try:
         return Launch.extent(value)
-    except (TypeError, ValueError):
+    except ValueError:
         raise SpecError(
             f"{what} is {value!r}: expected one to three positive integers, in x, y, z order"
         ) from None
@@ -134,10 +131,7 @@ def specialize(
     block = extent("block", options.block, values)
     cluster = extent("cluster", options.cluster, values)
     grid = extent("grid", options.grid, values)
-    if math.prod(block) > _MAX_THREADS:
-        raise SpecError(f"block {block} has {math.prod(block)} threads; a CTA has at most {_MAX_THREADS}")
-    if any(g % c for g, c in zip(grid, cluster, strict=True)):
-        raise SpecError(f"grid {grid} is not a multiple of the cluster {cluster}")
+    Launch(grid, block, cluster).check()
     smem = evaluate("smem", options.smem, values)
     if smem is not None and (not _is_whole(smem) or smem < 0):
         raise SpecError(f"smem is {smem!r}: expected a number of bytes")

@@ -23,6 +23,7 @@ from .data import (
     Setting,
     SymbolAddress,
 )
+from .launch import Launch
 from .lines import without_lines
 from .nodes import (
     OPAQUE_TYPES,
@@ -38,7 +39,6 @@ from .nodes import (
     Indexed,
     Instruction,
     LabelStatement,
-    Launch,
     Minus,
     Module,
     Negated,

@@ -27,8 +27,6 @@ __all__ = ["PackedArguments", "launch", "pack", "stream_handle"]
 
 _TENSOR_MAP_BYTES = 128
 _ALIGNMENT = 64  # of a tensor map, the most that any parameter needs
-_MAX_GRID = (2**31 - 1, 65535, 65535)
-_MAX_BLOCK = (1024, 1024, 64)
 
 
 class PackedArguments:
@@ -138,20 +136,8 @@ def stream_handle(stream: Any, device_index: int) -> int:
     )
 
 
-@lru_cache(maxsize=1024)
-def _check_extents(launch: Launch) -> None:
-    for name, extents, limits in (
-        ("grid", launch.grid, _MAX_GRID),
-        ("block", launch.block, _MAX_BLOCK),
-    ):
-        if any(not 1 <= e <= m for e, m in zip(extents, limits, strict=True)):
-            raise SpecError(f"{name} {extents} is outside 1..{limits} in x, y, z")
-    if any(g % c for g, c in zip(launch.grid, launch.cluster, strict=True)):
-        raise SpecError(f"grid {launch.grid} is not a multiple of the cluster {launch.cluster} in x, y, z")
-    if math.prod(launch.cluster) > 16:
-        raise SpecError(
-            f"cluster {launch.cluster} has {math.prod(launch.cluster)} CTAs; at most 16 are possible"
-        )
+#: A launch is checked once.
+_check_extents = lru_cache(maxsize=1024)(Launch.check)
 
 
 def _check_kernel(kernel: LoadedKernel, launch: Launch, packed: PackedArguments) -> None:

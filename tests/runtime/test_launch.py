@@ -125,7 +125,7 @@ FITS = Launch((4, 2, 1), (128, 1, 1), (2, 1, 1), 1024)
         ({"block": (512, 1, 1)}, None, "512 threads; 'gemm' with 168 registers allows 384"),
         ({"block": (1, 1, 65)}, None, r"block \(1, 1, 65\) is outside"),
         ({"grid": (4, 65536, 1)}, None, r"grid \(4, 65536, 1\)"),
-        ({"grid": (3, 1, 1)}, None, r"grid \(3, 1, 1\) is not a multiple of the cluster \(2, 1, 1\)"),
+        ({"grid": (3, 1, 1)}, None, r"grid \(3, 1, 1\) is not whole clusters of \(2, 1, 1\)"),
         ({"grid": (32, 1, 1), "cluster": (32, 1, 1)}, None, "32 CTAs; at most 16"),
     ],
 )

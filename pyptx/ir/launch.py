@@ -1,0 +1,85 @@
+"""How an entry is launched, and what the hardware allows there.
+
+Source: CUDA C++ Programming Guide, technical specifications per compute capability (the same from 5.0 on).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import SpecError
+
+__all__ = ["Launch"]
+
+#: Largest extents in x, y, z.
+_MOST_CTAS = (2**31 - 1, 65_535, 65_535)
+_MOST_THREADS = (1024, 1024, 64)
+#: Threads of a CTA.
+_CTA_THREADS = 1024
+#: CTAs of a cluster; what is beyond 8 a launch has to ask for.
+_CLUSTER_CTAS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Extents in x, y, z order, and dynamic shared memory in bytes."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    dynamic_smem: int = 0
+
+    @staticmethod
+    def extent(value: int | Sequence[Any]) -> tuple[int, int, int]:
+        """``3`` or ``(3, 2)`` as three positive ints. Raises ValueError for anything else."""
+        given: Any = value if isinstance(value, (Sequence, np.ndarray)) else (value,)
+        try:
+            items = tuple(map(operator.index, given))
+        except TypeError:
+            items = ()
+        if not 1 <= len(items) <= 3 or any(v < 1 for v in items):
+            raise ValueError(f"expected one to three positive integers, in x, y, z order, got {value!r}")
+        x, y, z = (*items, 1, 1)[:3]
+        return (x, y, z)
+
+    @staticmethod
+    def of(grid: Any, block: Any, cluster: Any = 1, dynamic_smem: Any = 0) -> Launch:
+        """A launch of what a caller gave, checked (:meth:`check`). Raises :class:`SpecError`."""
+        try:
+            smem = operator.index(dynamic_smem)
+        except TypeError:
+            raise SpecError(f"dynamic_smem is {dynamic_smem!r}: expected a number of bytes") from None
+        launch = Launch(_extent("grid", grid), _extent("block", block), _extent("cluster", cluster), smem)
+        launch.check()
+        return launch
+
+    def check(self) -> None:
+        """Refuse what no launch can have, in the simulator as on a GPU. Raises :class:`SpecError`."""
+        for name, extents, limits in (
+            ("grid", self.grid, _MOST_CTAS),
+            ("block", self.block, _MOST_THREADS),
+        ):
+            if any(not 1 <= extent <= most for extent, most in zip(extents, limits, strict=True)):
+                raise SpecError(f"{name} {extents} is outside 1..{limits} in x, y, z")
+        threads, size = prod(self.block), prod(self.cluster)
+        if threads > _CTA_THREADS:
+            raise SpecError(f"block {self.block} has {threads} threads; a CTA has at most {_CTA_THREADS}")
+        if size > _CLUSTER_CTAS:
+            raise SpecError(f"cluster {self.cluster} has {size} CTAs; at most {_CLUSTER_CTAS} are possible")
+        if any(grid % extent for grid, extent in zip(self.grid, self.cluster, strict=True)):
+            raise SpecError(f"grid {self.grid} is not whole clusters of {self.cluster}")
+        if self.dynamic_smem < 0:
+            raise SpecError(f"{self.dynamic_smem} bytes of dynamic shared memory")
+
+
+def _extent(name: str, value: Any) -> tuple[int, int, int]:
+    try:
+        return Launch.extent(value)
+    except ValueError as error:
+        raise SpecError(f"{name}: {error}") from None
