@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..core.source import SourceLocation
 from ..core.types import ScalarType
@@ -61,11 +61,22 @@ class Immediate:
     bits: int = 64
     pattern: int | None = None
 
+    def _key(self) -> tuple[int | float | str, int, int | None]:
+        """What constants are compared by: of a NaN, which equals nothing, the bits."""
+        if self.value != self.value:
+            return (str(self), self.bits, None)
+        return (self.value, self.bits, self.pattern)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Immediate) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
     @staticmethod
     def from_pattern(pattern: int, bits: int) -> Immediate:
         """The float constant whose bits are ``pattern``."""
         value: float = struct.unpack(">f" if bits == 32 else ">d", pattern.to_bytes(bits // 8, "big"))[0]
-        # math.nan is one object, so that two constants of the same bits compare equal.
         return Immediate(math.nan, bits, pattern) if math.isnan(value) else Immediate(value, bits)
 
     def __str__(self) -> str:
@@ -554,22 +565,3 @@ class Module:
         if found:
             raise KeyError(f"several entries are called {name!r}: {listed}")
         raise KeyError(f"no entry {name!r}; the module has: {listed}")
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How an entry is launched: extents in x, y, z order and dynamic shared memory in bytes."""
-
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int] = (1, 1, 1)
-    dynamic_smem: int = 0
-
-    @staticmethod
-    def extent(value: int | Sequence[Any]) -> tuple[int, int, int]:
-        """``3`` or ``(3, 2)`` as three positive ints. Raises ValueError."""
-        items = (value,) if isinstance(value, int) else tuple(int(v) for v in value)
-        if not 1 <= len(items) <= 3 or any(v < 1 for v in items):
-            raise ValueError(f"an extent is one to three positive integers, got {value!r}")
-        x, y, z = (*items, 1, 1)[:3]
-        return (x, y, z)

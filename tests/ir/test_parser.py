@@ -142,7 +142,9 @@ def test_every_nan_keeps_its_bits() -> None:
     (first, second, third) = _operands("op 0f7FC00001, -0f7FC00001, 0dFFF8000000000001;")
     assert [str(first), str(second), str(third)] == ["0f7FC00001", "0fFFC00001", "0dFFF8000000000001"]
     assert isinstance(first, Immediate) and math.isnan(first.value)
-    assert first == Immediate.from_pattern(0x7FC00001, 32) != second
+    again = Immediate.from_pattern(0x7FC00001, 32)
+    assert first == again != second and hash(first) == hash(again)
+    assert Immediate(float("nan")) == Immediate(float("nan")) != Immediate(float("nan"), 32)
 
 
 def test_names_become_unique() -> None:
