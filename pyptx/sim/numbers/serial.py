@@ -6,13 +6,20 @@ more where the cores are busy with something else: 20 s, not 1 s, for the MMAs o
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 __all__ = ["serial"]
+
+#: The limit is the process's: the first run sets it, the last one that still runs lifts it.
+_lock = threading.Lock()
+_running = 0
+_limit: Any = None
 
 
 @cache
@@ -21,7 +28,19 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def serial() -> AbstractContextManager[Any]:
-    """While this is open, numpy's library of linear algebra uses one thread."""
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limit
+@contextmanager
+def serial() -> Iterator[None]:
+    """While this is open, in any thread, numpy's library of linear algebra uses one thread."""
+    global _running, _limit
+    with _lock:
+        if not _running:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _running += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _running -= 1
+            if not _running:
+                _limit.restore_original_limits()
+                _limit = None
