@@ -9,15 +9,17 @@ from typing import Any
 
 from ..core.errors import SpecError
 from ..layout import TensorMap
-from .driver import describe_status, driver
+from .driver import describe_status, device_context, driver
 
 __all__ = ["encode"]
 
 
-def encode(tensor_map: TensorMap, pointer: int) -> Any:
+def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
     """The ``CUtensorMap`` of ``tensor_map`` for the tensor at the device address ``pointer``.
 
-    It is passed to a kernel by value, as a parameter of 128 bytes (:func:`pyptx.runtime.launch.pack`).
+    It is passed to a kernel by value, as a parameter of 128 bytes (:func:`pyptx.runtime.launch.pack`).  The
+    driver encodes in a context only, and the map is the same in each: it is the primary one of
+    ``device_index``.
 
     Raises:
         SpecError: the driver refuses; names every argument.
@@ -33,19 +35,20 @@ def encode(tensor_map: TensorMap, pointer: int) -> Any:
         name = "cuTensorMapEncodeIm2col"
         channels, pixels = arguments.box
         box = (list(tensor_map.lower[::-1]), list(tensor_map.upper[::-1]), channels, pixels)
-    status, encoded = getattr(module, name)(
-        module.CUtensorMapDataType(arguments.data_type),
-        arguments.rank,
-        arguments.address,
-        [module.cuuint64_t(v) for v in arguments.dims],
-        [module.cuuint64_t(v) for v in strides],
-        *box,
-        [module.cuuint32_t(v) for v in arguments.element_strides],
-        module.CUtensorMapInterleave(arguments.interleave),
-        module.CUtensorMapSwizzle(arguments.swizzle),
-        module.CUtensorMapL2promotion(arguments.l2_promotion),
-        module.CUtensorMapFloatOOBfill(arguments.oob_fill),
-    )
+    with device_context(device_index):
+        status, encoded = getattr(module, name)(
+            module.CUtensorMapDataType(arguments.data_type),
+            arguments.rank,
+            arguments.address,
+            [module.cuuint64_t(v) for v in arguments.dims],
+            [module.cuuint64_t(v) for v in strides],
+            *box,
+            [module.cuuint32_t(v) for v in arguments.element_strides],
+            module.CUtensorMapInterleave(arguments.interleave),
+            module.CUtensorMapSwizzle(arguments.swizzle),
+            module.CUtensorMapL2promotion(arguments.l2_promotion),
+            module.CUtensorMapFloatOOBfill(arguments.oob_fill),
+        )
     if int(status) != 0:
         given = ", ".join(f"{key} {value}" for key, value in arguments._asdict().items())
         raise SpecError(

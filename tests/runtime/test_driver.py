@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,3 +77,37 @@ def test_refused_texts_are_explained() -> None:
     assert "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)" in said and "no log" in said
     assert ".version 9.4, which is newer than this driver (CUDA 13.0)" in said
     assert "kernel.assemble()" in refusal(218, ".version 8.0\n.target sm_90a\n", "syntax error")
+
+
+class FakeDriver:
+    """A driver that encodes only where a context is current, as the real one does."""
+
+    def __init__(self) -> None:
+        self.contexts: list[int] = []
+        self.encoded: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda value: value
+
+    def cuTensorMapEncodeTiled(self, *arguments: Any) -> tuple[int, str]:
+        self.encoded.append(arguments[2])
+        return (0, "map") if self.contexts else (201, "")
+
+
+def test_a_context_is_current_while_the_driver_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where this is the first thing that a process asks of the driver."""
+    fake = FakeDriver()
+
+    def call(name: str, *arguments: Any) -> Any:
+        if name == "cuCtxPushCurrent":
+            fake.contexts.append(arguments[0])
+        elif name == "cuCtxPopCurrent":
+            fake.contexts.pop()
+        return {"cuDevicePrimaryCtxRetain": 77, "cuCtxGetCurrent": 0}.get(name, arguments and arguments[0])
+
+    monkeypatch.setattr(tensor_maps, "driver", lambda: fake)
+    monkeypatch.setattr(driver, "call", call)
+    monkeypatch.setattr(driver, "_primary_context", lambda index: 70 + index)
+    tensor_map = TensorMap.tiled(np.zeros((8, 64), np.float16), box=(8, 64))
+    assert tensor_maps.encode(tensor_map, 0x7000, 1) == "map"
+    assert fake.encoded == [0x7000] and not fake.contexts
