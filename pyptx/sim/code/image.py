@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.errors import SimulationError
-from ...core.types import ScalarType
+from ...core.errors import SimulationError, SpecError
 from ...ir import (
     Alias,
     Function,
@@ -44,6 +43,50 @@ class Stored:
     name: str
     address: int
     data: NDArray[np.uint8]
+
+
+def _refused(variable: Variable, why: str) -> SpecError:
+    return SpecError(
+        f"the initial value of {variable.name}: {why}",
+        hint="ptxas refuses it, too",
+        location=variable.source,
+    )
+
+
+def _elements(
+    variable: Variable, initial: Initial | InitialList, shape: tuple[int, ...], start: int = 0
+) -> Iterator[tuple[int, Initial]]:
+    """Index of each element that is named, and its value. Raises :class:`SpecError` for lists that are not
+    the array's.
+    """
+    if not isinstance(initial, InitialList):
+        if shape:
+            raise _refused(variable, f"{initial} where a list of {shape[0]} in braces is expected")
+        yield start, initial
+        return
+    if not shape:
+        raise _refused(variable, f"the list {initial} where one value is expected")
+    if len(initial.elements) > shape[0]:
+        raise _refused(variable, f"{len(initial.elements)} values for {shape[0]} elements")
+    stride = int(np.prod(shape[1:], dtype=np.int64))
+    for number, part in enumerate(initial.elements):
+        yield from _elements(variable, part, shape[1:], start + number * stride)
+
+
+def _float_bytes(variable: Variable, initial: Immediate, width: int) -> bytes:
+    """A float constant in a variable, as ptxas stores it. Raises :class:`SpecError` in an integer one."""
+    kind = variable.type
+    if kind.kind in "us":
+        raise _refused(variable, f"the float {initial.value} in an integer, .{kind}")
+    double = initial.bits == 64
+    pattern = int(str(initial)[2:], 16)
+    raw = pattern.to_bytes(initial.bits // 8, "little")
+    kept = kind.dtype if kind.is_float else np.dtype(np.float32) if double and width == 4 else None
+    if kept is not None and kept.itemsize != len(raw):
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.frombuffer(raw, f"<f{len(raw)}").astype(kept).tobytes()
+    # Bits without a type are cut, or filled up with zeros.
+    return raw[:width].ljust(width, b"\0")
 
 
 def element_bytes(variable: Variable) -> int:
@@ -124,43 +167,19 @@ class ModuleImage:
         if variable.vector > 1:
             shape = (*shape, variable.vector)
         width = max(1, variable.type.nbytes)
-        for index, initial in self._elements(variable.initial, shape):
-            raw = self._encode(initial, variable.type, width)
+        for index, initial in _elements(variable, variable.initial, shape):
+            raw = self._encode(variable, initial, width)
             data[index * width : index * width + width] = np.frombuffer(raw, np.uint8)
         return data
 
-    def _elements(
-        self, initial: Initial | InitialList, shape: tuple[int, ...], start: int = 0
-    ) -> Iterator[tuple[int, Initial]]:
-        """Index of each element that is named, and its value."""
-        if not isinstance(initial, InitialList):
-            yield start, initial
-            return
-        stride = int(np.prod(shape[1:], dtype=np.int64)) if len(shape) > 1 else 1
-        position = start
-        for part in initial.elements:
-            if isinstance(part, InitialList):
-                yield from self._elements(part, shape[1:], position)
-                position += stride
-            else:
-                yield position, part
-                position += 1
-
-    def _encode(self, initial: Initial, kind: ScalarType, width: int) -> bytes:
+    def _encode(self, variable: Variable, initial: Initial, width: int) -> bytes:
+        kind = variable.type
         if isinstance(initial, Immediate):
-            value = initial.value
-            if isinstance(value, float):
-                if initial.pattern is not None:
-                    return initial.pattern.to_bytes(initial.bits // 8, "little")[:width]
-                dtype = (
-                    kind.dtype
-                    if kind.is_float and kind.dtype is not None
-                    else np.dtype(f"f{initial.bits // 8}")
-                )
-                return np.array(value, dtype).tobytes()
+            if isinstance(initial.value, float):
+                return _float_bytes(variable, initial, width)
             if kind.is_float and kind.dtype is not None:
-                return np.array(value, kind.dtype).tobytes()
-            return (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+                return np.array(initial.value, kind.dtype).tobytes()
+            return (initial.value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
         if isinstance(initial, MaskedSymbol):
             shift = (initial.mask & -initial.mask).bit_length() - 1
             chosen = (self._address(initial.symbol) & initial.mask) >> shift
