@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import SpecError
-from .types import TYPES, ScalarType, from_dtype
+from .types import TYPES, ScalarType, b64, b128, from_dtype
 
 __all__ = ["ArrayInfo", "describe", "dtype_of", "host_bytes", "is_array", "to_numpy"]
 
+#: Complex numbers are elements without a type of their own: (real, imaginary), by their dtype's name.
+_COMPLEX_TYPES = {"complex64": b64, "complex128": b128, "torch.complex64": b64, "torch.complex128": b128}
 _TORCH_TYPES = {f"torch.{t.torch_name}": t for t in TYPES.values() if t.torch_name is not None}
 
 
@@ -52,8 +54,8 @@ class ArrayInfo:
     @property
     def itemsize(self) -> int:
         """Bytes of one element in memory (1 for ``pred``, which registers hold in one bit)."""
-        assert self.type.dtype is not None  # describe() only yields types that arrays have
-        return self.type.dtype.itemsize
+        # Of b128, which a complex128 is, numpy has no dtype.
+        return self.type.nbytes if self.type.dtype is None else self.type.dtype.itemsize
 
     @property
     def extent(self) -> int:
@@ -115,13 +117,14 @@ def describe(obj: Any) -> ArrayInfo:
     """Type, shape, strides, device and address of ``obj``; copies nothing, imports nothing.
 
     Args:
-        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device.
+        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device. Complex
+            numbers are elements of 8 or 16 bytes without a type: ``b64``, ``b128``.
 
     Raises:
         SpecError: ``obj`` is something else, or its dtype, device or layout has no meaning here.
     """
     if isinstance(obj, np.ndarray):
-        kind = dtype_of(obj.dtype)
+        kind = _COMPLEX_TYPES.get(str(obj.dtype)) or dtype_of(obj.dtype)
         shape, strides = obj.shape, obj.strides
         return ArrayInfo(
             type=kind,
@@ -144,7 +147,7 @@ def describe(obj: Any) -> ArrayInfo:
 
 
 def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
-    kind = dtype_of(tensor.dtype)
+    kind = _COMPLEX_TYPES.get(str(tensor.dtype)) or dtype_of(tensor.dtype)
     device = tensor.device
     if device.type not in ("cpu", "cuda"):
         raise SpecError(
@@ -158,6 +161,10 @@ def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
     if tensor.is_neg():
         # Its memory holds the values with the opposite sign.
         raise SpecError("expected a plain tensor, got a lazily negated view", hint="use tensor.resolve_neg()")
+    if tensor.is_conj():
+        raise SpecError(
+            "expected a plain tensor, got a lazily conjugated view", hint="use tensor.resolve_conj()"
+        )
     shape = tuple(tensor.shape)
     itemsize = tensor.element_size()
     strides = tuple(s * itemsize for s in tensor.stride())
@@ -233,4 +240,6 @@ def to_numpy(array: Any) -> npt.NDArray[Any]:
         return array
     info = describe(array)
     memory = host_bytes(info)
-    return np.ndarray(info.shape, info.type.dtype, buffer=memory.data, strides=info.strides)
+    name = str(array.dtype).removeprefix("torch.")
+    dtype = np.dtype(name) if name in _COMPLEX_TYPES else info.type.dtype
+    return np.ndarray(info.shape, dtype, buffer=memory.data, strides=info.strides)

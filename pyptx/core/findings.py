@@ -75,6 +75,12 @@ RULES: dict[str, Rule] = _rules(
         "memory-consistency-model",
     ),
     Rule(
+        "unwritten-output",
+        Verdict.REVIEW,
+        "an output that the call allocated, of which the kernel left elements unwritten",
+        "write every element, or pass the array as out= where the rest is to keep what it holds",
+    ),
+    Rule(
         "undefined-load",
         Verdict.REVIEW,
         "memory loaded before anything wrote it, used behind a branch or by selp alone: compilers load early",

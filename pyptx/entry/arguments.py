@@ -70,11 +70,22 @@ def _same_type(given: ScalarType, wanted: ScalarType) -> bool:
     return given is wanted or (wanted.name == "tf32" and given.name == "f32")
 
 
+def _check_gradient(name: str, value: Any) -> None:
+    """Refuse a tensor whose gradient would be lost: autograd does not see what a kernel does."""
+    if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
+        raise SpecError(
+            f"{name} requires a gradient, and a kernel has none: the result would be cut off from it",
+            hint=f"pass {name}.detach(), call within torch.no_grad(), or wrap the call in a "
+            "torch.autograd.Function with a backward of its own",
+        )
+
+
 def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
     """The description of ``value``, if it fits ``spec`` apart from named dims.
 
     Raises:
-        SpecError: no array; wrong dtype, rank or extent; not contiguous, or not aligned to 16 bytes.
+        SpecError: no array; wrong dtype, rank or extent; not contiguous, or not aligned to 16 bytes; a tensor
+            that autograd follows.
     """
     if not is_array(value):
         raise SpecError(
@@ -82,6 +93,7 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
             hint="pass a numpy array or a torch tensor",
         )
     info = describe(value)
+    _check_gradient(name, value)
     if not _same_type(info.type, spec.dtype):
         raise SpecError(
             f"{name} has dtype {info.type}, expected {spec.dtype}", hint=f"convert it, for {spec!r}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.arrays import host_bytes
 from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
@@ -11,6 +12,9 @@ from .arguments import CallArguments
 from .specialize import KernelOptions, Specialization, tensor_map
 
 __all__ = ["launch", "simulate"]
+
+#: What every byte of an output holds before a simulated kernel writes it: NaN of every float type, -1.
+_POISON = 0xFF
 
 
 def simulate(
@@ -32,6 +36,9 @@ def simulate(
     if loaded is None:
         loaded = special.loaded["sim"] = sim.load(special.module)
     config = special.launch
+    if arguments.fresh:
+        for array in arguments.outputs:
+            host_bytes(array)[...] = _POISON
     fresh = [
         position
         for position, slot in enumerate(special.slots)
@@ -50,7 +57,7 @@ def simulate(
         sanitize=sanitize,
         max_steps=max_steps,
         timeout=timeout,
-        uninitialized=fresh,
+        outputs=fresh,
     )
     report.outputs = arguments.outputs
     return report
@@ -96,7 +103,7 @@ def launch(
         if info is None:
             packed.append((value, slot.param.type))
         elif slot.kind == "map":
-            packed.append(encode(_map(options, slot.index, value), info.pointer))
+            packed.append(encode(_map(options, slot.index, value), info.pointer, device_index))
         else:
             packed.append(info.pointer)
     enqueue(loaded, special.launch, packed, stream)

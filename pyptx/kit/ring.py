@@ -230,8 +230,7 @@ class Consumer(_Side):
             ptx.mbarrier.arrive(slot.empty, pred=pred)
         else:
             full = slot.full.base
-            assert isinstance(full, Reg)  # the stage is a register
+            assert isinstance(full, Reg)  # of a stage in a register, without an offset
             there = ptx.cluster.map(full, cta, pred=pred)
-            away = ptx.addr(there, slot.empty.offset - slot.full.offset)
-            ptx.mbarrier.arrive(away, space="cluster", pred=pred)
+            ptx.mbarrier.arrive(ptx.addr(there, slot.empty.offset), space="cluster", pred=pred)
         self.advance()

@@ -137,16 +137,6 @@ def _tensor(
     }
 
 
-def _within(result: TensorMap) -> TensorMap:
-    """The map itself, if the tensor lies within its array. Raises SpecError."""
-    if result.array is not None and result.extent > (size := describe(result.array).extent):
-        raise SpecError(
-            f"shape {result.shape} with strides {result.strides} spans {result.extent} bytes; "
-            f"the array has {size}"
-        )
-    return result
-
-
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A tensor map: see :meth:`tiled` and :meth:`im2col`. All sequences are in numpy order, innermost last.
@@ -241,20 +231,18 @@ class TensorMap:
                 ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"`` (then ``shape`` too, in elements).
 
         Raises:
-            SpecError: what ``cuTensorMapEncodeTiled`` would refuse, a view past the array's memory, or an
-                ``array`` that is neither array nor address.
+            SpecError: what ``cuTensorMapEncodeTiled`` would refuse, or an ``array`` that is neither array
+                nor address.
             UnsupportedError: a swizzle mode that is not modeled.
         """
         tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
-        return _within(
-            TensorMap(
-                **tensor,
-                box=_integers("box", box),
-                swizzle=swizzle,
-                interleave=interleave,
-                l2_promotion=l2_promotion,
-                oob_fill=oob_fill,
-            )
+        return TensorMap(
+            **tensor,
+            box=_integers("box", box),
+            swizzle=swizzle,
+            interleave=interleave,
+            l2_promotion=l2_promotion,
+            oob_fill=oob_fill,
         )
 
     @staticmethod
@@ -291,17 +279,15 @@ class TensorMap:
             UnsupportedError: a swizzle mode that is not modeled.
         """
         tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
-        return _within(
-            TensorMap(
-                **tensor,
-                box=_integers("pixels and channels", (pixels, channels)),
-                lower=_integers("lower", lower),
-                upper=_integers("upper", upper),
-                swizzle=swizzle,
-                interleave=interleave,
-                l2_promotion=l2_promotion,
-                oob_fill=oob_fill,
-            )
+        return TensorMap(
+            **tensor,
+            box=_integers("pixels and channels", (pixels, channels)),
+            lower=_integers("lower", lower),
+            upper=_integers("upper", upper),
+            swizzle=swizzle,
+            interleave=interleave,
+            l2_promotion=l2_promotion,
+            oob_fill=oob_fill,
         )
 
     @property

@@ -145,8 +145,10 @@ def test_what_is_no_array_is_refused_by_its_type(wrong: object) -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(SpecError, match="complex64"):
-        arrays.describe(np.zeros(2, np.complex64))
+    with pytest.raises(SpecError, match="complex256"):
+        arrays.describe(np.zeros(2, np.complex256))
+    with pytest.raises(SpecError, match="conjugated"):
+        arrays.describe(torch.zeros(2, dtype=torch.complex64).conj())
     with pytest.raises(SpecError, match="on meta"):
         arrays.describe(torch.zeros(2, device="meta"))
     with pytest.raises(SpecError, match="sparse"):
@@ -157,6 +159,18 @@ def test_refusals() -> None:
         arrays.host_bytes(np.zeros(4, np.float32)[::-1])
     with pytest.raises(SpecError, match="read-only"):
         arrays.host_bytes(np.broadcast_to(np.float32(1), (4,)))
+
+
+@pytest.mark.parametrize("name, nbytes", [("complex64", 8), ("complex128", 16)])
+def test_complex_numbers_are_elements_without_a_type(name: str, nbytes: int) -> None:
+    array = np.full((3, 2), 1 + 2j, name)
+    tensor = torch.full((3, 2), 1 + 2j, dtype=getattr(torch, name))
+    for one in (array, tensor):
+        info = arrays.describe(one)
+        assert (info.type.name, info.itemsize, info.nbytes) == (f"b{8 * nbytes}", nbytes, 6 * nbytes)
+        assert info.contiguous and info.extent == len(arrays.host_bytes(one)) == 6 * nbytes
+        seen = arrays.to_numpy(one)
+        assert seen.dtype == np.dtype(name) and (seen == 1 + 2j).all()
 
 
 def test_device_memory_is_not_viewed() -> None:

@@ -219,6 +219,42 @@ def test_unknown_and_missing_keywords() -> None:
         k.ptx(M=1.5, K=1, STAGES=1)  # refused
 
 
+@pytest.mark.parametrize("tensor", [False, True])
+def test_outputs_begin_poisoned_and_say_what_was_not_written(tensor: bool) -> None:
+    def array(count: int) -> Any:
+        if not tensor:
+            return numbers(count)
+        return pytest.importorskip("torch").arange(count).float()
+
+    report = scaled_add().simulate(array(128), array(128), 2.0, 100)
+    (found,) = report.findings
+    assert (found.rule.name, report.verdict) == ("unwritten-output", "review")
+    assert "z: 28 of 128 elements were never written" in found.message and "[100]" in found.message
+    (out,) = report.outputs
+    assert np.array_equal(np.asarray(out)[:100], 3 * numbers(100)) and np.isnan(np.asarray(out)[100:]).all()
+    assert scaled_add().simulate(array(128), array(128), 2.0, 128).verdict == "clean"
+
+
+def test_an_array_given_for_an_output_keeps_what_is_not_written() -> None:
+    out = np.full(128, 7, np.float32)
+    report = scaled_add().simulate(numbers(128), numbers(128), 2.0, 100, out=out)
+    assert report.verdict == "clean" and (out[100:] == 7).all()
+
+
+def test_a_gradient_would_be_lost() -> None:
+    torch = pytest.importorskip("torch")
+    x, y = torch.ones(64, requires_grad=True), torch.ones(64)
+    with refused(SpecError, "x requires a gradient", "x.detach()", "torch.autograd.Function"):
+        scaled_add()(x, y, 2.0, 64)  # refused
+    with refused(SpecError, "y requires a gradient"):
+        scaled_add().simulate(y, x, 2.0, 64)  # refused
+    with torch.no_grad():
+        assert (scaled_add()(x, y, 2.0, 64) == 3).all()
+    with torch.inference_mode():
+        assert (scaled_add()(x, y, 2.0, 64) == 3).all()
+    assert (scaled_add()(x.detach(), y, 2.0, 64) == 3).all()
+
+
 def test_extents_that_cannot_be() -> None:
     def nothing() -> None:
         pass
@@ -227,8 +263,14 @@ def test_extents_that_cannot_be() -> None:
         kernel(grid=(0, 1))(nothing).ptx()  # refused
     with refused(SpecError, "2048 threads", "1024"):
         kernel(block=(1024, 2))(nothing).ptx()  # refused
-    with refused(SpecError, "grid (3, 1, 1)", "cluster (2, 1, 1)"):
+    with refused(SpecError, "grid (3, 1, 1)", "whole clusters of (2, 1, 1)"):
         kernel(grid=3, cluster=2)(nothing).ptx()  # refused
+    with refused(SpecError, "block (1, 1, 128)", "(1024, 1024, 64)"):
+        kernel(block=(1, 1, 128))(nothing).ptx()  # refused
+    with refused(SpecError, "grid (1, 70000, 1)", "65535"):
+        kernel(grid=(1, 70_000))(nothing).ptx()  # refused
+    with refused(SpecError, "grid is 2.5"):
+        kernel(grid=lambda: 2.5)(nothing).ptx()  # refused
     with refused(SpecError, "grid is a function of 'Q'"):
         kernel(grid=lambda Q, R: Q)(nothing).ptx()  # refused
     with refused(SpecError, "block is 'x'"):

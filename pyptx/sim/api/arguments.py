@@ -2,7 +2,8 @@
 
 A parameter that is a C struct by value takes a sequence of its members, each of which goes to the next
 multiple of its alignment, or a mapping from offsets to members.  A pointer takes a list of arrays, too: it
-points at a table of their addresses.
+points at a table of their addresses.  And it takes a tensor map, or a list of them: it points at their bytes,
+one after the other.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from ...core.arrays import describe, host_bytes, is_array
+from ...core.arrays import ArrayInfo, describe, host_bytes, is_array
 from ...core.errors import SpecError
+from ...core.findings import RULES, Finding
 from ...ir import Param
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES
 from ..code.program import EntryProgram
 from ..memory.address_space import Memory, Segment
 
-__all__ = ["Mapped", "MappedArray", "bind_arguments"]
+__all__ = ["Mapped", "MappedArray", "bind_arguments", "unwritten_outputs"]
+
+#: Bytes of parameters that an entry may have, from PTX 8.1 on.
+_MOST_PARAMETER_BYTES = 32_764
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,31 @@ class MappedArray:
 
     name: str
     segment: Segment
-    element_bytes: int
+    info: ArrayInfo
+
+    def unwritten(self) -> Finding | None:
+        """What the launch should have written and did not, if the contents were tracked."""
+        if self.segment.written is None or self.segment.written.all():
+            return None
+        each = np.ndarray(
+            (*self.info.shape, self.info.itemsize),
+            np.uint8,
+            self.segment.written.data,
+            0,
+            (*self.info.strides, 1),
+        )
+        each = each.astype(np.bool_)
+        missing = ~each.all(axis=-1)
+        count = int(np.count_nonzero(missing))
+        if not count:
+            return None
+        where = tuple(int(i) for i in np.unravel_index(int(np.argmax(missing)), missing.shape))
+        number = ", ".join(map(str, where))
+        return Finding(
+            RULES["unwritten-output"],
+            f"{self.name}: {count} of {missing.size} elements were never written, or in part "
+            f"({int(np.count_nonzero(~each))} of {each.size} bytes), the first at [{number}]",
+        )
 
 
 #: Arrays that are in global memory, by address and extent on the host.
@@ -45,18 +74,53 @@ def bind_arguments(
     if len(args) != len(params):
         names = ", ".join(p.name for p in params)
         raise SpecError(f"{len(args)} arguments given; {program.function.name} has {len(params)}: {names}")
+    if program.entry.param_bytes > _MOST_PARAMETER_BYTES:
+        raise SpecError(
+            f"the parameters of {program.function.name} have {program.entry.param_bytes} bytes; an entry has "
+            f"at most {_MOST_PARAMETER_BYTES}",
+            see="kernel-function-parameters",
+        )
     raw = np.zeros(max(program.entry.param_bytes, 1), np.uint8)
-    for position, (param, value) in enumerate(zip(params, args, strict=True)):
+    # Maps of addresses come last: their arrays are other arguments.
+    order = sorted(range(len(params)), key=lambda position: _names_an_address(args[position]))
+    for position in order:
+        param, value = params[position], args[position]
         offset = program.entry.symbols[param.name][1]
         data = _encode(memory, mapped, param, value, position in uninitialized)
         raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
     return Segment("parameters", "param", 0, raw, tracked=False)
 
 
+def unwritten_outputs(mapped: Mapped, args: Sequence[Any], outputs: frozenset[int]) -> list[Finding]:
+    """A finding for each array among the ``outputs`` of which elements were never written."""
+    found: dict[tuple[int, int], Finding] = {}
+    for position in sorted(outputs):
+        value = args[position]
+        key = _key(describe(value.array if isinstance(value, TensorMap) else value))
+        finding = mapped[key].unwritten()
+        if finding is not None:
+            found.setdefault(key, finding)
+    return list(found.values())
+
+
+def _names_an_address(value: Any) -> bool:
+    """Whether there is a tensor map in it that was made from an address."""
+    if isinstance(value, TensorMap):
+        return value.array is None
+    if isinstance(value, Mapping):
+        return any(map(_names_an_address, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_names_an_address, value))
+
+
 def _encode(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: bool) -> bytes:
     if isinstance(value, TensorMap):
+        if param.nbytes == 8 and param.count is None:
+            return _place_maps(memory, mapped, param.name, [value], tracked)
         if param.nbytes != IMAGE_BYTES:
-            raise SpecError(f"a tensor map for parameter {param.name}, which has {param.nbytes} bytes")
+            raise SpecError(
+                f"a tensor map for parameter {param.name}, which has {param.nbytes} bytes",
+                hint=f"a map by value has {IMAGE_BYTES} bytes, a pointer to one 8",
+            )
         return _encode_map(memory, mapped, param.name, value, tracked)
     if is_array(value) and np.ndim(value) > 0:
         if param.nbytes != 8:
@@ -69,6 +133,8 @@ def _encode(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: b
         return raw
     if param.count is not None and isinstance(value, (list, tuple, Mapping)):
         return _encode_struct(memory, mapped, param, value, tracked)
+    if _is_list_of_maps(value) and param.nbytes == 8:
+        return _place_maps(memory, mapped, param.name, value, tracked)
     if isinstance(value, (list, tuple)) and param.nbytes == 8 and all(map(_is_buffer, value)):
         table = [_map_array(memory, mapped, f"{param.name}[{i}]", v, tracked) for i, v in enumerate(value)]
         addresses = np.array(table, np.uint64)
@@ -85,11 +151,35 @@ def _is_buffer(value: Any) -> bool:
     return is_array(value) and np.ndim(value) > 0
 
 
+def _is_list_of_maps(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and all(isinstance(v, TensorMap) for v in value)
+
+
+def _place_maps(memory: Memory, mapped: Mapped, name: str, maps: Sequence[TensorMap], tracked: bool) -> bytes:
+    """Tensor maps in global memory, one after the other, and the address of the first, a multiple of 64.
+    Each launch has its own copy.
+    """
+    images = b"".join(
+        _encode_map(memory, mapped, f"{name}[{i}]" if len(maps) > 1 else name, value, tracked)
+        for i, value in enumerate(maps)
+    )
+    segment = memory.map_global(f"{name} (tensor maps)", np.frombuffer(bytearray(images), np.uint8))
+    return segment.base.to_bytes(8, "little")
+
+
 def _encode_map(memory: Memory, mapped: Mapped, name: str, value: TensorMap, tracked: bool) -> bytes:
-    if value.array is None:
-        raise SpecError(f"the tensor map for {name} was made from an address; the simulator needs the array")
-    start = _map_array(memory, mapped, name, value.array, tracked)
-    return value.encode(start + value.address - describe(value.array).pointer)
+    if value.array is not None:
+        start = _map_array(memory, mapped, name, value.array, tracked)
+        return value.encode(start + value.address - describe(value.array).pointer)
+    for array in mapped.values():
+        inside = value.address - array.info.pointer
+        if 0 <= inside < array.info.extent:
+            return value.encode(array.segment.base + inside)
+    raise SpecError(
+        f"the tensor map for {name} was made from the address {value.address:#x}, which lies in no array of "
+        "this launch",
+        hint="make the map of the array itself, or pass the array as another argument",
+    )
 
 
 def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: bool) -> bytes:
@@ -157,11 +247,15 @@ def _encode_scalar(param: Param, value: Any) -> bytes:
     return (number & ((1 << bits) - 1)).to_bytes(param.nbytes, "little")
 
 
+def _key(info: ArrayInfo) -> tuple[int, int]:
+    return (info.pointer, info.extent)
+
+
 def _map_array(memory: Memory, mapped: Mapped, name: str, array: Any, tracked: bool) -> int:
     info = describe(array)
     if info.device != "cpu":
         raise SpecError(f"{name} is on {info.device}; the simulator takes numpy arrays and CPU tensors")
-    key = (info.pointer, info.extent)
+    key = _key(info)
     found = mapped.get(key)
     if found is None:
         data = host_bytes(array)
@@ -170,7 +264,7 @@ def _map_array(memory: Memory, mapped: Mapped, name: str, array: Any, tracked: b
         segment = memory.map_global(
             f"{name} {info.shape} {info.type}", data, misalignment=inside, tracked=tracked
         )
-        found = mapped[key] = MappedArray(name, segment, info.itemsize)
+        found = mapped[key] = MappedArray(name, segment, info)
     return found.segment.base
 
 

@@ -15,7 +15,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.errors import SpecError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ..engine.events import Engine
 from .report import Report
@@ -123,12 +122,7 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
         seed: of the first run under ``random``.
         seeds: runs under ``random``.
         timeout: seconds for all runs together.
-
-    Raises:
-        SpecError: ``seeds`` is no number of runs.
     """
-    if type(seeds) is not int or seeds < 0:
-        raise SpecError(f"seeds={seeds!r}: expected how many random runs schedule={EVERY_SCHEDULE!r} has")
     deadline = None if timeout is None else time.monotonic() + timeout
     memory = _Memory()
     results = _Results(memory)

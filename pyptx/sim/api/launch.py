@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import SpecError
-from ...core.findings import RULES, Finding
+from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, Module, parse_module
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
@@ -25,14 +26,12 @@ from ..machine.schedule import make_policy
 from ..memory.address_space import Fault
 from ..threads.grid import Grid
 from ..threads.limits import Limits, Progress
-from .arguments import Mapped, bind_arguments
+from .arguments import Mapped, bind_arguments, unwritten_outputs
 from .every_schedule import EVERY_SCHEDULE, Buffer, Outcome, run_every_schedule
+from .options import RunOptions, checked_arguments, positions, run_options
 from .report import Report
 
 __all__ = ["LoadedModule", "load"]
-
-#: CTAs of a cluster, at most: what is beyond 8 a launch has to ask for.
-LARGEST_CLUSTER = 16
 
 
 def load(module: Module | str) -> LoadedModule:
@@ -90,6 +89,7 @@ class LoadedModule:
         memory: int = Limits.memory,
         progress: Callable[[Progress], None] | None = None,
         uninitialized: Sequence[int] = (),
+        outputs: Sequence[int] = (),
     ) -> Report:
         """Run ``entry`` (the only one if None) to its end and report.
 
@@ -112,13 +112,17 @@ class LoadedModule:
                 it is not enough for as many as the GPU would run.
             progress: called about once a second with a :class:`Progress`.
             uninitialized: positions of array arguments whose contents count as never written.
+            outputs: those of arrays that the kernel has to fill as well: elements that are never written are
+                a finding.
 
         Raises:
             SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
                 report, not raised.
         """
-        request = self.request(entry, grid, block, cluster, dynamic_smem, args, uninitialized)
-        options = RunOptions(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        options = run_options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        request = self.request(
+            entry, grid, block, cluster, dynamic_smem, args, uninitialized, outputs=outputs
+        )
         return run([request], options)[0]
 
     def request(
@@ -131,25 +135,26 @@ class LoadedModule:
         args: Sequence[Any],
         uninitialized: Sequence[int],
         *,
+        outputs: Sequence[int] = (),
         dependent: bool = False,
     ) -> Request:
         """A launch that has been checked. Arguments and errors as in :meth:`launch`."""
+        if entry is not None and not isinstance(entry, str):
+            raise SpecError(f"entry is {entry!r}: expected the name of one, or None")
         try:
             function = self.module.entry(entry)
         except KeyError as error:
             raise SpecError(str(error.args[0])) from None
-        try:
-            launch = Launch(
-                Launch.extent(grid), Launch.extent(block), Launch.extent(cluster), int(dynamic_smem)
-            )
-        except ValueError as error:
-            raise SpecError(str(error)) from None
+        launch = Launch.of(grid, block, cluster, dynamic_smem)
         required = function.directive("reqnctapercluster")
         if required is not None and launch.cluster == (1, 1, 1):
             # As the driver: what the kernel was built for, where the launch does not say.
-            launch = replace(launch, cluster=Launch.extent(required))
-        _check_launch(function, launch)
-        return Request(self, function, launch, args, frozenset(uninitialized), dependent)
+            launch = Launch.of(grid, block, required, dynamic_smem)
+        _check_entry(function, launch)
+        args = checked_arguments(args)
+        unwritten = positions("uninitialized", uninitialized, args)
+        filled = positions("outputs", outputs, args)
+        return Request(self, function, launch, args, unwritten | filled, filled, dependent)
 
     def program(self, function: Function, launch: Launch) -> EntryProgram:
         """The code of an entry, translated as far as launches have run it. Raises
@@ -165,38 +170,17 @@ class LoadedModule:
 
 @dataclass(frozen=True)
 class Request:
-    """One launch, checked. ``dependent``: by programmatic dependent launch on the one before."""
+    """One launch, checked. ``uninitialized`` has the positions of ``outputs``, too; ``dependent``: by
+    programmatic dependent launch on the one before.
+    """
 
     module: LoadedModule
     function: Function
     launch: Launch
     args: Sequence[Any]
     uninitialized: frozenset[int]
+    outputs: frozenset[int] = frozenset()
     dependent: bool = False
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How a run goes; :meth:`LoadedModule.launch` says what each means."""
-
-    schedule: str = "eager"
-    seed: int = 0
-    seeds: int = 3
-    sanitize: bool | str = True
-    max_steps: int | None = None
-    timeout: float | None = None
-    memory: int = Limits.memory
-    progress: Callable[[Progress], None] | None = None
-
-    @property
-    def limits(self) -> Limits:
-        steps = Limits.max_steps if self.max_steps is None else self.max_steps
-        return Limits(steps, self.timeout, self.memory)
-
-    @property
-    def name(self) -> str:
-        """What reports call the schedule."""
-        return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
 
 
 def run(requests: Sequence[Request], options: RunOptions) -> list[Report]:
@@ -245,10 +229,14 @@ def _run(
         )
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine = Machine(target, policy, options.limits, progress=options.progress)
-    buffers = _fill(machine, requests, programs)
+    mapped = _fill(machine, requests, programs)
     if begin is not None:
-        begin(buffers)
+        begin(_buffers(programs, mapped))
     machine.run()
+    for grid, request in zip(machine.grids, requests, strict=True):
+        found = grid.account.findings
+        if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):
+            found += unwritten_outputs(mapped, request.args, request.outputs)
     reports = [
         report(account.entry, account.findings, account.steps, account.events, "".join(grid.printed))
         for grid in machine.grids
@@ -257,8 +245,8 @@ def _run(
     return Outcome(reports, frozenset(machine.engines.used))
 
 
-def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> list[Buffer]:
-    """Map the modules' variables and the arguments, and line up the launches: the memory that they have."""
+def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> Mapped:
+    """Map the modules' variables and the arguments, and line up the launches."""
     images = {id(program.image): program.image for program in programs}
     if sum(bool(image.stored) for image in images.values()) > 1:
         raise SpecError("modules with global variables of their own cannot share a stream: make one of them")
@@ -271,34 +259,31 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
         machine.add(
             Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
         )
+    return mapped
+
+
+def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[Buffer]:
+    """The memory that outlives a run."""
+    images = {id(program.image): program.image for program in programs}
     variables = [
         Buffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
         for image in images.values()
         for stored in image.stored
     ]
-    arrays = [Buffer(array.name, array.segment.data, array.element_bytes) for array in mapped.values()]
+    arrays = [Buffer(array.name, array.segment.data, array.info.itemsize) for array in mapped.values()]
     return [*variables, *arrays]
 
 
-def _check_launch(function: Function, launch: Launch) -> None:
-    threads = int(np.prod(launch.block))
-    if launch.dynamic_smem < 0:
-        raise SpecError(f"{launch.dynamic_smem} bytes of dynamic shared memory")
-    if threads > 1024:
-        raise SpecError(f"block {launch.block} has {threads} threads; a CTA has at most 1024")
+def _check_entry(function: Function, launch: Launch) -> None:
+    """What the entry's directives say of its launches."""
     exact = function.directive("reqntid")
     if exact is not None and (*exact, 1, 1)[:3] != launch.block:
         raise SpecError(f"block {launch.block}, but {function.name} was built for {exact} (.reqntid)")
     most = function.directive("maxntid")
-    if most is not None and threads > int(np.prod(most)):
+    if most is not None and prod(launch.block) > prod(most):
         raise SpecError(f"block {launch.block} exceeds {function.name}'s .maxntid {most}")
     required = function.directive("reqnctapercluster")
     if required is not None and (*required, 1, 1)[:3] != launch.cluster:
         raise SpecError(
             f"cluster {launch.cluster}, but {function.name} was built for {required} (.reqnctapercluster)"
         )
-    size = int(np.prod(launch.cluster))
-    if size > LARGEST_CLUSTER:
-        raise SpecError(f"cluster {launch.cluster} has {size} CTAs; a cluster has at most {LARGEST_CLUSTER}")
-    if any(grid % extent for grid, extent in zip(launch.grid, launch.cluster, strict=True)):
-        raise SpecError(f"grid {launch.grid} is not whole clusters of {launch.cluster}")

@@ -12,7 +12,8 @@ from typing import Any
 from ...core.errors import SpecError
 from ...ir import Module
 from ..threads.limits import Limits, Progress
-from .launch import LoadedModule, Request, RunOptions, load, run
+from .launch import LoadedModule, Request, load, run
+from .options import run_options
 from .report import Report
 
 __all__ = ["Stream"]
@@ -80,6 +81,6 @@ class Stream:
         """
         if not self._requests:
             raise SpecError("nothing was launched in this stream")
-        options = RunOptions(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        options = run_options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
         requests, self._requests = self._requests, []
         return run(requests, options)

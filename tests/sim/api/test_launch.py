@@ -24,7 +24,8 @@ OUT = np.zeros(4, np.uint32)
     ((OUT, -(1 << 31) - 1), "does not fit parameter n"),
     ((OUT, 1.5), "1.5 for the integer parameter n"),
     ((OUT, "1"), "'1' for parameter n"),
-    ((TensorMap.tiled(OUT, box=(4,)), 1), "a tensor map for parameter out, which has 8 bytes"),
+    ((OUT, TensorMap.tiled(OUT, box=(4,))), "a tensor map for parameter n, which has 4 bytes"),
+    (([OUT, TensorMap.tiled(OUT, box=(4,))], 1), "for the integer parameter out"),
     ((OUT[::-1], 1), "strides of at least 0"),
     ((np.broadcast_to(OUT, (2, 4)), 1), "read-only"),
     ((np.array(["x"]), 1), "no PTX type"),
@@ -42,6 +43,85 @@ def test_arguments_that_do_not_fit(args: tuple[Any, ...], said: str) -> None:
 def test_launch_options_that_do_not_fit(options: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         STORE.run(OUT, 1, **options)
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ({"grid": 2.5}, "grid: expected one to three positive integers.* got 2.5"), ({"grid": None}, "grid: .* None"),
+    ({"grid": (1, 70_000)}, "outside 1"), ({"block": (1, 1, 1024)}, "outside 1"), ({"smem": 1.5}, "dynamic_smem"),
+    ({"timeout": "2"}, "timeout is '2'"), ({"timeout": -1}, "timeout is -1"), ({"timeout": float("nan")}, "nan"),
+    ({"max_steps": "2"}, "max_steps is '2'"), ({"max_steps": 0}, "at least 1"), ({"memory": "x"}, "memory is 'x'"),
+    ({"schedule": None}, "schedule is None"), ({"schedule": ["eager"]}, "schedule is \\['eager'"),
+    ({"seed": [1]}, "seed is \\[1\\]"), ({"seed": 1.5}, "seed is 1.5"), ({"seeds": -1}, "seeds is -1"),
+    ({"progress": 3}, "progress is 3: expected a function"),
+    ({"sanitize": "stric"}, "sanitize is 'stric': expected True or 'strict'"), ({"sanitize": False}, "sanitize is"),
+    ({"uninitialized": [9]}, "uninitialized names the argument 9, of 2"), ({"uninitialized": "x"}, "a list of pos"),
+    ({"uninitialized": [-1]}, "at least 0"), ({"uninitialized": [1]}, "argument 1, 1: expected an array"),
+    ({"uninitialized": 0}, "a list of positions"), ({"outputs": [2]}, "outputs names the argument 2, of 2"),
+])  # fmt: skip
+def test_every_option_is_held_against_what_it_can_be(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError, match=said) as caught:
+        STORE.run(OUT, 1, **options)
+    assert caught.value.location is not None and caught.value.location.file.endswith("build.py")
+    if not {"grid", "block", "smem", "uninitialized", "outputs"} & set(options):
+        stream = sim.Stream().launch(sim.load(STORE.module), grid=1, block=1, args=[OUT, 1])
+        with pytest.raises(SpecError, match=said):
+            stream.run(**options)
+
+
+@pytest.mark.parametrize("args", [None, 3, "ab", b"ab"])
+def test_arguments_are_a_list(args: Any) -> None:
+    with pytest.raises(SpecError, match="args is .*: expected a list with one argument for each parameter"):
+        sim.load(STORE.module).launch(grid=1, block=1, args=args)
+    with pytest.raises(SpecError, match="entry is 3"):
+        sim.load(STORE.module).launch(3, grid=1, block=1, args=[OUT, 1])  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_options() -> None:
+    report = STORE.run(OUT, 1, block=np.int64(4), schedule="random", seed=np.int64(2), max_steps=np.int32(99))
+    assert report.verdict == "clean" and report.schedule == "random (seed 2)"
+
+
+def test_more_parameters_than_an_entry_has() -> None:
+    text = ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .b8 x[1000000000000]) { ret; }"
+    with pytest.raises(SpecError, match="1000000000000 bytes; an entry has at most 32764"):
+        sim.load(text).launch(grid=1, block=1, args=[b""])
+
+
+def test_an_output_that_the_kernel_does_not_write_is_a_finding() -> None:
+    """How much of it, and where it begins; not of an array whose contents count."""
+    out = np.zeros((3, 4), np.uint32)
+    report = STORE.run(out, 1, block=1, outputs=[0])
+    (found,) = report.findings
+    assert (found.rule.name, report.verdict) == ("unwritten-output", "review")
+    assert found.message == (
+        "out: 11 of 12 elements were never written, or in part (44 of 48 bytes), the first at [0, 1]"
+    )
+    part = Kernel("st.global.u8 [out+15], 1\nret", "out:u64")
+    assert "(47 of 48 bytes), the first at [0, 0]" in part.run(out, outputs=[0]).findings[0].message
+    for options in ({}, {"uninitialized": [0]}):
+        assert STORE.run(out, 1, block=1, **options).verdict == "clean"
+    whole = Kernel(
+        ".reg u32 t\n.reg u64 o a\nmov.u32 t, %tid.x\nmul.wide.u32 o, t, 4\nadd.u64 a, out, o\n"
+        "st.global.u32 [a], t\nret",
+        "out:u64",
+    )
+    whole.clean(out, block=12, outputs=[0])
+    whole.clean(np.zeros((2, 8), np.uint32)[:1, :4], block=4, outputs=[0])
+    report = whole.run(out, block=11, outputs=[0], schedule="all")
+    assert [f.rule.name for f in report.findings] == ["unwritten-output"]
+    # The error is what counts where the run ended early.
+    assert [f.rule.name for f in whole.run(out, block=13, outputs=[0]).findings] == ["out-of-bounds"]
+
+
+@pytest.mark.parametrize("name, words", [("complex64", 2), ("complex128", 4)])
+def test_complex_arrays(name: str, words: int) -> None:
+    kernel = Kernel(
+        "st.global.f32 [out], 0f3FC00000\nret" if words == 2 else "st.global.u32 [out+12], 0x3ff00000\nret",
+        "out:u64",
+    )
+    out = np.zeros(2, name)
+    kernel.clean(out, block=1)
+    assert out.tolist() == [1.5 if words == 2 else 1j, 0]
 
 
 def test_block_and_directives() -> None:

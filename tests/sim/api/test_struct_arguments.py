@@ -98,10 +98,74 @@ def test_a_table_of_pointers() -> None:
         ({-4: np.int32(1)}, "at offset -4"),
         ({"x": np.int32(1)}, "'x' is no offset"),
         ([1], "1 as member given.0 of a struct.* a numpy scalar"),
-        ([TensorMap.tiled(0x7000_0000, shape=(64, 64), dtype="f16", box=(8, 64))], "made from an address"),
+        (
+            [TensorMap.tiled(0x7000_0000, shape=(64, 64), dtype="f16", box=(8, 64))],
+            "made from the address 0x70000000, which lies",
+        ),
         (7, "7 for parameter given of 16 bytes: pass bytes"),
     ],
 )
 def test_refusals(value: Any, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         bytes_of(value, 16)
+
+
+#: Loads a box of 1 x 4 words through the map at a pointer, ``which`` times 128 bytes on, into out.
+COPY = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry copy(.param .u64 maps, .param .u64 out, .param .u32 which, .param .u32 row)
+{
+    .shared .align 128 .b8 tile[16]; .shared .align 8 .b64 bar;
+    .reg .b32 w, r, a, b, x; .reg .b64 map, to, offset, state; .reg .pred done;
+    ld.param.u64 map, [maps]; ld.param.u64 to, [out]; ld.param.u32 w, [which]; ld.param.u32 r, [row];
+    mul.wide.u32 offset, w, 128; add.u64 map, map, offset;
+    mov.u32 a, tile; mov.u32 b, bar;
+    mbarrier.init.shared::cta.b64 [b], 1;
+    fence.proxy.async.shared::cta;
+    mbarrier.arrive.expect_tx.shared::cta.b64 state, [b], 16;
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [a], [map, {0, r}], [b];
+again:
+    mbarrier.try_wait.parity.shared::cta.b64 done, [b], 0;
+    @!done bra again;
+    ld.shared.b32 x, [a+4]; st.global.b32 [to], x;
+    ret;
+}
+"""
+
+
+def copied(maps: Any, *others: Any, which: int = 0, row: int = 0, text: str = COPY) -> tuple[str, int]:
+    out = np.zeros(1, np.uint32)
+    report = sim.load(text).launch(grid=1, block=1, args=[maps, out, which, row, *others])
+    return ", ".join(f.rule.name for f in report.findings), int(out[0])
+
+
+def test_a_pointer_takes_a_tensor_map_or_a_list_of_them() -> None:
+    """The map, or one map after the other, in device memory; the pointer is its address."""
+    first, second = (
+        np.arange(32, dtype=np.uint32).reshape(8, 4),
+        np.arange(100, 132, dtype=np.uint32).reshape(8, 4),
+    )
+    maps = [TensorMap.tiled(array, box=(1, 4)) for array in (first, second)]
+    assert copied(maps[0], row=3) == ("", 13)
+    assert copied(maps, which=1, row=3) == ("", 113)
+    with pytest.raises(SpecError, match="for the integer parameter maps"):
+        copied([maps[0], first])
+
+
+def test_a_map_of_an_address_is_that_of_the_array_there() -> None:
+    array = np.arange(64, dtype=np.uint32).reshape(16, 4)
+    address = array.ctypes.data + 128
+    reaching = TensorMap.tiled(address, box=(1, 4), shape=(8, 4), dtype="u32")
+    text = COPY.replace(".param .u32 row)", ".param .u32 row, .param .u64 data)")
+    assert copied(reaching, array, row=3, text=text) == ("", 45)
+    with pytest.raises(SpecError, match=f"the address {address:#x}, which lies in no array"):
+        copied(reaching)
+
+
+def test_a_map_past_its_array_runs_until_it_is_used_there() -> None:
+    array = np.arange(32, dtype=np.uint32).reshape(8, 4)
+    reaching = TensorMap.tiled(array, box=(1, 4), shape=(16, 4))
+    assert copied(reaching, row=7) == ("", 29)
+    assert copied(reaching, row=8)[0] == "out-of-bounds"

@@ -16,7 +16,7 @@ import pytest
 
 from pyptx.sim.numbers import double, half, single
 from pyptx.sim.numbers.extremes import extreme
-from pyptx.sim.numbers.rounding import Mode
+from pyptx.sim.numbers.rounding import ArithmeticMode
 from tests.sim.build import Kernel
 from tests.sim.oracles.floating import EXPECTED
 from tests.sim.oracles.words import BF16, F16, F32, F64, Format, Nan
@@ -104,7 +104,10 @@ def test_f32_over_the_whole_range(form: str, rnd: str, ftz: bool) -> None:
     count, function = F32_FORMS[form]
     columns = operands(F32, count, f"{form} {rnd} {ftz}", 3200)
     arrays = [np.array(column, np.uint32).view(np.float32) for column in columns]
-    rows = [function(Mode(rnd, ftz, False), *(a[i : i + 32] for a in arrays)) for i in range(0, 3200, 32)]
+    rows = [
+        function(ArithmeticMode(rnd, ftz, False), *(a[i : i + 32] for a in arrays))
+        for i in range(0, 3200, 32)
+    ]
     chosen = {"rnd": rnd, "ftz": "ftz"} if ftz else {"rnd": rnd}
     compare(form, chosen, columns, np.concatenate(rows), 32)
 
@@ -114,7 +117,7 @@ def test_f32_fused_ties_are_decided_by_what_a_double_loses() -> None:
     product = (0x3F800800, 0x3F800800)  # (1 + 2**-12)**2
     for addend, wanted in ((0x00000001, 0x3F801001), (0x80000001, 0x3F801000), (0x00000000, 0x3F801000)):
         values = [np.array([raw] * 32, np.uint32).view(np.float32) for raw in (*product, addend)]
-        result = single.fma(Mode("rn", False, False), *values).view(np.uint32)
+        result = single.fma(ArithmeticMode("rn", False, False), *values).view(np.uint32)
         assert result.tolist() == [wanted] * 32
 
 
@@ -141,13 +144,32 @@ def test_numbers_alone_and_mixed_with_arrays() -> None:
     one, tiny = np.float32(1), np.float32(2.0**-140)
     row = np.array([1, 2.0**-140, -3, np.nan] * 8, np.float32)
     for ftz in (False, True):
-        mode = Mode("rn", ftz, False)
+        mode = ArithmeticMode("rn", ftz, False)
         least = np.float32(0 if ftz else 2.0**-140)
         assert single.multiply(mode, one, tiny) == least
         assert single.multiply(mode, row, one)[:3].tolist() == [1, least, -3]
         assert single.add(mode, tiny, row)[:3].tolist() == [1, least + least, -3]
         assert single.fma(mode, row, one, tiny)[:3].tolist() == [1, least + least, -3]
     assert double.fma("rn", np.float64(3), np.float64(2), np.array([1.0, 2.0])).tolist() == [7, 8]
+
+
+def test_what_ftz_looks_at() -> None:
+    """Numbers up to the least normal one, but no zero: rows of zeros take the short way."""
+    least = np.float32(2.0**-126)
+    above = np.nextafter(least, np.float32(1))
+    row = np.array([0.0, -0.0, 2.0**-149, -(2.0**-149), least, -least, above, 1, np.inf, np.nan], np.float32)
+    assert [single._delicate(np.array([x]), np.array([x])) // 2 for x in row] == [
+        0,
+        0,
+        1,
+        1,
+        1,
+        1,
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("kind, loud", [("f4", 0xFFA00001), ("f8", 0xFFF4 << 48), ("f2", 0xFD01)])
