@@ -1,7 +1,8 @@
 """A form of the instruction table in words: what ``pyptx isa`` prints and the reference pages show.
 
 Owns :class:`FormText` and everything that turns versions, targets, modifier sets, operands and rules into
-text.  Whoever prints decides the layout; nobody else reads a :class:`~pyptx.isa.Form` to describe it.
+text.  The printing modules decide the layout; no other module reads a :class:`~pyptx.isa.Form` to describe
+it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from ..core.errors import TargetError
 from ..isa import Form, Target, all_forms, target
 from ..isa.table import chapter_of
 from .describe import FormText, ModifierText, OperandText, call_text, chapter_title, describe_form, survey
-from .lookup import Found, Verdict, look_up, narrowed, search_forms
+from .lookup import Found, Legality, look_up, narrowed, search_forms
 from .show import Section, show_sections
 
 __all__ = ["command"]
@@ -149,7 +149,7 @@ def _short(form: Form) -> str:
     return f"{text.summary}\n{text.needs}; simulator: {text.fidelity}"
 
 
-def _verdict(verdict: Verdict) -> Section:
+def _verdict(verdict: Legality) -> Section:
     if verdict.legal:
         return verdict.spelling, [("legal", f"yes: {verdict.needs}")]
     if verdict.legal is None:

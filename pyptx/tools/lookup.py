@@ -21,11 +21,11 @@ from .cuda_names import CudaName, cuda_name, cuda_names_with
 from .describe import needs, survey
 from .wrappers import functions, recorded
 
-__all__ = ["About", "Found", "Verdict", "has_modifiers", "look_up", "narrowed", "search_forms"]
+__all__ = ["About", "Found", "Legality", "has_modifiers", "look_up", "narrowed", "search_forms"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Legality:
     """Is a spelling with modifiers legal? ``legal`` is None for the beginning of a legal one.
 
     ``needs`` is what the legal one asks for, else ``why`` says what is wrong or missing, ``hint`` what to do.
@@ -67,7 +67,7 @@ class Found:
 
     forms: tuple[Form, ...]
     words: tuple[str, ...] = ()
-    verdict: Verdict | None = None
+    verdict: Legality | None = None
     near: tuple[str, ...] = ()
     about: About | None = None
 
@@ -157,20 +157,20 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
             # Those that begin so are what is asked for, before those that have further modifiers between.
             fitting.sort(key=lambda form: survey(form, words).beginning is None)
             return Found(tuple(fitting), words, _beginning(spelling, words, fitting))
-        verdict = Verdict(spelling, False, "", why, error.hint)
+        verdict = Legality(spelling, False, "", why, error.hint)
         return Found((), words, verdict, tuple(word for word in _near(spelling) if word != opcode))
     kept = {form.id: form for form in forms}
     here = [match for match in matches if target is None or _has(match, target)]
     if not here:
-        missing = Verdict(
+        missing = Legality(
             spelling, False, "", f"it does not exist on {target}", f"it needs {_wanted(matches)}"
         )
         return Found(tuple(match.form for match in matches), words, missing)
     found = tuple(kept[match.form.id] for match in here)
-    return Found(found, words, Verdict(spelling, True, _wanted(here)))
+    return Found(found, words, Legality(spelling, True, _wanted(here)))
 
 
-def _beginning(spelling: str, words: tuple[str, ...], fitting: Sequence[Form]) -> Verdict:
+def _beginning(spelling: str, words: tuple[str, ...], fitting: Sequence[Form]) -> Legality:
     """What is missing from a spelling that ``fitting`` forms complete, the first of them first."""
     plain = [form for form in fitting if form.id == spelling]
     surveys = [survey(form, words) for form in plain or fitting]
@@ -183,7 +183,7 @@ def _beginning(spelling: str, words: tuple[str, ...], fitting: Sequence[Form]) -
             rest.pop(0)
         else:
             missing.append(f".{word}")
-    return Verdict(spelling, None, "", f"missing {' '.join(missing)}, for example", example.name)
+    return Legality(spelling, None, "", f"missing {' '.join(missing)}, for example", example.name)
 
 
 def _has(match: Match, target: Target) -> bool:

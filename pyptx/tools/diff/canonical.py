@@ -129,7 +129,7 @@ _SPECIAL = frozenset(name.partition(".")[0] for name in SPECIAL_REGISTERS)
 _REGISTER = re.compile(r"%[\w$]+")
 
 
-class _Reader:
+class _LineReader:
     """Reads the operands of one line."""
 
     def __init__(self, symbols: Mapping[str, Hashable], own: Mapping[str, Variable]) -> None:
@@ -215,7 +215,7 @@ def _line(
     intern: Interner,
     types: bool,
 ) -> Line | None:
-    reader = _Reader(symbols, own)
+    reader = _LineReader(symbols, own)
     guard = ""
     modifiers: tuple[str, ...] = ()
     forms: list[Hashable] = []

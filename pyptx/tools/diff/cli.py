@@ -17,7 +17,7 @@ from ..user_output import user_output_to_stderr
 from .api import compare
 from .inputs import Side, side_of
 from .outputs import Tolerance
-from .run import Launching, RunResult, outcome, parse_arguments, run_both
+from .run import RunOptions, RunResult, outcome, parse_arguments, run_both
 from .show import print_report
 
 __all__ = ["command"]
@@ -102,7 +102,7 @@ def command(
         tolerance = Tolerance(rtol, atol)
     except (PyptxError, OSError, UnicodeDecodeError) as error:
         _fail(error)
-    launching = Launching(
+    settings = RunOptions(
         _extent(grid),
         _extent(block),
         smem,
@@ -117,7 +117,7 @@ def command(
     if runs:
         try:
             with user_output_to_stderr():
-                ran = run_both(first, second, launching)
+                ran = run_both(first, second, settings)
         except PyptxError as error:
             ran = error
     if as_json:

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.errors import SpecError
 from ...core.types import from_dtype
 
-__all__ = ["EXACT", "Mismatch", "NamedArray", "Tolerance", "check_comparable", "compare_array"]
+__all__ = ["EXACT", "ArrayMismatch", "NamedArray", "Tolerance", "check_comparable", "compare_array"]
 
 #: An array and the name of its parameter.
 NamedArray = tuple[str, np.ndarray[Any, Any]]
@@ -47,7 +47,7 @@ EXACT = Tolerance()
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class ArrayMismatch:
     """An array that differs.
 
     Attributes:
@@ -100,7 +100,7 @@ def check_comparable(a: Sequence[NamedArray], b: Sequence[NamedArray]) -> tuple[
 
 def compare_array(
     name: str, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: Tolerance
-) -> Mismatch | None:
+) -> ArrayMismatch | None:
     """Arrays of one type and size, element by element in their order in memory; None if nothing differs."""
     x, y = a.reshape(-1), b.reshape(-1)
     kind = from_dtype(a.dtype)
@@ -121,4 +121,4 @@ def compare_array(
         return None
     first = int(places[0])
     index = tuple(int(n) for n in np.unravel_index(first, a.shape))
-    return Mismatch(name, len(places), a.size, index, str(x[first]), str(y[first]), largest)
+    return ArrayMismatch(name, len(places), a.size, index, str(x[first]), str(y[first]), largest)

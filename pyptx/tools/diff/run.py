@@ -16,11 +16,11 @@ from ...dsl import Scalar, Tile
 from ...entry import Kernel
 from ...sim import load
 from .inputs import Side
-from .outputs import EXACT, Mismatch, NamedArray, Tolerance, check_comparable, compare_array
+from .outputs import EXACT, ArrayMismatch, NamedArray, Tolerance, check_comparable, compare_array
 
 __all__ = [
     "Argument",
-    "Launching",
+    "RunOptions",
     "RunResult",
     "outcome",
     "parse_argument",
@@ -53,7 +53,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Launching:
+class RunOptions:
     """How both sides are launched. A kernel of a Python file knows all but the values of its scalars.
 
     Attributes:
@@ -93,7 +93,7 @@ class RunResult:
     verdicts: tuple[str, str]
     reports: tuple[str, str]
     arrays: int
-    mismatches: tuple[Mismatch, ...]
+    mismatches: tuple[ArrayMismatch, ...]
     notes: tuple[str, ...] = ()
     tolerance: Tolerance = EXACT
 
@@ -164,18 +164,18 @@ def parse_arguments(texts: Sequence[str]) -> tuple[tuple[Argument, ...], dict[st
     return tuple(arguments), scalars
 
 
-def run_both(a: Side, b: Side, launching: Launching) -> RunResult:
+def run_both(a: Side, b: Side, settings: RunOptions) -> RunResult:
     """Run both sides on the same inputs.
 
     Kernels of Python files are launched as they say, on random arrays of their specs; texts as
-    ``launching`` says.  Outputs start with the same random contents on both sides, so that what is not
+    ``settings`` says.  Outputs start with the same random contents on both sides, so that what is not
     written is equal.
 
     Raises:
         SpecError: a text without a launch, a scalar without a value, or arguments that do not fit.
         UnsupportedError: a launch that the simulator has not yet.
     """
-    first, second = _prepare(a, launching), _prepare(b, launching)
+    first, second = _prepare(a, settings), _prepare(b, settings)
     notes = check_comparable(first.arrays, second.arrays)
     reports = first.launch(), second.launch()
     result = RunResult(
@@ -184,14 +184,14 @@ def run_both(a: Side, b: Side, launching: Launching) -> RunResult:
         0,
         (),
         notes,
-        launching.tolerance,
+        settings.tolerance,
     )
     if not result.finished:
         return result
     found = [
         mismatch
         for (name, x), (_, y) in zip(first.arrays, second.arrays, strict=True)
-        if (mismatch := compare_array(name, x, y, launching.tolerance)) is not None
+        if (mismatch := compare_array(name, x, y, settings.tolerance)) is not None
     ]
     return replace(result, arrays=len(first.arrays), mismatches=tuple(found))
 
@@ -204,48 +204,48 @@ class _Prepared:
     launch: Callable[[], Any]
 
 
-def _prepare(side: Side, launching: Launching) -> _Prepared:
-    rng = np.random.default_rng(launching.seed)
+def _prepare(side: Side, settings: RunOptions) -> _Prepared:
+    rng = np.random.default_rng(settings.seed)
     if side.kernel is not None:
-        return _prepare_kernel(side.kernel, side.keywords, launching, rng)
-    if launching.grid is None or launching.block is None:
+        return _prepare_kernel(side.kernel, side.keywords, settings, rng)
+    if settings.grid is None or settings.block is None:
         raise SpecError(
             f"{side.name} is PTX text: how is it launched?",
             hint="give --grid, --block and one --arg for each parameter: --arg 'f32[1024]' --arg u32=7",
         )
-    values = [argument.make(rng) for argument in launching.arguments]
+    values = [argument.make(rng) for argument in settings.arguments]
     launch = functools.partial(
         load(side.module).launch,
-        launching.entry,
-        grid=launching.grid,
-        block=launching.block,
-        dynamic_smem=launching.shared,
+        settings.entry,
+        grid=settings.grid,
+        block=settings.block,
+        dynamic_smem=settings.shared,
         args=values,
-        schedule=launching.schedule,
+        schedule=settings.schedule,
     )
     arrays = [(f"argument {n + 1}", v) for n, v in enumerate(values) if isinstance(v, np.ndarray)]
     return _Prepared(arrays, launch)
 
 
 def _prepare_kernel(
-    kernel: Kernel, keywords: dict[str, Any], launching: Launching, rng: np.random.Generator
+    kernel: Kernel, keywords: dict[str, Any], settings: RunOptions, rng: np.random.Generator
 ) -> _Prepared:
     options = kernel.options
     dims = kernel.specialize(**keywords).dims
     values: list[Any] = []
     for name, spec in zip(options.names, options.specs, strict=True):
         if isinstance(spec, Scalar):
-            if name not in launching.scalars:
+            if name not in settings.scalars:
                 raise SpecError(
                     f"{options.entry}: the scalar {name} has no value", hint=f"give --arg {name}=VALUE"
                 )
-            values.append(launching.scalars[name])
+            values.append(settings.scalars[name])
             continue
         assert isinstance(spec, Tile)
         values.append(random_array(spec.dtype, spec.shape(dims), rng))
     inputs, outputs = values[: options.inputs], values[options.inputs :]
     launch = functools.partial(
-        kernel.simulate, *inputs, out=tuple(outputs) or None, schedule=launching.schedule, **keywords
+        kernel.simulate, *inputs, out=tuple(outputs) or None, schedule=settings.schedule, **keywords
     )
     arrays = [(n, v) for n, v in zip(options.names, values, strict=True) if isinstance(v, np.ndarray)]
     return _Prepared(arrays, launch)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...core.source import SourceLocation
 from .model import Comparison, Difference, FunctionDiff, Place, Row, readable_name
-from .summary import Counts, Machine
+from .summary import Counts, MachineCode
 
 __all__ = ["as_json", "print_report", "report"]
 
@@ -156,7 +156,7 @@ def _mix_rows(a: dict[str, int], b: dict[str, int], *, same: bool) -> list[_Coun
     return rows
 
 
-def _resource_rows(diff: Comparison, a: Machine, b: Machine) -> list[_Counted]:
+def _resource_rows(diff: Comparison, a: MachineCode, b: MachineCode) -> list[_Counted]:
     first = {r.function: r for r in a.resources}
     second = {r.function: r for r in b.resources}
     pairs = [(f.a, f.b) for f in diff.functions if f.a in first or f.b in second]
@@ -174,7 +174,7 @@ def _resource_rows(diff: Comparison, a: Machine, b: Machine) -> list[_Counted]:
     return [(label, x, y) for label, x, y in rows]
 
 
-def _sass_rows(a: Machine, b: Machine) -> list[_Counted]:
+def _sass_rows(a: MachineCode, b: MachineCode) -> list[_Counted]:
     if a.sass is None and b.sass is None:
         return []
     x, y = ("?" if sass is None else str(sum(sass.values())) for sass in (a.sass, b.sass))
@@ -429,7 +429,7 @@ def _counts(counts: Counts) -> dict[str, Any]:
     }
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def _machine(machine: MachineCode) -> dict[str, Any]:
     return {
         "resources": [
             {

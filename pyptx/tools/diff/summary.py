@@ -15,7 +15,7 @@ from ...isa.table import chapter_of, spelled
 from ...toolchain import PtxRejectedError, Resources, assemble, disassemble
 from .canonical import spelling
 
-__all__ = ["Counts", "Machine", "Summary", "count", "machine", "summarize"]
+__all__ = ["Counts", "MachineCode", "Summary", "count", "machine", "summarize"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineCode:
     """What ptxas and nvdisasm make of a module.
 
     Attributes:
@@ -61,7 +61,7 @@ class Summary:
 
     a: Counts
     b: Counts
-    machines: tuple[Machine, Machine] | None = None
+    machines: tuple[MachineCode, MachineCode] | None = None
 
     def same_code(self, a: str, b: str) -> bool | None:
         """Whether function ``a`` of A and ``b`` of B have the same machine code; None if not known."""
@@ -115,19 +115,19 @@ def summarize(
     return Summary(*counts, None if texts is None else (machine(texts[0]()), machine(texts[1]())))
 
 
-def machine(text: str) -> Machine:
+def machine(text: str) -> MachineCode:
     """Assemble and disassemble ``text``. A tool that is absent or refuses is said, not raised."""
     try:
         assembly = assemble(text)
     except PtxRejectedError as error:
-        return Machine(missing=_refusal(error))
+        return MachineCode(missing=_refusal(error))
     except PyptxError as error:
-        return Machine(missing=_first_line(error))
+        return MachineCode(missing=_first_line(error))
     try:
         listing = disassemble(assembly.cubin)
     except ToolNotFoundError as error:
-        return Machine(assembly.resources, missing=_first_line(error))
-    return Machine(assembly.resources, _mix(listing), _digests(listing))
+        return MachineCode(assembly.resources, missing=_first_line(error))
+    return MachineCode(assembly.resources, _mix(listing), _digests(listing))
 
 
 #: Errors of ptxas that a report shows.

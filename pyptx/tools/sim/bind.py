@@ -1,6 +1,6 @@
 """Arguments for parameters: which fills which, and the arrays, numbers and tensor maps made of them.
 
-Owns :class:`Buffer` (an array of a run, and where it is written afterwards) and :func:`bind`.
+Owns :class:`LaunchArray` (an array of a run, and where it is written afterwards) and :func:`bind`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ...layout import TensorMap
 from .arguments import FileArray, FilledArray, Given, MapOf, Named, Number, SameArray
 from .target import Wanted
 
-__all__ = ["Bound", "Buffer", "bind"]
+__all__ = ["BoundArguments", "LaunchArray", "bind"]
 
 
 @dataclass
-class Buffer:
+class LaunchArray:
     """An array of the run.
 
     Attributes:
@@ -70,7 +70,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundArguments:
     """The arguments of a launch.
 
     Attributes:
@@ -80,7 +80,7 @@ class Bound:
     """
 
     values: list[Any]
-    buffers: dict[str, Buffer]
+    buffers: dict[str, LaunchArray]
     fresh: frozenset[int]
 
 
@@ -91,9 +91,9 @@ def bind(
     arrays: Sequence[Named] = (),
     outs: Mapping[str, Path] | None = None,
     *,
-    known: Mapping[str, Buffer] | None = None,
+    known: Mapping[str, LaunchArray] | None = None,
     overwrite: bool = False,
-) -> Bound:
+) -> BoundArguments:
     """Make the arguments of a launch.
 
     An argument whose name is a parameter's goes there; the others fill the rest in order.  ``known`` has the
@@ -104,7 +104,7 @@ def bind(
             have, a file that cannot be read, or one that would be overwritten.
     """
     assigned = _assign(entry, wanted, args)
-    buffers: dict[str, Buffer] = dict(known or {})
+    buffers: dict[str, LaunchArray] = dict(known or {})
     values: list[Any] = [None] * len(wanted)
     made: list[tuple[str, Given, int | None]] = [(n.name or "", n.given, None) for n in arrays]
     made += [(n.name or wanted[p].name, n.given, p) for p, n in enumerate(assigned)]
@@ -121,7 +121,7 @@ def bind(
         if name in buffers:
             raise SpecError(f"two arrays are called {name}")
         fresh = isinstance(given, FilledArray) and given.fill == "empty"
-        buffers[name] = Buffer(name, _elements(given, index), given.out, fresh)
+        buffers[name] = LaunchArray(name, _elements(given, index), given.out, fresh)
         if position is not None:
             values[position] = buffers[name].array
     for position, (parameter, named) in enumerate(zip(wanted, assigned, strict=True)):
@@ -138,7 +138,7 @@ def bind(
     positions = frozenset(
         p for p, v in enumerate(values) if id(v.array if isinstance(v, TensorMap) else v) in fresh_arrays
     )
-    return Bound(values, buffers, positions)
+    return BoundArguments(values, buffers, positions)
 
 
 def _assign(entry: str, wanted: Sequence[Wanted], args: Sequence[Named]) -> list[Named]:
@@ -249,13 +249,13 @@ def _from_bits(value: int | float, kind: ScalarType, parameter: Wanted) -> Any:
     return np.frombuffer(bits.to_bytes(kind.nbytes, "little"), kind.dtype)[0]
 
 
-def _find(buffers: Mapping[str, Buffer], name: str) -> Buffer:
+def _find(buffers: Mapping[str, LaunchArray], name: str) -> LaunchArray:
     if name not in buffers:
         raise SpecError(f"no array is called {name!r}; there are: {', '.join(buffers) or 'none'}")
     return buffers[name]
 
 
-def _map(parameter: Wanted, buffers: Mapping[str, Buffer], given: MapOf) -> TensorMap:
+def _map(parameter: Wanted, buffers: Mapping[str, LaunchArray], given: MapOf) -> TensorMap:
     if parameter.nbytes != 128:
         raise SpecError(f"a tensor map, which is 128 bytes by value, for {_described(parameter)}")
     try:
@@ -264,7 +264,7 @@ def _map(parameter: Wanted, buffers: Mapping[str, Buffer], given: MapOf) -> Tens
         raise SpecError(f"the tensor map for {parameter.name}: {error.message}", hint=error.hint) from None
 
 
-def _check_outs(buffers: Sequence[Buffer], overwrite: bool) -> None:
+def _check_outs(buffers: Sequence[LaunchArray], overwrite: bool) -> None:
     seen: dict[Path, str] = {}
     for buffer in buffers:
         if buffer.out is None:

@@ -12,10 +12,10 @@ from ...core.errors import ParseError, PyptxError, SpecError, UnsupportedError
 from ...core.findings import Verdict
 from ...sim import LoadedModule, Report, Stream
 from .arguments import parse_named
-from .bind import Buffer, bind
-from .config import Launching, read_config
+from .bind import LaunchArray, bind
+from .config import LaunchConfig, read_config
 from .show import array_objects, progress_line, report_object, show_arrays, show_report
-from .target import Target, find_target
+from .target import LaunchableKernel, find_target
 
 __all__ = ["command"]
 
@@ -139,30 +139,30 @@ def command(
 
     Exit status: 0 clean or for review, 1 error, 2 incomplete, 3 for a wrong command line.
     """
-    launching = Launching() if config is None else read_config(config)
+    launch_config = LaunchConfig() if config is None else read_config(config)
     if file is not None:
-        launching.file, launching.words = file, words
-    if launching.file is None:
+        launch_config.file, launch_config.words = file, words
+    if launch_config.file is None:
         raise click.UsageError("which file? Give PTX text, - for standard input, or FILE.py:NAME")
-    launching.replace_args([parse_named(text) for text in args])
-    launching.arrays += [_named_array(text) for text in arrays]
+    launch_config.replace_args([parse_named(text) for text in args])
+    launch_config.arrays += [_named_array(text) for text in arrays]
     for text in outs:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise click.UsageError(f"--out {text}: expected NAME=FILE, such as y=y.npy")
         if Path(path).suffix not in (".npy", ".bin"):
             raise click.UsageError(f"--out {text}: expected a file called .npy or .bin")
-        launching.outs[name] = Path(path)
+        launch_config.outs[name] = Path(path)
     for key, value in settings.items():
         if value is not None:
             extent = key in ("grid", "block", "cluster")
-            launching.settings[key] = _extent(key, value) if extent else value
-    buffers, reports = _run(launching, overwrite, progress)
+            launch_config.settings[key] = _extent(key, value) if extent else value
+    buffers, reports = _run(launch_config, overwrite, progress)
     for buffer in buffers:
         buffer.write()
     if as_json:
         objects = [report_object(report) for report in reports]
-        made = {**objects[0], "then": objects[1:]} if launching.then else objects[0]
+        made = {**objects[0], "then": objects[1:]} if launch_config.then else objects[0]
         click.echo(json.dumps({**made, "arrays": array_objects(buffers)}, indent=2))
     else:
         for report in reports:
@@ -185,15 +185,17 @@ def _extent(name: str, text: str) -> tuple[int, ...]:
         raise click.UsageError(f"--{name} {text}: expected 4, 4,2 or 4,2,1") from None
 
 
-def _run(launching: Launching, overwrite: bool, shown: bool | None) -> tuple[list[Buffer], list[Report]]:
+def _run(
+    launch_config: LaunchConfig, overwrite: bool, shown: bool | None
+) -> tuple[list[LaunchArray], list[Report]]:
     """Run the launches of one stream: their arrays, and a report for each."""
-    settings = launching.settings
-    launches = [launching, *launching.then]
+    settings = launch_config.settings
+    launches = [launch_config, *launch_config.then]
     stream = Stream()
-    buffers: dict[str, Buffer] = {}
+    buffers: dict[str, LaunchArray] = {}
     modules: dict[tuple[str, tuple[str, ...]], LoadedModule] = {}
     for number, launch in enumerate(launches):
-        source = launch if launch.file is not None else launching
+        source = launch if launch.file is not None else launch_config
         assert source.file is not None
         words = launch.words or source.words
         if number and source.file == "-":
@@ -201,7 +203,7 @@ def _run(launching: Launching, overwrite: bool, shown: bool | None) -> tuple[lis
         target = find_target(source.file, words, launch.settings.get("entry"))
         extents = _extents(target, launch.settings)
         # Names of files to write may be those of any launch's arrays.
-        outs = launching.outs if number == len(launches) - 1 else {}
+        outs = launch_config.outs if number == len(launches) - 1 else {}
         bound = bind(
             target.entry,
             target.parameters,
@@ -234,7 +236,7 @@ def _run(launching: Launching, overwrite: bool, shown: bool | None) -> tuple[lis
     return list(buffers.values()), reports
 
 
-def _extents(target: Target, settings: dict[str, Any]) -> dict[str, Any]:
+def _extents(target: LaunchableKernel, settings: dict[str, Any]) -> dict[str, Any]:
     """Grid, block, cluster and shared memory: the kernel's own, or what was given."""
     if target.launch is not None:
         known = target.launch

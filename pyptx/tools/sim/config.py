@@ -1,6 +1,6 @@
 """Launches in a TOML file: the tables ``[launch]``, ``[args.NAME]``, ``[arrays.NAME]`` and ``[[then]]``.
 
-Owns :class:`Launching`, everything that a run is told, and how it is read from TOML; the command line's
+Owns :class:`LaunchConfig`, everything that a run is told, and how it is read from TOML; the command line's
 options then replace what they say.  Paths in the file are relative to it.
 """
 
@@ -33,11 +33,11 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Launching", "read_config"]
+__all__ = ["LaunchConfig", "read_config"]
 
 
 @dataclass
-class Launching:
+class LaunchConfig:
     """What a run is told.
 
     Attributes:
@@ -57,7 +57,7 @@ class Launching:
     arrays: list[Named] = field(default_factory=list)
     outs: dict[str, Path] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    then: list[Launching] = field(default_factory=list)
+    then: list[LaunchConfig] = field(default_factory=list)
 
     def replace_args(self, given: list[Named]) -> None:
         """Arguments of the command line: those with a name replace the file's of that name."""
@@ -94,7 +94,7 @@ _SETTINGS: _Kinds = {
 _ARRAY_KEYS = ("fill", "type", "shape", "value", "seed", "bounds", "out")
 
 
-def read_config(path: Path) -> Launching:
+def read_config(path: Path) -> LaunchConfig:
     """Read a launch. Raises :class:`SpecError` naming the table and the key at fault."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -105,7 +105,7 @@ def read_config(path: Path) -> Launching:
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
     _known(table, ("file", "words", "launch", "args", "arrays", "then"), str(path))
-    found = Launching()
+    found = LaunchConfig()
     _source(found, table, str(path), path.parent)
     found.settings = _settings(_typed(table, "launch", dict, str(path), {}), _SETTINGS, f"{path} [launch]")
     for kind, into in (("args", found.args), ("arrays", found.arrays)):
@@ -114,14 +114,14 @@ def read_config(path: Path) -> Launching:
         where = f"{path} [[then]]"
         _known(further, ("file", "words", "args", *_THEN), where)
         settings = {key: value for key, value in further.items() if key in _THEN}
-        launch = Launching(settings=_settings(settings, _THEN, where))
+        launch = LaunchConfig(settings=_settings(settings, _THEN, where))
         _source(launch, further, where, path.parent)
         launch.args = _named(further, "args", where, "then.", path.parent)
         found.then.append(launch)
     return found
 
 
-def _source(found: Launching, table: Mapping[str, Any], where: str, folder: Path) -> None:
+def _source(found: LaunchConfig, table: Mapping[str, Any], where: str, folder: Path) -> None:
     """What a launch runs, if the table says so: its file, and the words for it."""
     if "file" in table:
         name = _typed(table, "file", str, where)

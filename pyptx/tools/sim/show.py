@@ -15,7 +15,7 @@ from ...core.source import SourceLocation
 from ...sim import Report
 from ...sim.threads.limits import Progress
 from ..resources import source_rows
-from .bind import Buffer
+from .bind import LaunchArray
 
 __all__ = ["array_objects", "progress_line", "report_object", "show_arrays", "show_report"]
 
@@ -53,7 +53,7 @@ def _styled(verdict: Verdict) -> str:
     return click.style(str(verdict), fg=_COLORS[verdict], bold=True)
 
 
-def show_arrays(buffers: list[Buffer]) -> None:
+def show_arrays(buffers: list[LaunchArray]) -> None:
     """What the arrays hold after the run."""
     if buffers:
         click.echo()
@@ -66,11 +66,11 @@ def _rate(report: Report) -> int:
     return round(report.steps / max(report.seconds, 1e-9))
 
 
-def _shape(buffer: Buffer) -> str:
+def _shape(buffer: LaunchArray) -> str:
     return f"{buffer.type}[{','.join(map(str, buffer.array.shape))}]"
 
 
-def _show_buffer(buffer: Buffer, width: int) -> None:
+def _show_buffer(buffer: LaunchArray, width: int) -> None:
     written = f"  -> {buffer.out}" if buffer.out is not None else ""
     head = f"{buffer.name:<{width}}  {_shape(buffer)}"
     if not buffer.changed:
@@ -103,7 +103,7 @@ def report_object(report: Report) -> dict[str, Any]:
     }
 
 
-def array_objects(buffers: list[Buffer]) -> list[dict[str, Any]]:
+def array_objects(buffers: list[LaunchArray]) -> list[dict[str, Any]]:
     """The arrays for ``--json``."""
     return [
         {

@@ -1,7 +1,7 @@
 """What runs: a kernel of PTX text, of a program, or of a Python file, and what its launch needs.
 
-Owns :class:`Target`, which hides that kernels of Python files know their launch and take arrays where their
-entries take tensor maps.
+Owns :class:`LaunchableKernel`, which hides that kernels of Python files know their launch and take arrays
+where their entries take tensor maps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..load import load_target
 from ..user_output import user_output_to_stderr
 from .arguments import FilledArray, Given
 
-__all__ = ["Target", "Wanted", "find_target"]
+__all__ = ["LaunchableKernel", "Wanted", "find_target"]
 
 _STDIN = "<stdin>"
 
@@ -51,7 +51,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Target:
+class LaunchableKernel:
     """A kernel that can be launched.
 
     Attributes:
@@ -73,7 +73,7 @@ class Target:
     places: tuple[int, ...]
 
 
-def find_target(file: str, words: tuple[str, ...], entry: str | None) -> Target:
+def find_target(file: str, words: tuple[str, ...], entry: str | None) -> LaunchableKernel:
     """The kernel that ``file`` names.
 
     ``file`` is PTX text (``-``: standard input), or ``FILE.py[:NAME]`` with its words.
@@ -114,14 +114,14 @@ def _parsed(file: str) -> Module:
     return parse_module(text, _STDIN)
 
 
-def _of_module(module: Module, entry: str | None) -> Target:
+def _of_module(module: Module, entry: str | None) -> LaunchableKernel:
     function = _entry(module, entry)
     parameters = tuple(
         Wanted(p.name, p.type, p.nbytes, p.count is not None or p.vector > 1) for p in function.params
     )
     block = function.directive("reqntid")
     everything = tuple(range(len(parameters)))
-    return Target(load(module), function.name, parameters, None, block, list, everything)
+    return LaunchableKernel(load(module), function.name, parameters, None, block, list, everything)
 
 
 def _entry(module: Module, name: str | None) -> Function:
@@ -132,7 +132,7 @@ def _entry(module: Module, name: str | None) -> Function:
         raise SpecError(str(error.args[0]), hint=hint) from None
 
 
-def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> Target:
+def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
     """The kernel's own parameters: arrays that are not given are random inputs and empty outputs."""
     options = kernel.options
     with user_output_to_stderr():
@@ -157,4 +157,6 @@ def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> Target:
         return packed
 
     places = tuple(slot.index for slot in special.slots)
-    return Target(load(special.module), special.entry, tuple(parameters), special.launch, None, pack, places)
+    return LaunchableKernel(
+        load(special.module), special.entry, tuple(parameters), special.launch, None, pack, places
+    )
