@@ -8,6 +8,7 @@ count as Python's numbers.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,6 +92,8 @@ def _advice(check: Check, value: Any) -> str:
         return "put it into a register first: reg.scalar(pred, init=~p)"
     if ScalarType in check.classes and str(value) in TYPES:
         return f"a PTX type is an object: from pyptx import {value}"
+    if isinstance(value, str) and (close := difflib.get_close_matches(value, check.choices, 1)):
+        return f"did you mean {close[0]!r}?"
     if isinstance(value, Reg) and int in check.classes:
         return "this is a number that Python knows while the kernel is recorded"
     if as_number(value) is not None and Reg in check.classes and int not in check.classes:

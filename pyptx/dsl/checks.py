@@ -46,11 +46,13 @@ class Check(NamedTuple):
         classes: a value of these is accepted at once.
         tests: asked for any other value.
         expected: what a message says was expected; alternatives.
+        choices: strings that are accepted, where only a few are.
     """
 
     classes: tuple[type, ...]
     tests: tuple[Callable[[Any], bool], ...]
     expected: tuple[str, ...]
+    choices: tuple[str, ...] = ()
 
     def accepts(self, value: Any) -> bool:
         return isinstance(value, self.classes) or any(test(value) for test in self.tests)
@@ -85,6 +87,7 @@ def _union(parts: list[Check]) -> Check:
         tuple(known for part in parts for known in part.classes),
         tuple(test for part in parts for test in part.tests),
         tuple(dict.fromkeys(text for part in parts for text in part.expected)),
+        tuple(choice for part in parts for choice in part.choices),
     )
 
 
@@ -94,7 +97,8 @@ def _literal(choices: tuple[Any, ...]) -> Check:
     def test(value: Any) -> bool:
         return any(type(value) is type(choice) and value == choice for choice in choices)
 
-    return Check((), (test,), tuple(map(repr, choices)))
+    strings = tuple(choice for choice in choices if isinstance(choice, str))
+    return Check((), (test,), tuple(map(repr, choices)), strings)
 
 
 def _class(known: type) -> Check:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from .choices import choices_module
 from .fidelity import fidelity_page
 from .findings_page import findings_page
 from .reference import reference_pages
@@ -26,6 +27,7 @@ GENERATED: dict[str, Callable[[], str | dict[str, str]]] = {
     "docs/findings.md": findings_page,
     "docs/isa": reference_pages,
     "pyptx/dsl/_instructions": stubs,
+    "pyptx/dsl/choices.py": choices_module,
 }
 
 

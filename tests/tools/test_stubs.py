@@ -163,6 +163,8 @@ ptx.inst.mov.b32(x, 1.5)
 ptx.inst.mov.f32(y, ptx.pattern(0x7FC00001, f32))
 ptx.inst.st.global_.v2.b32(ptx.addr(table), [x, 1.5])
 ptx.inst.add.u32(x, ~x, 1)
+ptx.fence.acq_rel("gpu")
+ptx.load(f32, p, sem="acquire", scope="gpu")
 ptx.inst.vadd.u32.u32.u32(x, ptx.part(x, "b0"), ptx.part(x, "h1"))
 """
 #: What is wrong -> a part of mypy's message.
@@ -181,6 +183,9 @@ _BAD = {
     "ptx.inst.add.u32(1, x, x)": "incompatible type",
     "ptx.inst.add.u32(x, x, x, x)": "Too many positional arguments",
     "ptx.inst.add.u32(x, x, x, pred=1)": "incompatible type",
+    "ptx.fence.acq_rel('block')": "incompatible type \"Literal['block']\"; expected \"Literal['cta', 'cluster'",
+    "ptx.load(f32, p, sem='release', scope='gpu')": "No overload variant of",
+    "ptx.mbarrier.try_wait(p, 0, sem='release', scope='cta')": "incompatible type",
 }
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
+from ..choices import CtaSpace, GpuScope, ReductionOperation
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
 from ..records import records
@@ -43,7 +44,6 @@ _REDUCED = ("b32", "u32", "s32", "u64")
 _ADDED = ("u32", "s32", "u64", "s64")
 #: Largest fill: the largest multiple of 8 below 2**20.
 _MAX_FILL = (1 << 20) - 8
-_OPS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 
 def typed_value(
@@ -117,7 +117,7 @@ def st_async_release(
     value: Reg | int | float,
     dtype: ScalarType | str | None = None,
     *,
-    scope: str = "gpu",
+    scope: GpuScope = "gpu",
     mmio: bool = False,
     space: str | None = "global",
     pred: Predicate = None,
@@ -148,7 +148,7 @@ def red_async(
     dst: Shared,
     value: Reg | int,
     mbar: Shared,
-    op: str,
+    op: ReductionOperation,
     dtype: ScalarType | str | None = None,
     *,
     space: str | None = "cluster",
@@ -172,7 +172,6 @@ def red_async(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-red-async`.
     """
-    one_of("op", op, _OPS, see=_RED)
     _, word, given = typed_value(value, dtype, _REDUCED, see=_RED)
     where = shared_space(space, ("cluster", None), see=_RED)
     words = ("async", "relaxed", "cluster", where, _COMPLETE, op, word)
@@ -185,7 +184,7 @@ def red_async_release(
     value: Reg | int,
     dtype: ScalarType | str | None = None,
     *,
-    scope: str = "gpu",
+    scope: GpuScope = "gpu",
     mmio: bool = False,
     space: str | None = "global",
     pred: Predicate = None,
@@ -208,7 +207,7 @@ def st_bulk(
     size: Reg | int,
     *,
     weak: bool = False,
-    space: str | None = "cta",
+    space: CtaSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
     """Fill ``size`` bytes of this CTA's shared memory with zeroes. Records one ``st.bulk``.

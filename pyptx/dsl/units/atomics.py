@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, overload
 from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ...ir import Operand, Vector
+from ..choices import AtomicOperation, AtomicOrder, AtomicSpace, ReductionOperation, ReductionOrder, Scope
 from ..emit import Predicate
 from ..operands import address, guard
 from ..records import records
@@ -20,7 +21,6 @@ from ..registers import Number, Reg, RegArray
 from ..trace import current
 from ..types import bits_of, the_type
 from .memory import Place, cached, length, space_of
-from .qualifiers import one_of
 from .values import meet, typed, value, values, words
 
 __all__ = ["atom", "atom_cas", "red"]
@@ -28,8 +28,6 @@ __all__ = ["atom", "atom_cas", "red"]
 _ATOM = "parallel-synchronization-and-communication-instructions-atom"
 _RED = "parallel-synchronization-and-communication-instructions-red"
 
-_REDUCTIONS = ("add", "min", "max", "and", "or", "xor", "inc", "dec")
-_OPERATIONS = (*_REDUCTIONS, "exch")
 _ON_BITS = frozenset({"and", "or", "xor", "exch"})
 #: Floats of 16 bits, alone or two in a register.
 _HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
@@ -97,14 +95,14 @@ def _meet(op: str, items: list[Any]) -> ScalarType:
 
 @overload
 def atom(
-    op: str,
+    op: AtomicOperation,
     target: Place,
     given: Reg | Number,
     kind: ScalarType | None = ...,
     *,
-    sem: str | None = ...,
-    scope: str | None = ...,
-    space: str | None = ...,
+    sem: AtomicOrder | None = ...,
+    scope: Scope | None = ...,
+    space: AtomicSpace | None = ...,
     noftz: bool = ...,
     cache_hint: Reg | None = ...,
     out: Reg | None = ...,
@@ -114,14 +112,14 @@ def atom(
 
 @overload
 def atom(
-    op: str,
+    op: AtomicOperation,
     target: Place,
     given: Sequence[Reg],
     kind: ScalarType | None = ...,
     *,
-    sem: str | None = ...,
-    scope: str | None = ...,
-    space: str | None = ...,
+    sem: AtomicOrder | None = ...,
+    scope: Scope | None = ...,
+    space: AtomicSpace | None = ...,
     noftz: bool = ...,
     cache_hint: Reg | None = ...,
     out: Sequence[Reg] | None = ...,
@@ -139,14 +137,14 @@ def atom(
     "atom.noftz.vec",
 )
 def atom(
-    op: str,
+    op: AtomicOperation,
     target: Place,
     given: Reg | Number | Sequence[Reg],
     kind: ScalarType | None = None,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = None,
+    sem: AtomicOrder | None = None,
+    scope: Scope | None = None,
+    space: AtomicSpace | None = None,
     noftz: bool = False,
     cache_hint: Reg | None = None,
     out: Reg | Sequence[Reg] | None = None,
@@ -176,7 +174,6 @@ def atom(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-atom`.
     """
-    one_of("op", op, _OPERATIONS, see=_ATOM)
     it = _operation(op, target, given, kind, (sem, scope, space), noftz, cache_hint, _ATOM)
     if it.length is None:
         if out is not None and not isinstance(out, Reg):
@@ -194,9 +191,9 @@ def atom_cas(
     given: Reg | Number,
     kind: ScalarType | None = None,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = None,
+    sem: AtomicOrder | None = None,
+    scope: Scope | None = None,
+    space: AtomicSpace | None = None,
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
@@ -219,14 +216,14 @@ def atom_cas(
 
 @records("red", "red.add.noftz", "red.add.noftz.f32", "red.add.vec", "red.add.vec.noftz", "red.noftz.vec")
 def red(
-    op: str,
+    op: ReductionOperation,
     target: Place,
     given: Reg | Number | Sequence[Reg],
     kind: ScalarType | None = None,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = None,
+    sem: ReductionOrder | None = None,
+    scope: Scope | None = None,
+    space: AtomicSpace | None = None,
     noftz: bool = False,
     cache_hint: Reg | None = None,
     pred: Predicate = None,
@@ -241,6 +238,5 @@ def red(
     PTX ISA: `#parallel-synchronization-and-communication-instructions-red`.
     """
     trace = current()
-    one_of("op", op, _REDUCTIONS, see=_RED)
     it = _operation(op, target, given, kind, (sem, scope, space), noftz, cache_hint, _RED)
     trace.record("red", it.modifiers, it.operands, guard(pred, trace))

@@ -12,13 +12,13 @@ from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
 from ...ir import Immediate, Operand
+from ..choices import LogicCombination, Permutation, ShiftDirection, ShiftMode
 from ..emit import Predicate
 from ..operands import operand
 from ..records import records
 from ..registers import NotPred, Number, Reg
 from ..trace import current
 from ..types import as_whole, bits_of
-from .qualifiers import one_of
 from .values import integer_word, meet, typed, value, value_pair, words
 
 __all__ = [
@@ -48,7 +48,6 @@ _BMSK = "integer-arithmetic-instructions-bmsk"
 _SZEXT = "integer-arithmetic-instructions-szext"
 _SHF = "logic-and-shift-instructions-shf"
 _PRMT = "data-movement-and-conversion-instructions-prmt"
-_PERMUTATIONS = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 
 
 def _record(
@@ -190,7 +189,12 @@ def bfi(
 
 @records("bmsk")
 def bmsk(
-    position: Value, count: Value, *, mode: str = "clamp", out: Reg | None = None, pred: Predicate = None
+    position: Value,
+    count: Value,
+    *,
+    mode: ShiftMode = "clamp",
+    out: Reg | None = None,
+    pred: Predicate = None,
 ) -> Reg:
     """A u32 with ``count`` ones from ``position`` on. Records one ``bmsk``.
 
@@ -201,13 +205,13 @@ def bmsk(
 
     PTX ISA: `#integer-arithmetic-instructions-bmsk`.
     """
-    modifiers = (one_of("mode", mode, ("clamp", "wrap"), see=_BMSK), "b32")
+    modifiers = (mode, "b32")
     return _record(_U32, "bmsk", modifiers, ((position, _U32), (count, _U32)), out, pred)
 
 
 @records("szext")
 def szext(
-    a: Value, count: Value, *, mode: str = "clamp", out: Reg | None = None, pred: Predicate = None
+    a: Value, count: Value, *, mode: ShiftMode = "clamp", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
     """The low ``count`` bits of ``a``, extended with zeros, or with their sign if s32. Records one ``szext``.
 
@@ -220,7 +224,7 @@ def szext(
     PTX ISA: `#integer-arithmetic-instructions-szext`.
     """
     kind = meet("szext", a)
-    modifiers = (one_of("mode", mode, ("clamp", "wrap"), see=_SZEXT), integer_word(kind))
+    modifiers = (mode, integer_word(kind))
     return _record(kind, "szext", modifiers, ((a, kind), (count, _U32)), out, pred)
 
 
@@ -230,8 +234,8 @@ def shf(
     high: Value,
     amount: Value,
     *,
-    direction: str,
-    mode: str = "wrap",
+    direction: ShiftDirection,
+    mode: ShiftMode = "wrap",
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
@@ -247,8 +251,6 @@ def shf(
     PTX ISA: `#logic-and-shift-instructions-shf`.
     """
     kind = _word("shf", _SHF, low, high)
-    one_of("direction", direction, ("l", "r"), see=_SHF)
-    one_of("mode", mode, ("wrap", "clamp"), see=_SHF)
     given = ((low, kind), (high, kind), (amount, _U32))
     return _record(kind, "shf", (direction, mode, "b32"), given, out, pred)
 
@@ -259,7 +261,7 @@ def prmt(
     b: Value,
     selector: Value,
     *,
-    mode: str | None = None,
+    mode: Permutation | None = None,
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
@@ -276,8 +278,6 @@ def prmt(
     PTX ISA: `#data-movement-and-conversion-instructions-prmt`.
     """
     kind = _word("prmt", _PRMT, a, b)
-    if mode is not None:
-        one_of("mode", mode, _PERMUTATIONS, see=_PRMT)
     given = ((a, kind), (b, kind), (selector, _U32))
     return _record(kind, "prmt", words("b32", mode), given, out, pred)
 
@@ -334,7 +334,7 @@ def lop3_test(
     b: Value,
     c: Value,
     logic: Logic,
-    combine: str,
+    combine: LogicCombination,
     other: Reg | NotPred | bool,
     *,
     pred: Predicate = None,
@@ -351,7 +351,6 @@ def lop3_test(
 
     PTX ISA: `#logic-and-shift-instructions-lop3`.
     """
-    one_of("combine", combine, ("or", "and"), see=_LOP3)
     kind, operands = _three(a, b, c, logic)
     tested = operand(int(other) if isinstance(other, bool) else other, current())
     return value_pair((kind, predicate), ("t", "p"), "lop3", (combine, "b32"), (*operands, tested), pred)

@@ -18,6 +18,7 @@ from typing import Any
 
 from ...core.errors import OperandError
 from ...core.types import ScalarType
+from ..choices import ClusterScope, CopyOperation, CopyOrder, ReducingCopyOrder, Scope, Validity
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..records import records
@@ -27,7 +28,6 @@ from .qualifiers import (
     group_count,
     hinted,
     multicast_word,
-    one_of,
     order,
     report_word,
     shared_space,
@@ -71,7 +71,6 @@ _SEE = "data-movement-and-conversion-instructions-cp-async-bulk"
 _COMPLETE = "mbarrier::complete_tx::bytes"
 #: Memory orders of copies.
 COPY_ORDERS = ("weak", "relaxed")
-_OPS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _CLUSTER_TYPES = ("b32", "u32", "s32", "u64")
 GLOBAL_TYPES = ("f16", "bf16", "b32", "u32", "s32", "b64", "u64", "s64", "f32", "f64")
 
@@ -112,9 +111,9 @@ def load(
     multicast_bits: int | None = None,
     ignore_bytes: tuple[Reg | int, Reg | int] | None = None,
     cache_hint: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    report: str | None = None,
+    sem: CopyOrder | None = None,
+    scope: Scope | None = None,
+    report: Validity | None = None,
     space: str = "cluster",
     pred: Predicate = None,
 ) -> None:
@@ -159,7 +158,7 @@ def load(
             checked("ignore_bytes on the right", right, 0, 15, see=_SEE),
         ]
     words = (
-        *("async", "bulk", given, at, word, "global", _COMPLETE, report_word(report, see=_SEE), cast, hint),
+        *("async", "bulk", given, at, word, "global", _COMPLETE, report_word(report), cast, hint),
         "ignore_oob" if ignored else None,
         strong(sem),
     )
@@ -174,8 +173,8 @@ def store(
     *,
     byte_mask: Reg | int | None = None,
     cache_hint: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: CopyOrder | None = None,
+    scope: Scope | None = None,
     pred: Predicate = None,
 ) -> None:
     """Copy ``size`` bytes from shared to global memory; completes through a bulk group.
@@ -211,8 +210,8 @@ def store_cluster(
     size: Reg | int,
     mbar: Shared,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: CopyOrder | None = None,
+    scope: ClusterScope | None = None,
     pred: Predicate = None,
 ) -> None:
     """Copy ``size`` bytes from this CTA's shared memory to another's, counted on ``mbar`` there.
@@ -253,7 +252,6 @@ def reduction(
 ) -> tuple[str | None, ...]:
     """The words of a reduction: operation, ``.noftz``, type."""
     word = type_word(dtype, types, see=see)
-    one_of("op", op, _OPS, see=see)
     if noftz and not (op == "add" and word in ("f16", "bf16", "f32")):
         raise OperandError(f"noftz goes with 'add' of f16, bf16 or f32, not with {op!r} of {word}", see=see)
     # 16-bit floats have no other addition.
@@ -272,13 +270,13 @@ def reduce(
     dst: Global,
     src: Shared,
     size: Reg | int,
-    op: str,
+    op: CopyOperation,
     dtype: ScalarType | str,
     *,
     noftz: bool = False,
     cache_hint: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: ReducingCopyOrder | None = None,
+    scope: Scope | None = None,
     pred: Predicate = None,
 ) -> None:
     """Combine ``size`` bytes of shared memory with global memory, element by element.
@@ -320,11 +318,11 @@ def reduce_cluster(
     src: Shared,
     size: Reg | int,
     mbar: Shared,
-    op: str,
+    op: CopyOperation,
     dtype: ScalarType | str,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: ReducingCopyOrder | None = None,
+    scope: ClusterScope | None = None,
     pred: Predicate = None,
 ) -> None:
     """Combine ``size`` bytes of this CTA's shared memory with another's, counted on ``mbar`` there.

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...core.errors import OperandError
 from ...core.types import b64
+from ..choices import LastPriority, PrimaryPriority, SecondaryPriority
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..records import records
@@ -35,17 +36,14 @@ Global = Reg | Addr
 
 _POLICY = "data-movement-and-conversion-instructions-createpolicy"
 _PREFETCH = "data-movement-and-conversion-instructions-prefetch-prefetchu"
-_PRIMARY = ("evict_last", "evict_normal", "evict_first", "evict_unchanged")
-_SECONDARY = ("evict_first", "evict_unchanged")
 #: Bytes of the line that discard and applypriority name.
 _LINE = 128
 
 
 def _priorities(primary: str, secondary: str | None) -> tuple[str, str | None]:
-    one_of("primary", primary, _PRIMARY, see=_POLICY)
     if secondary is None:
         return f"L2::{primary}", None
-    return f"L2::{primary}", f"L2::{one_of('secondary', secondary, _SECONDARY, see=_POLICY)}"
+    return f"L2::{primary}", f"L2::{secondary}"
 
 
 # --- policies -------------------------------------------------------------------------------------
@@ -53,8 +51,8 @@ def _priorities(primary: str, secondary: str | None) -> tuple[str, str | None]:
 
 @records("createpolicy.fractional")
 def policy(
-    primary: str,
-    secondary: str | None = None,
+    primary: PrimaryPriority,
+    secondary: SecondaryPriority | None = None,
     *,
     fraction: Reg | float | None = None,
     out: Reg | None = None,
@@ -93,8 +91,8 @@ def policy_range(
     place: Global,
     primary_size: Reg | int,
     total_size: Reg | int,
-    primary: str,
-    secondary: str | None = None,
+    primary: PrimaryPriority,
+    secondary: SecondaryPriority | None = None,
     *,
     space: str | None = "global",
     out: Reg | None = None,
@@ -144,7 +142,7 @@ def prefetch(
     place: Global,
     level: str = "L2",
     *,
-    evict: str | None = None,
+    evict: LastPriority | None = None,
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
@@ -167,7 +165,6 @@ def prefetch(
     one_of("space", space, ("global",) if evict else ("global", "local", None), see=_PREFETCH)
     words: tuple[str | None, ...] = (space, level, "valid_addr" if level == "L1::32B" else None)
     if evict is not None:
-        one_of("evict", evict, ("evict_last", "evict_normal"), see=_PREFETCH)
         one_of("level", level, ("L2",), see=_PREFETCH)
         words = (space, f"L2::{evict}")
     emit("prefetch", words, addr(place), pred=pred)

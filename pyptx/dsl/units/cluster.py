@@ -13,6 +13,7 @@ from __future__ import annotations
 from ...core.errors import OperandError
 from ...core.types import u32, u64
 from ...ir import Special
+from ..choices import ClusterArriveOrder, ClusterWaitOrder
 from ..emit import Predicate, checked, emit
 from ..records import records
 from ..registers import Reg
@@ -120,7 +121,7 @@ def size(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
 
 
 @records("barrier.cluster.arrive")
-def arrive(*, sem: str | None = None, aligned: bool = False, pred: Predicate = None) -> None:
+def arrive(*, sem: ClusterArriveOrder | None = None, aligned: bool = False, pred: Predicate = None) -> None:
     """Arrive at the cluster's barrier, without waiting. Records one ``barrier.cluster.arrive``.
 
     Args:
@@ -133,13 +134,11 @@ def arrive(*, sem: str | None = None, aligned: bool = False, pred: Predicate = N
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
     """
-    if sem is not None:
-        one_of("sem", sem, ("release", "relaxed"), see=_SEE)
     emit("barrier", ("cluster", "arrive", sem, "aligned" if aligned else None), pred=pred)
 
 
 @records("barrier.cluster.wait")
-def wait(*, sem: str | None = None, aligned: bool = False, pred: Predicate = None) -> None:
+def wait(*, sem: ClusterWaitOrder | None = None, aligned: bool = False, pred: Predicate = None) -> None:
     """Wait until all threads of the cluster have arrived. Records one ``barrier.cluster.wait``.
 
     Args:
@@ -152,8 +151,6 @@ def wait(*, sem: str | None = None, aligned: bool = False, pred: Predicate = Non
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
     """
-    if sem is not None:
-        one_of("sem", sem, ("acquire",), see=_SEE)
     emit("barrier", ("cluster", "wait", sem, "aligned" if aligned else None), pred=pred)
 
 

@@ -17,6 +17,7 @@ from ...core.errors import OperandError
 from ...core.types import pred as predicate
 from ...core.types import u32
 from .. import reg
+from ..choices import CtaSpace
 from ..emit import Predicate, emit
 from ..operands import addr, operand
 from ..records import records
@@ -39,7 +40,7 @@ def try_cancel(
     mbar: Shared,
     *,
     multicast: bool = False,
-    space: str | None = "cta",
+    space: CtaSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
     """Ask for a cluster that has not started. Records one ``clusterlaunchcontrol.try_cancel``.

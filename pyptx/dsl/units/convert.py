@@ -15,13 +15,13 @@ from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
 from ...ir import Operand, Vector
 from ...isa.table import orders
+from ..choices import PackedInteger, Space
 from ..emit import Predicate
 from ..operands import operand
 from ..records import records
 from ..registers import Number, Reg, owned
 from ..trace import Trace, current
 from ..types import the_type
-from .qualifiers import one_of
 from .values import meet, typed, value, words
 
 __all__ = ["cvt", "cvt_pack", "cvt_x2", "cvt_x4", "cvta", "cvta_to", "isspacep"]
@@ -29,8 +29,6 @@ __all__ = ["cvt", "cvt_pack", "cvt_x2", "cvt_x4", "cvta", "cvta_to", "isspacep"]
 _CVT = "data-movement-and-conversion-instructions-cvt"
 _PACK = "data-movement-and-conversion-instructions-cvt-pack"
 _CVTA = "data-movement-and-conversion-instructions-cvta"
-_SPACES = ("global", "shared", "shared::cta", "shared::cluster", "local", "const", "param", "param::entry")
-_PACKED = ("u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2")
 
 
 def _source(given: Any, trace: Trace) -> tuple[Operand, ScalarType]:
@@ -291,7 +289,7 @@ def cvt_x4(
 def cvt_pack(
     low: Reg | Number,
     high: Reg | Number,
-    to: str,
+    to: PackedInteger,
     *,
     below: Reg | Number | None = None,
     out: Reg | None = None,
@@ -311,7 +309,6 @@ def cvt_pack(
     PTX ISA: `#data-movement-and-conversion-instructions-cvt-pack`.
     """
     trace, s32 = current(), TYPES["s32"]
-    one_of("to", to, _PACKED, see=_PACK)
     if below is not None and TYPES.get(to, s32).bits == 16:
         raise OperandError(
             f"below is {below!r}: two .{to} fill the result",
@@ -326,7 +323,6 @@ def cvt_pack(
 
 def _place(name: str, given: Reg, space: str) -> tuple[Operand, ...]:
     """The operand of an address in ``space``, a register."""
-    one_of("space", space, _SPACES, see=_CVTA)
     meet(name, given)
     return (operand(given, current()),)
 
@@ -339,7 +335,7 @@ def _address(
 
 
 @records("cvta")
-def cvta(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+def cvta(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The generic address of an address in ``space``. Records one ``cvta``.
 
     Args:
@@ -354,7 +350,7 @@ def cvta(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = No
 
 
 @records("cvta.to")
-def cvta_to(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+def cvta_to(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """The address in ``space`` of a generic address. Records one ``cvta.to``. Arguments as for :func:`cvta`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cvta`.
@@ -363,7 +359,7 @@ def cvta_to(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate =
 
 
 @records("isspacep")
-def isspacep(given: Reg, space: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+def isspacep(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Whether a generic address points into ``space``, as a predicate. Records one ``isspacep``.
 
     Arguments as for :func:`cvta`.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import OperandError
+from ..choices import SharedSpace
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..records import records
@@ -44,7 +45,7 @@ class Async:
         cache: str = "ca",
         prefetch: int | None = None,
         cache_hint: Reg | None = None,
-        space: str = "cta",
+        space: SharedSpace = "cta",
         pred: Predicate = None,
     ) -> None:
         """Copy ``size`` bytes from global to shared memory, asynchronously.
@@ -141,7 +142,7 @@ class Async:
     @staticmethod
     @records("cp.async.mbarrier.arrive")
     def mbarrier_arrive(
-        mbar: Shared, *, noinc: bool = False, space: str | None = "cta", pred: Predicate = None
+        mbar: Shared, *, noinc: bool = False, space: SharedSpace | None = "cta", pred: Predicate = None
     ) -> None:
         """Arrive on an mbarrier when the thread's earlier copies have completed.
 

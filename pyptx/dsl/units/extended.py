@@ -8,11 +8,11 @@ kind, and a branch or a call loses it.
 from __future__ import annotations
 
 from ...core.errors import OperandError
+from ..choices import Half
 from ..emit import Predicate
 from ..records import records
 from ..registers import Number, Reg, RegArray
 from ..trace import current
-from .qualifiers import one_of
 from .values import Vector, integer_word, meet, typed, value, words
 
 __all__ = ["add_cc", "add_wide", "addc", "mad_cc", "madc", "sub_cc", "sub_wide", "subc"]
@@ -72,12 +72,14 @@ def subc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: 
 
 
 @records("mad.cc")
-def mad_cc(a: Value, b: Value, c: Value, *, half: str, out: Reg | None = None, pred: Predicate = None) -> Reg:
+def mad_cc(
+    a: Value, b: Value, c: Value, *, half: Half, out: Reg | None = None, pred: Predicate = None
+) -> Reg:
     """The ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c``; write the carry. Records one ``mad.cc``.
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-mad-cc`.
     """
-    return _record("mad", (one_of("half", half, ("lo", "hi"), see=_MAD), "cc"), (a, b, c), out, pred)
+    return _record("mad", (half, "cc"), (a, b, c), out, pred)
 
 
 @records("madc")
@@ -86,7 +88,7 @@ def madc(
     b: Value,
     c: Value,
     *,
-    half: str,
+    half: Half,
     cc: bool = False,
     out: Reg | None = None,
     pred: Predicate = None,
@@ -97,7 +99,7 @@ def madc(
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-madc`.
     """
-    return _record("madc", (one_of("half", half, ("lo", "hi"), see=_MAD), cc and "cc"), (a, b, c), out, pred)
+    return _record("madc", (half, cc and "cc"), (a, b, c), out, pred)
 
 
 def _chain(name: str, a: Vector, b: Vector) -> RegArray:

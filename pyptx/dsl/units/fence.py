@@ -7,12 +7,13 @@ Every function records exactly one instruction.  Scopes are ``"cta"``, ``"cluste
 from __future__ import annotations
 
 from ...core.errors import OperandError
+from ..choices import ClusterScope, FenceOrder, FenceProxies, Scope
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
 from ..records import records
 from ..registers import Reg
 from .places import Shared
-from .qualifiers import SCOPES, one_of
+from .qualifiers import one_of
 
 __all__ = [
     "acq_rel",
@@ -32,32 +33,27 @@ __all__ = [
 _SEE = "parallel-synchronization-and-communication-instructions-membar"
 
 
-def _at(scope: str) -> str:
-    word: str = one_of("scope", scope, SCOPES, see=_SEE)
-    return word
-
-
 # --- between threads ------------------------------------------------------------------------------
 
 
 @records("fence")
-def acq_rel(scope: str, *, pred: Predicate = None) -> None:
+def acq_rel(scope: Scope, *, pred: Predicate = None) -> None:
     """Acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
 
     Records one ``fence.acq_rel``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    emit("fence", ("acq_rel", _at(scope)), pred=pred)
+    emit("fence", ("acq_rel", scope), pred=pred)
 
 
 @records("fence")
-def sc(scope: str, *, pred: Predicate = None) -> None:
+def sc(scope: Scope, *, pred: Predicate = None) -> None:
     """Sequentially consistent fence at ``scope``. Records one ``fence.sc``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    emit("fence", ("sc", _at(scope)), pred=pred)
+    emit("fence", ("sc", scope), pred=pred)
 
 
 def _restricted(given: str | None, allowed: tuple[str, ...], scope: str) -> str | None:
@@ -70,7 +66,7 @@ def _restricted(given: str | None, allowed: tuple[str, ...], scope: str) -> str 
 
 
 @records("fence", "fence.acquire.sync_restrict")
-def acquire(scope: str, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
+def acquire(scope: Scope, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
     """Acquire fence at ``scope``. Records one ``fence.acquire``.
 
     Args:
@@ -84,11 +80,11 @@ def acquire(scope: str, *, sync_restrict: str | None = None, pred: Predicate = N
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    emit("fence", ("acquire", _restricted(sync_restrict, ("shared::cluster",), scope), _at(scope)), pred=pred)
+    emit("fence", ("acquire", _restricted(sync_restrict, ("shared::cluster",), scope), scope), pred=pred)
 
 
 @records("fence", "fence.release.sync_restrict")
-def release(scope: str, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
+def release(scope: Scope, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
     """Release fence at ``scope``. Records one ``fence.release``.
 
     Args:
@@ -102,7 +98,7 @@ def release(scope: str, *, sync_restrict: str | None = None, pred: Predicate = N
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    emit("fence", ("release", _restricted(sync_restrict, ("shared::cta",), scope), _at(scope)), pred=pred)
+    emit("fence", ("release", _restricted(sync_restrict, ("shared::cta",), scope), scope), pred=pred)
 
 
 @records("fence.mbarrier_init")
@@ -155,7 +151,9 @@ def proxy_async_acquire(*, pred: Predicate = None) -> None:
 
 
 @records("fence.proxy.async_generic.release", "fence.proxy.async_generic.release.read")
-def proxy_async_release(*, read: bool = False, scope: str = "cluster", pred: Predicate = None) -> None:
+def proxy_async_release(
+    *, read: bool = False, scope: ClusterScope = "cluster", pred: Predicate = None
+) -> None:
     """Order earlier ordinary accesses before async-proxy ones behind a matching acquire.
 
     The releasing half of an order from the generic to the async proxy, for objects in this CTA's shared
@@ -180,7 +178,7 @@ def proxy_async_release(*, read: bool = False, scope: str = "cluster", pred: Pre
 
 
 @records("fence.proxy.alias", "fence.proxy.alias.sem")
-def proxy_alias(sem: str | None = None, *, pred: Predicate = None) -> None:
+def proxy_alias(sem: FenceOrder | None = None, *, pred: Predicate = None) -> None:
     """Order accesses through different virtual addresses of the same memory.
 
     Records one ``fence.proxy.alias``.
@@ -194,13 +192,11 @@ def proxy_alias(sem: str | None = None, *, pred: Predicate = None) -> None:
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    if sem is not None:
-        one_of("sem", sem, ("acquire", "release"), see=_SEE)
     emit("fence", ("proxy", "alias", sem, None if sem is None else "sys"), pred=pred)
 
 
 @records("fence.proxy.fabric")
-def proxy_fabric(proxies: str, sem: str, *, pred: Predicate = None) -> None:
+def proxy_fabric(proxies: FenceProxies, sem: FenceOrder, *, pred: Predicate = None) -> None:
     """Order accesses of fabric operations and others, in one direction, at scope sys.
 
     Records one ``fence.proxy.fabric::generic.alias``, or of the other ``proxies`` (PTX 9.3).
@@ -215,24 +211,22 @@ def proxy_fabric(proxies: str, sem: str, *, pred: Predicate = None) -> None:
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    one_of("proxies", proxies, ("fabric::generic", "generic::fabric", "fabric::fabric"), see=_SEE)
-    one_of("sem", sem, ("acquire", "release"), see=_SEE)
     emit("fence", ("proxy", proxies, "alias", sem, "sys"), pred=pred)
 
 
 @records("fence.proxy.tensormap.release")
-def proxy_tensormap_release(scope: str, *, pred: Predicate = None) -> None:
+def proxy_tensormap_release(scope: Scope, *, pred: Predicate = None) -> None:
     """Order earlier ordinary writes of tensor maps before their use behind a matching acquire.
 
     Records one ``fence.proxy.tensormap::generic.release``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    emit("fence", ("proxy", "tensormap::generic", "release", _at(scope)), pred=pred)
+    emit("fence", ("proxy", "tensormap::generic", "release", scope), pred=pred)
 
 
 @records("fence.proxy.tensormap.acquire")
-def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: str, *, pred: Predicate = None) -> None:
+def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: Scope, *, pred: Predicate = None) -> None:
     """Order later uses of the 128-byte tensor map at ``tensor_map`` after ordinary writes of it.
 
     Records one ``fence.proxy.tensormap::generic.acquire``.
@@ -244,5 +238,5 @@ def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: str, *, pred
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    words = ("proxy", "tensormap::generic", "acquire", _at(scope))
+    words = ("proxy", "tensormap::generic", "acquire", scope)
     emit("fence", words, addr(tensor_map), 128, pred=pred)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...core.errors import OperandError
 from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
+from ..choices import FloatTest, Half
 from ..emit import Predicate
 from ..records import records
 from ..registers import Number, Reg
@@ -47,7 +48,6 @@ __all__ = [
 
 Value = Reg | Number
 
-_TESTS = ("finite", "infinite", "number", "notanumber", "normal", "subnormal")
 _DP2A = "integer-arithmetic-instructions-dp2a"
 _MUL = "integer-arithmetic-instructions-mul"
 
@@ -457,7 +457,7 @@ def copysign(magnitude: Value, sign: Value, *, out: Reg | None = None, pred: Pre
 
 
 @records("testp")
-def testp(a: Reg, test: str, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
+def testp(a: Reg, test: FloatTest, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Whether an f32 or f64 is a number of some sort, as a predicate. Records one ``testp``.
 
     Args:
@@ -467,7 +467,6 @@ def testp(a: Reg, test: str, *, out: Reg | None = None, pred: Predicate = None) 
 
     PTX ISA: `#floating-point-instructions-testp`.
     """
-    one_of("test", test, _TESTS, see="floating-point-instructions-testp")
     kind = meet("testp", a)
     operands = (typed(a, kind, current()),)
     return value(predicate, "testp", (test, kind.name), operands, out=out, pred=pred, hint="p")
@@ -596,7 +595,7 @@ def dp4a(a: Reg, b: Reg, c: Value, *, out: Reg | None = None, pred: Predicate = 
 
 @records("dp2a")
 def dp2a(
-    a: Reg, b: Reg, c: Value, *, half: str = "lo", out: Reg | None = None, pred: Predicate = None
+    a: Reg, b: Reg, c: Value, *, half: Half = "lo", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
     """``c`` plus the products of the two halves of ``a`` with two bytes of ``b``. Records one ``dp2a``.
 
@@ -607,4 +606,4 @@ def dp2a(
 
     PTX ISA: `#integer-arithmetic-instructions-dp2a`.
     """
-    return _dot("dp2a", one_of("half", half, ("lo", "hi"), see=_DP2A), a, b, c, out, pred)
+    return _dot("dp2a", half, a, b, c, out, pred)

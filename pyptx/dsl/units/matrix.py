@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ...core.errors import OperandError
 from ...ir import Register
 from ...layout import matrix_fragment
+from ..choices import SharedSpace
 from ..emit import Predicate, emit
 from ..operands import Addr, addr, operand
 from ..records import records
@@ -79,7 +80,7 @@ def ldmatrix(
     num: int | None = None,
     trans: bool | None = None,
     source: str | None = None,
-    space: str | None = "shared",
+    space: SharedSpace | None = "shared",
     pred: Predicate = None,
 ) -> None:
     """Load matrices from shared memory into fragments. Records one ``ldmatrix...``.
@@ -128,7 +129,7 @@ def stmatrix(
     shape: str = "m8n8",
     num: int | None = None,
     trans: bool | None = None,
-    space: str | None = "shared",
+    space: SharedSpace | None = "shared",
     pred: Predicate = None,
 ) -> None:
     """Store fragments to matrices in shared memory. Records one ``stmatrix...``.

@@ -21,6 +21,15 @@ from ...core.types import pred as predicate
 from ...core.types import u32
 from ...ir import Guard
 from ..call_sites import here
+from ..choices import (
+    AnySharedSpace,
+    ArriveOrder,
+    BarrierLayout,
+    ClusterScope,
+    SharedSpace,
+    TransactionOrder,
+    WaitOrder,
+)
 from ..control import uniform
 from ..emit import Predicate, checked, emit
 from ..labels import Label
@@ -75,7 +84,7 @@ def _bytes(nbytes: Reg | int) -> Any:
 
 
 def _layout(layout: str) -> str:
-    return f"layout::{one_of('layout', layout, ('v0', 'v1'), see=f'{_SEE}-init')}"
+    return f"layout::{layout}"
 
 
 @records("mbarrier.init", "mbarrier.init.layout")
@@ -83,8 +92,8 @@ def init(
     mbar: Shared,
     count: Reg | int,
     *,
-    space: str | None = "cta",
-    layout: str | None = None,
+    space: SharedSpace | None = "cta",
+    layout: BarrierLayout | None = None,
     pred: Predicate = None,
 ) -> None:
     """Make an mbarrier that completes a phase after ``count`` arrivals. Records one ``mbarrier.init``.
@@ -111,9 +120,9 @@ def init(
 @records("mbarrier.check_layout")
 def check_layout(
     mbar: Shared,
-    layout: str,
+    layout: BarrierLayout,
     *,
-    space: str | None = "cta",
+    space: SharedSpace | None = "cta",
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
@@ -128,7 +137,7 @@ def check_layout(
 
 
 @records("mbarrier.inval")
-def inval(mbar: Shared, *, space: str | None = "cta", pred: Predicate = None) -> None:
+def inval(mbar: Shared, *, space: SharedSpace | None = "cta", pred: Predicate = None) -> None:
     """End an mbarrier's life, so that its memory may serve other things. Records one ``mbarrier.inval``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-inval`.
@@ -186,9 +195,9 @@ def arrive(
     count: Reg | int | None = None,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: ArriveOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: AnySharedSpace | None = "cta",
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
@@ -219,9 +228,9 @@ def arrive_drop(
     count: Reg | int | None = None,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: ArriveOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: AnySharedSpace | None = "cta",
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
@@ -243,9 +252,9 @@ def arrive_expect_tx(
     nbytes: Reg | int,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: ArriveOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: AnySharedSpace | None = "cta",
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
@@ -272,9 +281,9 @@ def arrive_drop_expect_tx(
     nbytes: Reg | int,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: ArriveOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: AnySharedSpace | None = "cta",
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
@@ -316,9 +325,9 @@ def arrive_no_complete(
     count: Reg | int,
     *,
     state: Reg,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: ArriveOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: SharedSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
     """Arrive ``count`` times, which must not complete the phase. Records one ``mbarrier.arrive.noComplete``.
@@ -344,9 +353,9 @@ def arrive_drop_no_complete(
     count: Reg | int,
     *,
     state: Reg,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: ArriveOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: SharedSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
     """As :func:`arrive_no_complete`, and expect ``count`` arrivals fewer from the next phase on.
@@ -383,9 +392,9 @@ def expect_tx(
     mbar: Shared,
     nbytes: Reg | int,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: TransactionOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: AnySharedSpace | None = "cta",
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
@@ -403,9 +412,9 @@ def complete_tx(
     mbar: Shared,
     nbytes: Reg | int,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: TransactionOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: AnySharedSpace | None = "cta",
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
@@ -495,9 +504,9 @@ def try_wait(
     suspend_hint: Reg | int | None = None,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: WaitOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: SharedSpace | None = "cta",
     phase_type: str | None = None,
     report: Reg | None = None,
     report_value: Reg | None = None,
@@ -558,9 +567,9 @@ def test_wait(
     phase: Phase | None = None,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: WaitOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: SharedSpace | None = "cta",
     phase_type: str | None = None,
     report: Reg | None = None,
     report_value: Reg | None = None,
@@ -596,9 +605,9 @@ def wait(
     suspend_hint: Reg | int | None = None,
     *,
     state: Reg | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
-    space: str | None = "cta",
+    sem: WaitOrder | None = None,
+    scope: ClusterScope | None = None,
+    space: SharedSpace | None = "cta",
     uni: bool = False,
 ) -> None:
     """Spin until the phase has completed.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ...layout import mma_fragment, mma_metadata
+from ..choices import BitProduct, MatrixLayout
 from ..emit import Predicate, emit
 from ..records import records
 from ..registers import Reg, RegArray
@@ -126,11 +127,11 @@ class Mma:
         atype: ScalarType | str | None = None,
         btype: ScalarType | str | None = None,
         ctype: ScalarType | str | None = None,
-        alayout: str | None = None,
-        blayout: str | None = None,
+        alayout: MatrixLayout | None = None,
+        blayout: MatrixLayout | None = None,
         kind: str | None = None,
         satfinite: bool = False,
-        bit_op: str | None = None,
+        bit_op: BitProduct | None = None,
         rounding: str | None = None,
         metadata: Reg | None = None,
         selector: int | None = None,
@@ -207,7 +208,7 @@ class Mma:
         variant = "sp::ordered_metadata" if ordered in (None, True) else "sp"
         operation: tuple[str | None, ...] = (bit_op,)
         if types[1] == "b1":
-            operation = (one_of("bit_op", bit_op or "xor", ("xor", "and"), see=_SEE), "popc")
+            operation = (bit_op or "xor", "popc")
         words = (
             variant if sparse else None,
             "sync",

@@ -13,6 +13,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.types import ScalarType
+from ..choices import (
+    CopyOperation,
+    CopyOrder,
+    GpuScope,
+    MultimemLoadOrder,
+    MultimemOperation,
+    MultimemStoreOrder,
+    ReducingCopyOrder,
+    ReductionOrder,
+    Scope,
+)
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
 from ..operators import writable
@@ -31,7 +42,6 @@ _SEE = "data-movement-and-conversion-instructions-multimem"
 _INTEGERS = ("b32", "b64", "u32", "u64", "s32", "s64")
 _FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
 _FP8 = ("e4m3", "e4m3x2", "e4m3x4", "e5m2", "e5m2x2", "e5m2x4")
-_OPS = ("min", "max", "add", "and", "or", "xor")
 
 
 def _value(
@@ -55,12 +65,12 @@ def _value(
 def ld_reduce(
     dst: Reg | RegArray | Sequence[Reg],
     src: Global,
-    op: str,
+    op: MultimemOperation,
     dtype: ScalarType | str | None = None,
     *,
     acc: str | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: MultimemLoadOrder | None = None,
+    scope: Scope | None = None,
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
@@ -84,7 +94,6 @@ def ld_reduce(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem`.
     """
-    one_of("op", op, _OPS, see=_SEE)
     vector, word, given = _value(dst, dtype, (*_INTEGERS, *_FLOATS, *_FP8))
     for register in (given,) if isinstance(given, Reg) else given:
         writable(register)
@@ -108,8 +117,8 @@ def st(
     value: Value,
     dtype: ScalarType | str | None = None,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: MultimemStoreOrder | None = None,
+    scope: Scope | None = None,
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
@@ -143,11 +152,11 @@ def st(
 def red(
     dst: Global,
     value: Value,
-    op: str,
+    op: MultimemOperation,
     dtype: ScalarType | str | None = None,
     *,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: ReductionOrder | None = None,
+    scope: Scope | None = None,
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
@@ -157,7 +166,6 @@ def red(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem`.
     """
-    one_of("op", op, _OPS, see=_SEE)
     vector, word, given = _value(value, dtype, (*_INTEGERS, *_FLOATS))
     words = (
         "red",
@@ -176,7 +184,7 @@ def st_async(
     value: Reg | int | float,
     dtype: ScalarType | str | None = None,
     *,
-    scope: str = "gpu",
+    scope: GpuScope = "gpu",
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
@@ -192,7 +200,6 @@ def st_async(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem-st-async`.
     """
-    one_of("scope", scope, ("gpu", "sys"), see=_SEE)
     _, word, given = typed_value(value, dtype, STORED, see=_SEE)
     emit(
         "multimem",
@@ -209,7 +216,7 @@ def red_async(
     value: Reg | int,
     dtype: ScalarType | str | None = None,
     *,
-    scope: str = "gpu",
+    scope: GpuScope = "gpu",
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
@@ -220,7 +227,6 @@ def red_async(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-multimem-red-async`.
     """
-    one_of("scope", scope, ("gpu", "sys"), see=_SEE)
     _, word, given = typed_value(value, dtype, ("u32", "s32", "u64"), see=_SEE)
     words = ("red", "async", "release", scope, global_space(space, see=_SEE), "add", word)
     emit("multimem", words, addr(dst), given, pred=pred)
@@ -233,8 +239,8 @@ def cp_async_bulk(
     size: Reg | int,
     *,
     byte_mask: Reg | int | None = None,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: CopyOrder | None = None,
+    scope: Scope | None = None,
     pred: Predicate = None,
 ) -> None:
     """Copy ``size`` bytes of shared memory to all replicas; completes through a bulk group.
@@ -261,12 +267,12 @@ def cp_reduce_async_bulk(
     dst: Global,
     src: Shared,
     size: Reg | int,
-    op: str,
+    op: CopyOperation,
     dtype: ScalarType | str,
     *,
     noftz: bool = False,
-    sem: str | None = None,
-    scope: str | None = None,
+    sem: ReducingCopyOrder | None = None,
+    scope: Scope | None = None,
     pred: Predicate = None,
 ) -> None:
     """Combine ``size`` bytes of shared memory with all replicas; completes through a bulk group.

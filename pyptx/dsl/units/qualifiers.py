@@ -11,6 +11,7 @@ from typing import Any
 
 from ...core.errors import OperandError
 from ...core.types import ScalarType
+from ..choices import Validity
 from ..operators import writable
 from ..registers import Reg
 from ..types import as_whole
@@ -42,14 +43,6 @@ _SPACES = {
 #: Scopes, from the narrowest.
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
-_REPORTS = (
-    "disabled",
-    "validity::per_16bytes::80000000",
-    "validity::per_16bytes::8000",
-    "validity::per_16bytes::80",
-    "validity::per_16bytes::8",
-    "validity::per_element::ff",
-)
 #: Largest number of groups that a wait can name.
 _MAX_GROUPS = 8_388_607
 
@@ -155,8 +148,8 @@ def multicast_word(
     return word, (cta_mask(multicast, bits or 16, see=see),)
 
 
-def report_word(report: str | None, *, see: str) -> str | None:
+def report_word(report: Validity | None) -> str | None:
     """The word of what a copy reports on its mbarrier: ``"disabled"``, ``"validity::per_16bytes::8"`` ..."""
     if report is None:
         return None
-    return f"mbarrier::report::{one_of('report', report, _REPORTS, see=see)}"
+    return f"mbarrier::report::{report}"

@@ -9,6 +9,7 @@ from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ...core.types import pred as predicate
 from ...ir import Operand
+from ..choices import Comparison
 from ..emit import Predicate
 from ..operands import operand
 from ..records import records
@@ -88,7 +89,7 @@ def _compared(
 
 @records("setp", "setp.ftz", "setp.bool", "setp.half", "setp.bfloat")
 def setp(
-    comparison: str,
+    comparison: Comparison,
     a: Value,
     b: Value,
     *,
@@ -116,7 +117,7 @@ def setp(
 
 @records("setp", "setp.ftz", "setp.bool", "setp.half2", "setp.bfloat2")
 def setp_pair(
-    comparison: str,
+    comparison: Comparison,
     a: Value,
     b: Value,
     *,
@@ -138,7 +139,7 @@ def setp_pair(
 
 @records("set", "set.half", "set.bfloat", "set.int.half", "set.int.bfloat", "set.half2", "set.bfloat2")
 def set_(
-    comparison: str,
+    comparison: Comparison,
     a: Value,
     b: Value,
     to: ScalarType,

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...core.errors import OperandError
 from ...layout.swizzle import COPY_SWIZZLES
+from ..choices import CopyOperation, Validity
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..params import TensorMapReg
@@ -46,7 +47,6 @@ Map = TensorMapReg | Reg | Addr
 _SEE = "data-movement-and-conversion-instructions-cp-async-bulk-tensor"
 #: Shared memory of every tensor copy is aligned to this, whatever the swizzle.
 _ALIGNMENT = 128
-_OPS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _LOADS = ("tile", "tile::gather4", "im2col", "im2col::w", "im2col::w::128")
 _STORES = ("tile", "tile::scatter4", "im2col_no_offs", "im2col_no_offs::w")
 _REDUCTIONS = ("tile", "im2col_no_offs", "im2col_no_offs::w")
@@ -204,14 +204,14 @@ class TensorCopy:
         src: Shared | Map,
         coord: Sequence[Coordinate] | Coordinate,
         mbar: Shared | None = None,
-        op: str | None = None,
+        op: CopyOperation | None = None,
         mode: str | None = None,
         offsets: Sequence[Reg | int] | RegArray | None = None,
         multicast: Reg | int | None = None,
         multicast_bits: int | None = None,
         cta_group: int | None = None,
         cache_hint: Reg | None = None,
-        report: str | None = None,
+        report: Validity | None = None,
         space: str | None = None,
         pred: Predicate = None,
     ) -> None:
@@ -269,8 +269,6 @@ class TensorCopy:
                         else "",
                         see=_SEE,
                     )
-            if op is not None:
-                one_of("op", op, _OPS, see=_SEE)
             word = _mode(mode, rank, _STORES if op is None else _REDUCTIONS)
             coordinates = _coordinates(rank, coord, mode)
             _check_map(rank, dst, src, mode)  # type: ignore[arg-type]
@@ -299,7 +297,7 @@ class TensorCopy:
         cast, mask = multicast_word(multicast, multicast_bits, see=_SEE)
         words = (
             *("async", "bulk", "tensor", f"{rank}d", where, "global", word),
-            *("mbarrier::complete_tx::bytes", report_word(report, see=_SEE), cast),
+            *("mbarrier::complete_tx::bytes", report_word(report), cast),
             None if cta_group is None else f"cta_group::{cta_group}",
             hint,
         )

@@ -17,13 +17,14 @@ from typing import Any
 from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ...layout.tensor_map_rules import FILLS, INTERLEAVES, SWIZZLES
+from ..choices import Scope
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..records import records
 from ..registers import Reg
 from ..types import as_whole
 from .places import Shared, check_place, is_wide
-from .qualifiers import SCOPES, one_of
+from .qualifiers import one_of
 
 __all__ = [
     "cp_fenceproxy",
@@ -304,7 +305,7 @@ def replace_fill_mode(
 
 
 @records("tensormap.cp_fenceproxy")
-def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: str, *, pred: Predicate = None) -> None:
+def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: Scope, *, pred: Predicate = None) -> None:
     """Copy a map from shared to global memory and release it to the tensormap proxy; the whole warp together.
 
     Records one ``tensormap.cp_fenceproxy``.
@@ -323,7 +324,6 @@ def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: str, *, pred: Predicate =
     """
     see = "parallel-synchronization-and-communication-instructions-tensormap-cp-fenceproxy"
     check_place("the tensor map", src, _BYTES, _ALIGNMENT, see=see)
-    one_of("scope", scope, SCOPES, see=see)
     words = (
         *("cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release", scope),
         *("sync", "aligned"),

@@ -15,6 +15,7 @@ from ...core.types import TYPES, ScalarType
 from ...core.types import pred as predicate
 from ...ir import Operand, Pair, Register, Vector
 from ..call_sites import here
+from ..choices import ShuffleMode
 from ..emit import Predicate, checked
 from ..operands import operand, sink
 from ..operators import move, new_register, result
@@ -457,7 +458,7 @@ def shfl_up(
 
 
 def shfl64(
-    mode: str,
+    mode: ShuffleMode,
     given: Reg,
     lane: Reg | int,
     *,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.types import TYPES, ScalarType
+from ..choices import BitProduct, MatrixLayout
 from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..records import records
@@ -79,7 +80,6 @@ def _load(
 ) -> RegArray:
     name = type_name(dtype)
     kind, count = _fragment(operand, shape, name, _LD)
-    one_of("layout", layout, ("row", "col"), see=_LD)
     where = _space(space, _LD)
     modifiers = ("load", operand, "sync", "aligned", layout, shape, where, name)
     with current().atomic():
@@ -93,7 +93,7 @@ def load_a(
     place: Place,
     shape: str,
     dtype: ScalarType | str,
-    layout: str = "row",
+    layout: MatrixLayout = "row",
     *,
     stride: Reg | int | None = None,
     space: str | None = "shared",
@@ -129,7 +129,7 @@ def load_b(
     place: Place,
     shape: str,
     dtype: ScalarType | str,
-    layout: str = "col",
+    layout: MatrixLayout = "col",
     *,
     stride: Reg | int | None = None,
     space: str | None = "shared",
@@ -147,7 +147,7 @@ def load_c(
     place: Place,
     shape: str,
     dtype: ScalarType | str,
-    layout: str = "row",
+    layout: MatrixLayout = "row",
     *,
     stride: Reg | int | None = None,
     space: str | None = "shared",
@@ -166,7 +166,7 @@ def store_d(
     d: Vector,
     shape: str,
     dtype: ScalarType | str,
-    layout: str = "row",
+    layout: MatrixLayout = "row",
     *,
     stride: Reg | int | None = None,
     space: str | None = "shared",
@@ -180,7 +180,6 @@ def store_d(
     """
     name = type_name(dtype)
     _fragment("c", shape, name, _ST)
-    one_of("layout", layout, ("row", "col"), see=_ST)
     modifiers = ("store", "d", "sync", "aligned", layout, shape, _space(space, _ST), name)
     emit("wmma", modifiers, addr(place), list(d), *_stride(stride, _ST), pred=pred)
 
@@ -196,10 +195,10 @@ def mma(
     btype: ScalarType | str | None = None,
     dtype: ScalarType | str | None = None,
     ctype: ScalarType | str | None = None,
-    alayout: str = "row",
-    blayout: str = "col",
+    alayout: MatrixLayout = "row",
+    blayout: MatrixLayout = "col",
     satfinite: bool = False,
-    bit_op: str | None = None,
+    bit_op: BitProduct | None = None,
     rounding: str | None = None,
     out: Vector | None = None,
     pred: Predicate = None,
@@ -235,8 +234,6 @@ def mma(
     addend = total if ctype is None else type_name(ctype)
     for operand, name in (("a", first), ("b", second), ("c", total), ("c", addend)):
         _fragment(operand, shape, name, _MMA)
-    for what, layout in (("alayout", alayout), ("blayout", blayout)):
-        one_of(what, layout, ("row", "col"), see=_MMA)
     clamp = "satfinite" if satfinite else None
     head: tuple[str | None, ...] = ("mma", "sync", "aligned", alayout, blayout, shape)
     types: tuple[str | None, ...] = (total, first, second, addend, clamp)
@@ -245,7 +242,7 @@ def mma(
     if first != "b1":
         types = (rounding, *types, bit_op)
     else:
-        head = ("mma", one_of("bit_op", bit_op or "xor", ("xor", "and"), see=_MMA), "popc", *head[1:])
+        head = ("mma", bit_op or "xor", "popc", *head[1:])
     with current().atomic():
         kind, count = _fragment("c", shape, total, _MMA)
         registers = array(kind, count) if out is None else out

@@ -153,7 +153,7 @@ def test_refuses() -> None:
             store(a, 1 << 32, a, "u32")  # rejected
         with rejected(OperandError, "space is 'cta'", "'cluster', None"):
             store(a, n, a, space="cta")  # rejected
-        with rejected(OperandError, "scope is 'cta'", "'gpu', 'sys'"):
+        with rejected(OperandError, "scope of", "is 'cta'", "'gpu'"):
             ptx.st_async_release(g, n, scope="cta")  # rejected
         with rejected(OperandError, "scope is 'gpu'", "'sys'"):
             ptx.red_async_release(g, n, scope="gpu", mmio=True)  # rejected
@@ -161,7 +161,7 @@ def test_refuses() -> None:
             ptx.st_async_release(g, n, space="shared")  # rejected
         with rejected(OperandError, "dtype is 'b128'", "'b8'"):
             ptx.st_async_release(g, b)  # rejected
-        with rejected(OperandError, "op is 'mul'", "'add', 'min'"):
+        with rejected(OperandError, "op of", "is 'mul'", "'add'"):
             reduce(a, n, a, "mul")  # rejected
         with rejected(InstructionError, ".xor", ".s32"):
             reduce(a, n, a, "xor")  # rejected
@@ -316,9 +316,9 @@ def test_multimem_refuses() -> None:
     def check() -> None:
         unit: Any = ptx.multimem
         a, n, s, small = reg.scalar(u64), reg.scalar(u32), reg.scalar(u32), reg.scalar(u8)
-        with rejected(OperandError, "op is 'mul'", "'min', 'max', 'add'"):
+        with rejected(OperandError, "op of", "is 'mul'", "'min'"):
             unit.ld_reduce(n, a, "mul")  # rejected
-        with rejected(OperandError, "op is 'inc'", "'min', 'max', 'add'"):
+        with rejected(OperandError, "op of", "is 'inc'", "'min'"):
             unit.red(a, n, "inc")  # rejected
         with rejected(OperandError, "dtype is 'u8'", "'b32', 'b64'"):
             unit.st(a, small)  # rejected
@@ -326,25 +326,25 @@ def test_multimem_refuses() -> None:
             unit.red(a, n, "add", "e4m3x4")  # rejected
         with rejected(OperandError, "acc is 'f64'", "'f16', 'f32'"):
             unit.ld_reduce(n, a, "add", "f16x2", acc="f64")  # rejected
-        with rejected(OperandError, "sem is 'acquire'", "'weak', 'relaxed', 'release'"):
+        with rejected(OperandError, "sem of", "is 'acquire'", "'weak'"):
             unit.st(a, n, sem="acquire", scope="gpu")  # rejected
-        with rejected(OperandError, "sem is 'release'", "'weak', 'relaxed', 'acquire'"):
+        with rejected(OperandError, "sem of", "is 'release'", "'weak'"):
             unit.ld_reduce(n, a, "add", sem="release", scope="gpu")  # rejected
-        with rejected(OperandError, "sem is 'weak'", "'relaxed', 'release'"):
+        with rejected(OperandError, "sem of", "is 'weak'", "'relaxed'"):
             unit.red(a, n, "add", sem="weak")  # rejected
         with rejected(OperandError, "sem is 'relaxed'", "scope is None"):
             unit.st(a, n, sem="relaxed")  # rejected
-        with rejected(OperandError, "scope is 'block'", "'cta', 'cluster'"):
+        with rejected(OperandError, "scope of", "is 'block'", "'cta'"):
             unit.st(a, n, sem="relaxed", scope="block")  # rejected
-        with rejected(OperandError, "scope is 'cta'", "'gpu', 'sys'"):
+        with rejected(OperandError, "scope of", "is 'cta'", "'gpu'"):
             unit.st_async(a, n, scope="cta")  # rejected
-        with rejected(OperandError, "scope is 'cta'", "'gpu', 'sys'"):
+        with rejected(OperandError, "scope of", "is 'cta'", "'gpu'"):
             unit.red_async(a, n, scope="cta")  # rejected
         with rejected(OperandError, "space is 'shared'", "'global', None"):
             unit.st(a, n, space="shared")  # rejected
         with rejected(OperandError, "size is 8", "16..1048560"):
             unit.cp_async_bulk(a, s, 8)  # rejected
-        with rejected(OperandError, "op is 'mul'", "'add', 'min'"):
+        with rejected(OperandError, "op of", "is 'mul'", "'add'"):
             unit.cp_reduce_async_bulk(a, s, 16, "mul", "u32")  # rejected
 
     in_kernel(check)

@@ -112,9 +112,9 @@ def test_atomics_refuse() -> None:
     def check() -> None:
         p, x, n, h = reg.scalar(u64), reg.scalar(f32), reg.scalar(u32), reg.scalar(f16)
         row = reg.array(bf16x2, 8)
-        with rejected(OperandError, "op is 'sub'", "'add'"):
+        with rejected(OperandError, "op of", "is 'sub'", "'add'"):
             ptx.atom("sub", p, n)  # rejected
-        with rejected(OperandError, "op is 'exch'", "'xor'"):
+        with rejected(OperandError, "op of", "is 'exch'", "'xor'"):
             ptx.red("exch", p, n)  # rejected
         with rejected(OperandError, "add with 1", "not known", "u32"):
             ptx.atom("add", p, 1)  # rejected
@@ -134,7 +134,7 @@ def test_atomics_refuse() -> None:
             ptx.red("add", p, x, cache_hint=1)  # type: ignore[arg-type]  # rejected
         with rejected(InstructionError, "L2::cache_hint", "shared"):
             ptx.atom("add", p, n, space="shared", cache_hint=p)  # rejected
-        with rejected(InstructionError, "acquire"):
+        with rejected(OperandError, "sem of ptx.red is 'acquire'", "'release'"):
             ptx.red("add", p, n, sem="acquire")  # rejected
         with rejected(OperandError, ".u32", ".f32", "do not mix"):
             ptx.atom_cas(p, n, x)  # rejected

@@ -184,11 +184,11 @@ def test_bits_refuse() -> None:
             ptx.bfi(n, n, 0, -1)  # rejected
         with rejected(OperandError, ".u32", ".u64", "do not mix"):
             ptx.bfi(n, wide, 0, 1)  # rejected
-        with rejected(OperandError, "mode is 'cut'", "'wrap'"):
+        with rejected(OperandError, "mode of", "is 'cut'", "'wrap'"):
             ptx.bmsk(n, n, mode="cut")  # rejected
-        with rejected(OperandError, "mode is 'cut'", "'clamp'"):
+        with rejected(OperandError, "mode of", "is 'cut'", "'clamp'"):
             ptx.szext(n, n, mode="cut")  # rejected
-        with rejected(OperandError, "direction is 'left'", "'l'"):
+        with rejected(OperandError, "direction of", "is 'left'", "'l'"):
             ptx.shf(n, n, 1, direction="left")  # rejected
         with rejected(OperandError, "32 bits", ".u64"):
             ptx.shf(wide, wide, 1, direction="l")  # rejected
@@ -196,7 +196,7 @@ def test_bits_refuse() -> None:
             ptx.prmt(half, 0, 0)  # rejected
         with rejected(OperandError, "32 bits", ".u64"):
             ptx.lop3(wide, 0, 0, 0x80)  # rejected
-        with rejected(OperandError, "mode is 'xyz'", "'f4e'"):
+        with rejected(OperandError, "mode of", "is 'xyz'", "'f4e'"):
             ptx.prmt(n, n, 0, mode="xyz")  # rejected
         with rejected(OperandError, "logic is 256", "0..255"):
             ptx.lop3(n, n, n, 256)  # rejected
@@ -204,7 +204,7 @@ def test_bits_refuse() -> None:
             ptx.lop3(n, n, n, lambda a, b, c: 0.5)  # type: ignore[arg-type, return-value]  # rejected
         with rejected(OperandError, "1, 2, 3", "register"):
             ptx.lop3(1, 2, 3, 0x80)  # rejected
-        with rejected(OperandError, "combine is 'xor'", "'and'"):
+        with rejected(OperandError, "combine of", "is 'xor'", "'and'"):
             ptx.lop3_test(n, n, n, 0x80, "xor", False)  # rejected
         with rejected(OperandError, "q", "%n"):
             ptx.lop3_test(n, n, n, 0x80, "or", n)  # rejected

@@ -96,9 +96,9 @@ def test_refuses() -> None:
     def check() -> None:
         unit: Any = ptx.cache
         a, narrow = reg.scalar(u64), reg.scalar(u32)
-        with rejected(OperandError, "primary is 'last'", "'evict_last', 'evict_normal'"):
+        with rejected(OperandError, "primary of", "is 'last'", "'evict_last'"):
             unit.policy("last")  # rejected
-        with rejected(OperandError, "secondary is 'evict_last'", "'evict_first', 'evict_unchanged'"):
+        with rejected(OperandError, "secondary of", "is 'evict_last'", "'evict_first'"):
             unit.policy("evict_last", "evict_last")  # rejected
         for fraction in (0, 1.5, -0.5, "half"):
             with rejected(
@@ -117,7 +117,7 @@ def test_refuses() -> None:
             unit.prefetch(a, "L3")  # rejected
         with rejected(OperandError, "level is 'L1'", "'L2'"):
             unit.prefetch(a, "L1", evict="evict_last")  # rejected
-        with rejected(OperandError, "evict is 'evict_first'", "'evict_last', 'evict_normal'"):
+        with rejected(OperandError, "evict of", "is 'evict_first'", "'evict_last'"):
             unit.prefetch(a, evict="evict_first")  # rejected
         with rejected(OperandError, "space is 'local'", "'global'"):
             unit.prefetch(a, evict="evict_last", space="local")  # rejected

@@ -155,13 +155,13 @@ def test_conversions_refuse() -> None:
             ptx.cvt_x4([x, x], TYPES["e4m3x4"], bits)  # rejected
         with rejected(OperandError, "rbits", "%narrow", ".u32"):
             ptx.cvt_x4([x] * 4, TYPES["e4m3x4"], narrow)  # rejected
-        with rejected(OperandError, "to is 'u32'", "'u16'"):
+        with rejected(OperandError, "to of", "is 'u32'", "'u16'"):
             ptx.cvt_pack(1, 2, "u32")  # rejected
         with rejected(OperandError, "%x", ".s32"):
             ptx.cvt_pack(x, 2, "u16")  # rejected
         with rejected(OperandError, "%narrow", ".u64"):
             ptx.cvta(narrow, "shared")  # rejected
-        with rejected(OperandError, "space is 'tensor'", "'global'"):
+        with rejected(OperandError, "space of", "is 'tensor'", "'global'"):
             ptx.cvta_to(x, "tensor")  # rejected
         with rejected(OperandError, "given of ptx.isspacep is 5: expected a register"):
             ptx.isspacep(5, "global")  # type: ignore[arg-type]  # rejected

@@ -274,11 +274,11 @@ def test_arithmetic_refuses() -> None:
             ptx.abs(n)  # rejected
         with rejected(OperandError, "a of ptx.neg is 3: expected a register"):
             ptx.neg(3)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "test is 'zero'", "'subnormal'"):
+        with rejected(OperandError, "test of", "is 'zero'", "'subnormal'"):
             ptx.testp(x, "zero")  # rejected
         with rejected(InstructionError, "sin.approx.f64", ".f32"):
             ptx.sin(double)  # rejected
-        with rejected(OperandError, "half is 'mid'", "'lo'"):
+        with rejected(OperandError, "half of", "is 'mid'", "'lo'"):
             ptx.dp2a(n, n, 0, half="mid")  # rejected
         with rejected(OperandError, "out of ptx.add is 5: expected a register or None"):
             ptx.add(n, n, out=5)  # type: ignore[arg-type]  # rejected
@@ -407,7 +407,7 @@ def test_selection_and_comparison_refuse() -> None:
             ptx.selp(1, 0, p)  # rejected
         with rejected(InstructionError, "slct.f32.u32", ".s32"):
             ptx.slct(x, x, n)  # rejected
-        with rejected(InstructionError, ".ltt"):
+        with rejected(OperandError, "comparison of ptx.setp is 'ltt'", "did you mean 'lt"):
             ptx.setp("ltt", x, x)  # rejected
         with rejected(InstructionError, ".ltu", ".u32"):
             ptx.setp("ltu", n, n)  # rejected
@@ -467,7 +467,7 @@ def test_wide_integers() -> None:
             ptx.add_wide(a, b)  # rejected
         with rejected(OperandError, "1 and 1", "at least 2"):
             ptx.sub_wide(a[:1], b[:1])  # rejected
-        with rejected(OperandError, "half is 'wide'", "'lo'"):
+        with rejected(OperandError, "half of", "is 'wide'", "'lo'"):
             ptx.madc(a[0], a[1], a[2], half="wide")  # rejected
 
     in_kernel(check)

@@ -140,7 +140,7 @@ def test_refusals() -> None:
             ptx.ldmatrix(four, tile, shape="m8n16")  # rejected
         with rejected(OperandError, "source with shape 'm8n8' is 's4'", "None"):
             ptx.ldmatrix(four, tile, source="s4")  # rejected
-        with rejected(OperandError, "space is 'global'", "'shared', 'cta', None"):
+        with rejected(OperandError, "space of", "is 'global'", "'shared'"):
             ptx.ldmatrix(four, tile, space="global")  # rejected
         with rejected(OperandError, "the matrix in 'tile'", "offset 2", "multiple of 16"):
             ptx.ldmatrix(one, tile.at(0, 1))  # rejected

@@ -346,7 +346,7 @@ def test_mma_refuses() -> None:
             ptx.mma(n, a, b, dtype=f64)  # rejected
         with rejected(InstructionError, "bf16"):
             ptx.mma(n, n, n[:2], shape="m16n8k16", atype=bf16, btype=f16)  # rejected
-        with rejected(OperandError, "bit_op is 'or'", "'xor', 'and'"):
+        with rejected(OperandError, "bit_op of", "is 'or'", "'xor'"):
             ptx.mma(n[:2], n[0], n[1], shape="m8n8k128", atype="b1", bit_op="or")  # rejected
         with rejected(InstructionError, "satfinite"):
             ptx.mma(d, a, b, satfinite=True)  # rejected
@@ -503,7 +503,7 @@ def test_wmma_refuses() -> None:
             ptx.wmma.load_a(tile, "m16n16k16", f32)  # rejected
         with rejected(OperandError, "shape with tf32 is 'm16n16k16'", "'m16n16k8'"):
             ptx.wmma.load_b(tile, "m16n16k16", tf32)  # rejected
-        with rejected(OperandError, "layout is 'down'", "'row', 'col'"):
+        with rejected(OperandError, "layout of", "is 'down'", "'row'"):
             ptx.wmma.load_c(tile, "m16n16k16", f32, "down")  # rejected
         with rejected(OperandError, "space is 'local'", "'global'"):
             ptx.wmma.load_c(tile, "m16n16k16", f32, space="local")  # rejected
@@ -513,13 +513,13 @@ def test_wmma_refuses() -> None:
             ptx.wmma.load_a(tile, "m8n8k32", "s4", "col")  # rejected
         with rejected(OperandError, "8", "4"):
             ptx.wmma.store_d(tile, c[:4], "m16n16k16", f32)  # rejected
-        with rejected(OperandError, "bit_op is 'or'"):
+        with rejected(OperandError, "bit_op of", "is 'or'"):
             ptx.wmma.mma(c, c, c, "m8n8k128", "b1", bit_op="or")  # rejected
         with rejected(InstructionError, "and"):
             ptx.wmma.mma(c, c, c, "m16n16k16", f16, bit_op="and")  # rejected
         with rejected(InstructionError, "rn"):
             ptx.wmma.mma(c, c, c, "m16n16k16", f16, rounding="rn")  # rejected
-        with rejected(OperandError, "alayout is 'up'"):
+        with rejected(OperandError, "alayout of", "is 'up'"):
             ptx.wmma.mma(c, c, c, "m16n16k16", f16, alayout="up")  # rejected
 
     in_kernel(body)

@@ -190,7 +190,7 @@ def test_refuses_places() -> None:
             unit.replace_rank(s, 1, space="shared")  # rejected
         with rejected(OperandError, "%s", "u32"):
             unit.replace_rank(s, 1, space=None)  # rejected
-        with rejected(OperandError, "scope is 'block'", "'cta', 'cluster'"):
+        with rejected(OperandError, "scope of", "is 'block'", "'cta'"):
             unit.cp_fenceproxy(far, s, "block")  # rejected
         with rejected(OperandError, "space is 'global'", "None, 'param', 'const'"):
             unit.prefetch(far, space="global")  # rejected

@@ -229,7 +229,7 @@ def test_warps_refuse() -> None:
             ptx.warp.shfl_up(narrow, 1, out=base)  # rejected
         with rejected(OperandError, "64-bit", "%narrow"):
             ptx.warp.shfl64("up", narrow, 1)  # rejected
-        with rejected(OperandError, "mode is 'left'", "'down'"):
+        with rejected(OperandError, "mode of", "is 'left'", "'down'"):
             ptx.warp.shfl64("left", wide, 1)  # rejected
         with rejected(OperandError, "predicate", "%narrow"):
             ptx.warp.vote_any(narrow)  # rejected

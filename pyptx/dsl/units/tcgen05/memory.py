@@ -9,6 +9,7 @@ from ....core.errors import OperandError
 from ....core.types import ScalarType
 from ....ir import Immediate
 from ....layout.tensor_memory import COLUMNS, LANES
+from ...choices import CtaSpace, Extremum
 from ...emit import Predicate, checked, emit
 from ...operands import Addr, addr
 from ...operators import result
@@ -66,7 +67,7 @@ def alloc(
     cta_group: int = 1,
     *,
     exclusive: bool = False,
-    space: str | None = "cta",
+    space: CtaSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
     """Allocate columns of tensor memory; their address is written to ``slot``. Records one ``tcgen05.alloc``.
@@ -281,7 +282,6 @@ def ld(
 
 def _reduction(op: str, shapes: Sequence[str], shape: str, words: dict[str, bool]) -> tuple[str, ...]:
     """The words of a reduction of f32 values, or of integers, which take none of ``words``."""
-    one_of("op", op, ("min", "max"), see=_LD)
     one_of("shape", shape, shapes, see=_LD)
     return tuple(word for word, given in words.items() if given)
 
@@ -291,7 +291,7 @@ def ld_red(
     regs: Registers,
     reduced: Reg,
     taddr: Reg | Addr,
-    op: str,
+    op: Extremum,
     shape: str = "32x32b",
     count: int | None = None,
     dtype: ScalarType | str = "f32",
@@ -350,7 +350,7 @@ def ld_spcompress(
     metadata: Registers,
     values: Registers,
     taddr: Reg | Addr,
-    op: str,
+    op: Extremum,
     count: int | None = None,
     *,
     abs: bool = False,
@@ -383,7 +383,7 @@ def ld_red_spcompress(
     values: Registers,
     reduced: Reg,
     taddr: Reg | Addr,
-    op: str,
+    op: Extremum,
     count: int | None = None,
     *,
     abs: bool = False,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ....core.errors import OperandError
+from ...choices import CopyShape, Decompression
 from ...emit import Predicate, emit
 from ...operands import Addr, addr
 from ...records import records
 from ...registers import Reg
-from ..qualifiers import one_of
 from .words import group
 
 __all__ = ["cp", "shift"]
@@ -21,18 +21,17 @@ _SHAPES: dict[str, tuple[str | None, ...]] = {
     "64x128b": ("warpx2::02_13", "warpx2::01_23"),
     "32x128b": ("warpx4",),
 }
-_PACKED = (None, "b6x16_p32", "b4x16_p64")
 
 
 @records("tcgen05.cp")
 def cp(
     taddr: Reg | Addr,
     desc: Reg | int,
-    shape: str,
+    shape: CopyShape,
     multicast: str | None = None,
     cta_group: int = 1,
     *,
-    decompress: str | None = None,
+    decompress: Decompression | None = None,
     pred: Predicate = None,
 ) -> None:
     """Copy from shared memory to tensor memory; asynchronous, issued by one thread.
@@ -57,7 +56,6 @@ def cp(
 
     PTX ISA: `#tcgen05-instructions-tcgen05-cp`.
     """
-    one_of("shape", shape, tuple(_SHAPES), see=_CP)
     legal = _SHAPES[shape]
     if multicast is None and len(legal) == 1:
         multicast = legal[0]
@@ -66,7 +64,6 @@ def cp(
             f"multicast is {multicast!r} with shape {shape!r}: expected {' or '.join(map(repr, legal))}",
             see=_CP,
         )
-    one_of("decompress", decompress, _PACKED, see=_CP)
     formats = (None, None) if decompress is None else ("b8x16", decompress)
     emit("tcgen05", ("cp", group(cta_group), shape, multicast, *formats), addr(taddr), desc, pred=pred)
 
