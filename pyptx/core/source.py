@@ -25,6 +25,7 @@ __all__ = [
     "author_location",
     "comment_lines",
     "defined_at",
+    "frames_within",
     "is_function_frame",
     "located",
     "outermost_call",
@@ -172,7 +173,7 @@ def located(frame: FrameType) -> SourceLocation:
         if len(_located) >= _LOCATED_LIMIT:
             _located.clear()
         frames = _author_frames(frame)
-        known = _located[key] = [f.f_code for f in _frames(frame)], _location(frames)
+        known = _located[key] = [f.f_code for f in frames_within(frame)], _location(frames)
     return known[1]
 
 
@@ -186,7 +187,7 @@ def defined_at(function: Callable[..., Any]) -> SourceLocation:
     return SourceLocation(file, found, code.co_name)
 
 
-def _frames(frame: FrameType) -> Iterator[FrameType]:
+def frames_within(frame: FrameType) -> Iterator[FrameType]:
     """``frame`` and those below it on the stack, down to the kernel function's."""
     found: FrameType | None = frame
     while found is not None and id(found.f_code) not in _outermost:
@@ -196,7 +197,7 @@ def _frames(frame: FrameType) -> Iterator[FrameType]:
 
 def _author_frames(frame: FrameType) -> list[FrameType]:
     """Those of them that are not pyptx's own; ``frame`` itself if all are."""
-    return [f for f in _frames(frame) if _outside(f.f_code.co_filename)] or [frame]
+    return [f for f in frames_within(frame) if _outside(f.f_code.co_filename)] or [frame]
 
 
 def _location(frames: list[FrameType]) -> SourceLocation:

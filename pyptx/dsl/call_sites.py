@@ -13,9 +13,17 @@ import os
 import sys
 from types import CodeType, FrameType
 
-from ..core.source import SourceLocation, located
+from ..core.source import SourceLocation, frames_within, located
 
-__all__ = ["AssignedNames", "bound_name", "bound_names", "caller_frame", "here", "is_internal"]
+__all__ = [
+    "AssignedNames",
+    "bound_name",
+    "bound_names",
+    "caller_frame",
+    "caller_frames",
+    "here",
+    "is_internal",
+]
 
 _DSL = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -57,6 +65,11 @@ def caller_frame() -> FrameType:
     if frame is None:  # pragma: no cover: something always calls the DSL
         raise RuntimeError("no Python frame outside the DSL")
     return frame
+
+
+def caller_frames() -> list[FrameType]:
+    """:func:`caller_frame` and the frames that called it, up to the kernel function's, without the DSL's."""
+    return [frame for frame in frames_within(caller_frame()) if not is_internal(frame.f_code.co_filename)]
 
 
 def here() -> tuple[AssignedNames, SourceLocation]:

@@ -198,20 +198,20 @@ class block(Guarded):
 
     def __enter__(self) -> None:
         source = self._open()
-        assert self.block is not None
-        self.trace.blocks.append(self.block)
+        assert self.region is not None
+        self.trace.regions.append(self.region)
         self.trace.statements.append(ScopeMark(True, source))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._close(kind)
         if kind is None:
-            assert self.block is not None
-            self.trace.statements.append(ScopeMark(False, self.block.source))
+            assert self.region is not None
+            self.trace.statements.append(ScopeMark(False, self.region.source))
 
 
 def _nested(trace: Trace) -> bool:
     """Whether a block is open here."""
-    return any(open.kind == block.kind for open in trace.blocks)
+    return any(open.kind == block.kind for open in trace.regions)
 
 
 def variable(

@@ -15,8 +15,9 @@ from .labels import Label, LabelScope, label_name
 from .operands import branch_target
 from .operands import guard as guard_of
 from .records import records
+from .regions import Region
 from .registers import NotPred, Reg
-from .trace import PendingLabel, Region, Trace, current
+from .trace import PendingLabel, Trace, current
 
 __all__ = [
     "Condition",
@@ -166,12 +167,14 @@ class _Branches:
 
     def __init__(self) -> None:
         self.last: PendingLabel | None = None
+        #: What holds where the ``if_`` does not run.
+        self.otherwise: Guard | None = None
 
-    def mark(self) -> PendingLabel | None:
-        return self.last
+    def mark(self) -> tuple[PendingLabel | None, Guard | None]:
+        return self.last, self.otherwise
 
-    def restore(self, mark: PendingLabel | None) -> None:
-        self.last = mark
+    def restore(self, mark: tuple[PendingLabel | None, Guard | None]) -> None:
+        self.last, self.otherwise = mark
 
 
 def _branches(trace: Trace) -> _Branches:
@@ -198,16 +201,16 @@ class Guarded(metaclass=_Announced):
 
     def __init__(self) -> None:
         self.trace = current()
-        self.block: Region | None = None
+        self.region: Region | None = None
 
     def _open(self) -> SourceLocation:
-        if self.block is not None:
+        if self.region is not None:
             raise TraceError(f"this {self.kind} was entered before; write a new `with ptx.{self.kind}(...)`")
         if self.trace is not current():
             raise TraceError(f"this {self.kind} belongs to another recording")
         source = here()[1]
         self._forget()
-        self.block = Region(self.kind, source)
+        self.region = Region(self.kind, source, self.trace.region, len(self.trace.statements))
         return source
 
     def _forget(self) -> None:
@@ -215,11 +218,11 @@ class Guarded(metaclass=_Announced):
         self.trace.unopened.pop(id(self), None)
 
     def _close(self, error: type[BaseException] | None) -> None:
-        assert self.block is not None
-        self.trace.blocks.remove(self.block)
-        self.block.open = False
+        assert self.region is not None
+        self.trace.regions.remove(self.region)
+        self.region.close(len(self.trace.statements))
         if error is not None and self.trace.abandoned is None:
-            self.trace.abandoned = self.block
+            self.trace.abandoned = self.region
 
 
 class if_(Guarded):
@@ -239,17 +242,20 @@ class if_(Guarded):
 
     def __enter__(self) -> None:
         source = self._open()
-        assert self.block is not None
+        assert self.region is not None
         self._end = Label("endif", self.trace)
+        self.region.certain = -1
+        self.region.condition = Guard(self._guard.register, not self._guard.negated)
         self.trace.branch(self._end, self._guard, source)
-        self.trace.blocks.append(self.block)
+        self.trace.regions.append(self.region)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._close(kind)
         if kind is None:
-            assert self.block is not None and self.block.source is not None
+            assert self.region is not None and self.region.source is not None
             branches = self.trace.state["control"] = _branches(self.trace)
-            branches.last = self.trace.place(self._end, self.block.source)
+            branches.last = self.trace.place(self._end, self.region.source)
+            branches.otherwise = self._guard
 
 
 class else_(Guarded):
@@ -278,17 +284,19 @@ class else_(Guarded):
                 hint="nothing may be recorded between the two",
             )
         source = self._open()
-        assert self.block is not None
+        assert self.region is not None
         self._end = Label("endif", trace)
+        self.region.certain = -1
+        self.region.condition = _branches(trace).otherwise
         last.label.hint = "otherwise"
         trace.statements.pop()
         trace.branch(self._end, None, source, self._modifiers)
         trace.statements.append(last)
         _branches(trace).last = None
-        trace.blocks.append(self.block)
+        trace.regions.append(self.region)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._close(kind)
         if kind is None:
-            assert self.block is not None and self.block.source is not None
-            self.trace.place(self._end, self.block.source)
+            assert self.region is not None and self.region.source is not None
+            self.trace.place(self._end, self.region.source)

@@ -432,7 +432,7 @@ class DeviceFunction:
                 trace.symbols.names.append(symbol)
                 params.append(Param(symbol, b16, source=self.location))
                 register = trace.prepare(("param", index), kind, name, _load(symbol, kind), self.location)
-            registers.append(Reg(trace, register, kind, trace.blocks[0], self.location))
+            registers.append(Reg(trace, register, kind, trace.regions[0], self.location))
         return tuple(params), registers
 
     def _returned(self, trace: Trace, given: Any) -> tuple[tuple[ScalarType, ...], list[Reg | Immediate]]:
@@ -454,7 +454,7 @@ class DeviceFunction:
             plain = as_number(value)
             if isinstance(value, Reg):
                 assert wanted is not None
-                owned(value, trace)
+                trace.check_read((owned(value, trace).name,))
                 if not _same(value.type, wanted):
                     self._refuse(f"{what} is {value} (.{value.type}), .{wanted} is declared")
                 found.append(value)

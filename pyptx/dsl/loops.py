@@ -1,74 +1,32 @@
 """Loops: ``loop``, ``while_``, ``do_while``, ``for_``, each a PTX loop with its body recorded once.
 
 A loop also watches its author: a Python variable that held a register when the loop began and holds
-something else at its end would make the next pass read the old one.  That is refused, see :class:`Carried`.
+something else at its end would make the next pass read the old one.  That is refused, see
+:class:`.loop_carried.LoopCarried`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred, u32
-from ..ir import Guard, Immediate
-from .call_sites import caller_frame, here
+from ..flow.registers import accesses
+from ..ir import Guard, Immediate, Raw
+from .call_sites import caller_frames, here
 from .control import Condition, Guarded, inverted, uniform
 from .labels import Label
+from .loop_carried import LoopCarried
 from .operands import guard as guard_of
 from .operators import move, new_register
-from .registers import NotPred, Reg, RegArray, owned
+from .regions import mentions
+from .registers import Reg, owned
 from .trace import current
 from .types import as_whole
 
-__all__ = ["Carried", "Loop", "do_while", "for_", "loop", "while_"]
-
-
-Held = Reg | RegArray | NotPred
-
-
-class Carried:
-    """The author's variables at the start of a loop, to find those that were rebound in its body.
-
-    A variable counts if its register was made in a block that is still open when the loop begins: the loop
-    may come round and read it again.  Names of registers from closed blocks (the scratch variables of an
-    earlier ``if_``) are free to be used again.
-    """
-
-    def __init__(self, frame: FrameType, exempt: str | None) -> None:
-        self._frame = frame
-        self._held: dict[str, Held] = {}
-        for name, value in frame.f_locals.items():
-            if name != exempt and isinstance(value, (Reg, RegArray, NotPred)) and _first(value).block.open:
-                self._held[name] = value
-
-    def check(self, loop_source: SourceLocation) -> None:
-        """Raise :class:`TraceError` for the first variable that now holds something else."""
-        now = self._frame.f_locals
-        for name, old in self._held.items():
-            new = now.get(name, old)
-            if _same(old, new):
-                continue
-            made = _first(old).source
-            remade = _first(new).source if isinstance(new, (Reg, RegArray)) else None
-            raise TraceError(
-                f"{name!r} was defined before the loop at {loop_source.short} "
-                f"(as {_first(old)}, {_at(made)}) and is rebound in it (to {_show(new)}"
-                + (f", {_at(remade)}" if remade is not None else "")
-                + "): the next pass would read the old register",
-                location=remade if remade is not None else loop_source,
-                hint=f"write it in place: {name} += ..., or {name}.set(...); "
-                "if it is scratch, use another name inside the loop",
-            )
-
-
-def _at(source: SourceLocation | None) -> str:
-    return f"line {source.line} of {source.file}" if source is not None else "in the prologue"
-
-
-def _show(value: object) -> str:
-    return str(_first(value)) if isinstance(value, (Reg, RegArray)) else repr(value)
+__all__ = ["Loop", "do_while", "for_", "loop", "while_"]
 
 
 def _deferred(what: str, condition: Callable[[], Condition]) -> Callable[[], Condition]:
@@ -79,23 +37,6 @@ def _deferred(what: str, condition: Callable[[], Condition]) -> Callable[[], Con
         f"{what} takes a function that records its condition, not {condition!r}",
         hint=f"write ptx.{what}(lambda: x < n): the condition is evaluated in each pass",
     )
-
-
-def _first(value: Held) -> Reg:
-    if isinstance(value, RegArray):
-        return value.registers[0]
-    return value.register if isinstance(value, NotPred) else value
-
-
-def _same(old: Held, new: object) -> bool:
-    """Whether both name the same registers: the same object, or a view."""
-    if new is old:
-        return True
-    if isinstance(old, RegArray):
-        return isinstance(new, RegArray) and [r.name for r in old] == [r.name for r in new]
-    if isinstance(old, NotPred):
-        return isinstance(new, NotPred) and new.register.name == old.register.name
-    return isinstance(new, Reg) and new.name == old.name
 
 
 class Loop(Guarded):
@@ -110,7 +51,7 @@ class Loop(Guarded):
         self._next = Label("next", self.trace)
         self._end = Label("endloop", self.trace)
         self._continued = False
-        self._carried: Carried | None = None
+        self._carried: LoopCarried | None = None
 
     def break_(self, pred: Condition | None = None, *, uni: bool = False) -> None:
         """Leave the loop. Records one ``bra`` (``bra.uni`` with ``uni``), guarded by ``pred``.
@@ -134,19 +75,37 @@ class Loop(Guarded):
 
     def _jump(self, what: str, target: Label, pred: Condition | None, uni: bool) -> None:
         trace = current()
-        if trace is not self.trace or self.block is None or not self.block.open:
+        if trace is not self.trace or self.region is None or not self.region.open:
             self._forget()
             raise TraceError(
                 f"{what} outside its loop", hint=f"use it inside the `with ptx.{self.kind}(...)` block"
             )
+        if target is not self._head:
+            self.region.may_end(len(trace.statements))
         self.trace.branch(target, guard_of(pred, trace), here()[1], uniform(uni))
 
     def _begin(self) -> SourceLocation:
         """Open the block. What the loop needs before its head must be recorded first."""
         source = self._open()
-        assert self.block is not None
-        self._carried = Carried(caller_frame(), here()[0].name)
+        assert self.region is not None
+        self._carried = LoopCarried(caller_frames(), here()[0].name)
         return source
+
+    def _index_register(self) -> Reg | None:
+        """The register that the block gets, if it gets one."""
+        return None
+
+    def _reads(self, name: str) -> bool:
+        """Whether something in the loop reads the register ``name``."""
+        assert self.region is not None
+        trace = self.trace
+        for number in range(self.region.begin, len(trace.statements)):
+            found = trace.instruction(number)
+            if found is None or not mentions(found, name):
+                continue
+            if isinstance(found, Raw) or any(register.name == name for register in accesses(found)[0]):
+                return True
+        return False
 
     def _finish(self) -> Guard | None:
         """Record what stands at the end of the body; the guard of the branch back."""
@@ -155,11 +114,11 @@ class Loop(Guarded):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self.block is not None and self._carried is not None and self.block.source is not None
-        source = self.block.source
+        assert self.region is not None and self._carried is not None and self.region.source is not None
+        source = self.region.source
         try:
             if kind is None:
-                self._carried.check(source)
+                self._carried.check(source, self._index_register(), self._reads)
                 with self.trace.atomic():
                     guard = self._finish()
                     self.trace.branch(self._head, guard, source, self._back)
@@ -178,9 +137,9 @@ class loop(Loop):
 
     def __enter__(self) -> Loop:
         source = self._begin()
-        assert self.block is not None
+        assert self.region is not None
         self.trace.place(self._head, source)
-        self.trace.blocks.append(self.block)
+        self.trace.regions.append(self.region)
         return self
 
 
@@ -202,13 +161,15 @@ class while_(Loop):
 
     def __enter__(self) -> Loop:
         source = self._begin()
-        assert self.block is not None
+        assert self.region is not None
         trace = self.trace
-        trace.blocks.append(self.block)
+        trace.regions.append(self.region)
         try:
             with trace.atomic():
                 trace.place(self._head, source)
-                trace.branch(self._end, inverted(self._test(), trace), source)
+                condition = inverted(self._test(), trace)
+                self.region.may_end(len(trace.statements))
+                trace.branch(self._end, condition, source)
         except BaseException:
             self._close(None)
             raise
@@ -236,15 +197,15 @@ class do_while(Loop):
 
     def __enter__(self) -> Loop:
         source = self._begin()
-        assert self.block is not None
+        assert self.region is not None
         self.trace.place(self._head, source)
-        self.trace.blocks.append(self.block)
+        self.trace.regions.append(self.region)
         return self
 
     def _finish(self) -> Guard | None:
-        assert self.block is not None and self.block.source is not None
+        assert self.region is not None and self.region.source is not None
         if self._continued:
-            self.trace.place(self._next, self.block.source)
+            self.trace.place(self._next, self.region.source)
         skipped = inverted(self._test(), self.trace)
         return Guard(skipped.register, not skipped.negated)
 
@@ -316,13 +277,23 @@ class for_(Loop):
     def _next_pass(self) -> Label:
         return self._next
 
+    def _index_register(self) -> Reg:
+        return self._index
+
+    def _runs(self) -> bool:
+        """Whether it runs a pass for certain."""
+        start, stop, step = self._bounds
+        if isinstance(start, Reg) or isinstance(stop, Reg) or isinstance(step, Reg):
+            return False
+        return stop < start if step < 0 else start < stop
+
     def __enter__(self) -> Reg:
         source = self._begin()
-        assert self.block is not None
+        assert self.region is not None
         trace, kind = self.trace, self._kind
         start, stop, step = self._bounds
         down = not isinstance(step, Reg) and step < 0
-        trace.blocks.append(self.block)
+        trace.regions.append(self.region)
         try:
             with trace.atomic():
                 self._index = new_register(trace, kind, here()[0].name or "i", source)
@@ -332,6 +303,8 @@ class for_(Loop):
                 bound = stop.operand if isinstance(stop, Reg) else Immediate(int(stop))
                 compare = ("le" if down else "ge", kind.name)
                 trace.record("setp", compare, (done.operand, self._index.operand, bound), source=source)
+                if not self._runs():
+                    self.region.may_end(len(trace.statements))
                 trace.branch(self._end, Guard(done.operand), source)
         except BaseException:
             self._close(None)
@@ -339,8 +312,8 @@ class for_(Loop):
         return self._index
 
     def _finish(self) -> Guard | None:
-        assert self.block is not None and self.block.source is not None
-        source = self.block.source
+        assert self.region is not None and self.region.source is not None
+        source = self.region.source
         step = self._bounds[2]
         amount = step.operand if isinstance(step, Reg) else Immediate(int(step))
         if self._continued:

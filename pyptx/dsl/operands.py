@@ -289,7 +289,9 @@ def guard(value: Reg | NotPred | None, trace: Trace) -> Guard | None:
             hint="compare it: x != 0",
             see="predicated-execution",
         )
-    return Guard(owned(register, trace).operand, negated)
+    found = owned(register, trace).operand
+    trace.check_read((found.name,))
+    return Guard(found, negated)
 
 
 def _predicate(value: object) -> Reg:

@@ -86,7 +86,7 @@ def new_register(
     """A register named after ``hint``, declared as ``storage`` or as its kind is. Records nothing."""
     register = Register(trace.free_name(hint), storage or declared(kind))
     trace.adopt(register, hint)
-    return registers.Reg(trace, register, kind, trace.block, source)
+    return registers.Reg(trace, register, kind, trace.region, source)
 
 
 def result(
@@ -110,7 +110,7 @@ def result(
     binding = trace.check(opcode, modifiers, (destination, *operands))
     trace.adopt(destination, hint)
     trace.append(binding, guard, source)
-    return registers.Reg(trace, destination, kind, trace.block, source)
+    return registers.Reg(trace, destination, kind, trace.region, source)
 
 
 def materialize(value: Any, trace: Trace) -> Any:

@@ -141,7 +141,7 @@ class TensorMapReg(Reg):
 
     def __init__(self, trace: Trace, operand: Register, tile: TileParam) -> None:
         super().__init__(
-            trace, operand, u64, trace.blocks[0], trace.location, f"the tensor map of parameter {tile.name}"
+            trace, operand, u64, trace.regions[0], trace.location, f"the tensor map of parameter {tile.name}"
         )
         self.tile = tile
 
@@ -203,7 +203,7 @@ class TileParam(Valueless):
             ("param", self._index, 1), u64, f"{word(self.name)}_ptr", build, trace.location
         )
         return Reg(
-            trace, operand, u64, trace.blocks[0], trace.location, f"the pointer of parameter {self.name}"
+            trace, operand, u64, trace.regions[0], trace.location, f"the pointer of parameter {self.name}"
         )
 
     def tma_desc(self) -> TensorMapReg:
@@ -290,7 +290,7 @@ class Parameters:
             return [("ld", ("param", memory_type(spec.type).name), (d, Address(symbol)))]
 
         operand = trace.prepare(("param", index, 0), spec.type, name, build, trace.location)
-        return Reg(trace, operand, spec.type, trace.blocks[0], trace.location)
+        return Reg(trace, operand, spec.type, trace.regions[0], trace.location)
 
     def slots(self, used: set[str]) -> tuple[ParameterSlot, ...]:
         """What the entry declares, in order, given the names of the registers in use.

@@ -492,4 +492,4 @@ def _formal(trace: Trace, param: Param) -> Sym | Reg:
         return Sym(param.name)
     register = trace.declare_as(param.name, param.type, param.vector, listed=False)
     made = VectorReg if param.vector > 1 else Reg
-    return made(trace, register, param.type, trace.blocks[0], trace.location)
+    return made(trace, register, param.type, trace.regions[0], trace.location)

@@ -14,7 +14,8 @@ from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred
 from ..ir import Register
 from . import operators
-from .trace import Region, Trace, current
+from .regions import Made, Region, dominates
+from .trace import Trace, current
 from .types import declared, the_type
 
 __all__ = ["NotPred", "Reg", "RegArray", "owned"]
@@ -34,7 +35,7 @@ class Reg:
         source: the author's line that made it.
     """
 
-    __slots__ = ("block", "operand", "read_only", "source", "trace", "type")
+    __slots__ = ("operand", "position", "read_only", "region", "source", "trace", "type")
     __hash__ = object.__hash__
     #: numpy scalars on the left of an operator leave it to the register.
     __array_ufunc__ = None
@@ -44,14 +45,16 @@ class Reg:
         trace: Trace,
         operand: Register,
         kind: ScalarType,
-        block: Region,
+        region: Region,
         source: SourceLocation | None,
         read_only: str = "",
     ) -> None:
         self.trace = trace
         self.operand = operand
         self.type = kind
-        self.block = block
+        self.region = region
+        #: How many statements there were when it was made.
+        self.position = len(trace.statements)
         self.source = source
         #: Why it must not be written (it is shared), or empty.
         self.read_only = read_only
@@ -89,7 +92,9 @@ class Reg:
         if wanted is not operand.type and wanted.bits == operand.type.bits and not integers:
             self.trace.untyped.add(operand.name)
             operand = Register(operand.name, wanted)
-        return Reg(self.trace, operand, kind, self.block, self.source, self.read_only)
+        seen = Reg(self.trace, operand, kind, self.region, self.source, self.read_only)
+        seen.position = self.position
+        return seen
 
     # --- what records one instruction ---------------------------------------------------------
 
@@ -393,18 +398,21 @@ class RegArray(Sequence[Reg]):
 
 
 def owned(register: Reg, trace: Trace) -> Reg:
-    """``register``, if it belongs to ``trace``.
+    """``register``, if it belongs to ``trace``, which is told if it may have no value here.
 
     Raises :class:`TraceError` for a register of another kernel or of an earlier recording.
     """
     if register.trace is not trace:
         state = "has ended" if register.trace.finished else "is another one"
-        made = f", made at {register.source}" if register.source is not None else ""
+        where = f", made at {register.source}" if register.source is not None else ""
         raise TraceError(
-            f"the register {register}{made} belongs to a recording of the kernel {register.trace.name}, "
+            f"the register {register}{where} belongs to a recording of the kernel {register.trace.name}, "
             f"which {state}",
             hint="a device function has its own registers: pass it as an argument"
             if register.trace.builder is trace.builder
             else "registers live within one recording of one kernel: make it inside the kernel function",
         )
+    if not register.region.open and not dominates(register.region, register.position):
+        made = Made(register.name, register.type, register.region, register.position, register.source)
+        trace.doubtful[register.name] = made
     return register

@@ -123,7 +123,7 @@ class Shared:
         return self._shared(register, "the address of a shared-memory buffer")
 
     def _shared(self, register: Register, what: str) -> Reg:
-        return Reg(self.trace, register, u32, self.trace.blocks[0], self.trace.location, what)
+        return Reg(self.trace, register, u32, self.trace.regions[0], self.trace.location, what)
 
 
 def _shared(trace: Trace) -> Shared:

@@ -163,7 +163,7 @@ def declare(kind: ScalarType, name: Any, *, vector: int = 1) -> Reg:
         )
     register = trace.declare_as(name, kind, vector)
     made = VectorReg if vector > 1 else Reg
-    return made(trace, register, kind, trace.block, here()[1])
+    return made(trace, register, kind, trace.region, here()[1])
 
 
 # --- rare operands ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -26,18 +26,21 @@ from ..ir import (
     Instruction,
     LabelStatement,
     Operand,
+    Raw,
     Register,
     Statement,
     TargetList,
+    registers_of,
 )
 from ..isa import Binding, Shape, Target, bind, check_target
 from ..isa.special import SPECIAL_REGISTERS
 from .call_sites import here
 from .labels import Label, LabelScope, Scopes
 from .module_builder import ModuleBuilder, Symbols
+from .regions import Made, Region, check_defined
 from .types import declared
 
-__all__ = ["Region", "PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "word"]
+__all__ = ["PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "word"]
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
@@ -46,17 +49,6 @@ _SYMBOLS = frozenset({"_", "WARP_SZ"})
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_$]")
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx recording", default=None)
-
-
-class Region:
-    """A piece of the recording that runs or not as a whole: the kernel, a loop, a branch of an ``if_``."""
-
-    __slots__ = ("kind", "open", "source")
-
-    def __init__(self, kind: str, source: SourceLocation | None) -> None:
-        self.kind = kind
-        self.source = source
-        self.open = True
 
 
 @dataclass(slots=True)
@@ -128,7 +120,7 @@ class Trace:
         target: the architecture that instructions are checked against.
         statements: the body so far, in order.
         registers: what will be declared, in order of creation.
-        blocks: open blocks, outermost first.
+        regions: open regions, outermost first.
         location: the line of the kernel function.
         builder: the module that the function belongs to.
         symbols: variables and names of this function.
@@ -148,7 +140,7 @@ class Trace:
         self.symbols = Symbols([], [])
         self.statements: list[Statement | PendingBranch | PendingLabel] = []
         self.registers: list[Register] = []
-        self.blocks: list[Region] = [Region("kernel", location)]
+        self.regions: list[Region] = [Region("kernel", location)]
         self.scopes: Scopes | None = None
         #: Registers viewed as another kind (integer as float): declared as bits at the end.
         self.untyped: set[str] = set()
@@ -156,8 +148,10 @@ class Trace:
         self.state: dict[str, State] = {"builder": self.builder, "symbols": self.symbols}
         #: What the prologue may compute: parameters, shared-memory addresses.
         self.prologue: dict[tuple[object, ...], Prepared] = {}
+        #: Registers of closed regions that were used, and may have no value, by their names.
+        self.doubtful: dict[str, Made] = {}
         self.finished = False
-        #: A block that an exception left half recorded: fatal, if somebody swallows the exception.
+        #: A region that an exception left half recorded: fatal, if somebody swallows the exception.
         self.abandoned: Region | None = None
         #: Blocks that were made and not entered yet, with the line; by identity.
         self.unopened: dict[int, tuple[Any, SourceLocation]] = {}
@@ -251,7 +245,25 @@ class Trace:
         if binding.shape not in self._admitted:
             check_target(binding, self.target)
             self._admitted.add(binding.shape)
+        if self.doubtful:
+            for name, operand in binding.operands.items():
+                if binding.specs[name].access != "w":
+                    self.check_read(register.name for register in registers_of(operand))
         return binding
+
+    def check_read(self, names: Iterable[str]) -> None:
+        """Raise :class:`TraceError` if one of the registers is read now and may have no value."""
+        for name in names:
+            made = self.doubtful.get(name)
+            if made is not None:
+                check_defined(made, self.regions, self.instruction, len(self.statements))
+
+    def instruction(self, index: int) -> Instruction | Raw | None:
+        """The instruction or raw text that is statement ``index``; None for any other."""
+        statement = self.statements[index]
+        if isinstance(statement, PendingBranch):
+            return statement.instruction
+        return statement if isinstance(statement, Instruction | Raw) else None
 
     def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
         """Record a checked instruction."""
@@ -338,9 +350,9 @@ class Trace:
         return self.scopes
 
     @property
-    def block(self) -> Region:
-        """The innermost open block."""
-        return self.blocks[-1]
+    def region(self) -> Region:
+        """The innermost open region."""
+        return self.regions[-1]
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
@@ -415,8 +427,8 @@ class Trace:
                 location=self.abandoned.source,
                 hint="let it pass, or catch it inside the block: a recording cannot take back half a block",
             )
-        if len(self.blocks) > 1:
-            block = self.block
+        if len(self.regions) > 1:
+            block = self.region
             raise TraceError(f"the {block.kind} was never closed", location=block.source)
         for made, source in self.unopened.values():
             raise TraceError(

@@ -55,7 +55,7 @@ def snapshot(trace: Trace) -> tuple[object, ...]:
         frozenset(trace._names),
         {stem: count for stem, count in trace._counters.items() if count},
         tuple(trace.prologue),
-        tuple(map(id, trace.blocks)),
+        tuple(map(id, trace.regions)),
         tuple(state.mark() for state in trace.state.values()),
     )
 
