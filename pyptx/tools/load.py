@@ -19,7 +19,7 @@ from ..dsl import Program
 from ..entry import Kernel
 from ..ir import Module
 from ..toolchain import Assembly, assemble, disassemble
-from .user_output import user_output_to_stderr
+from .user_output import exit_output_to_stderr, user_output_to_stderr
 
 __all__ = ["Loaded", "load_module", "load_target", "parse_words"]
 
@@ -62,6 +62,7 @@ def load_module(path: Path) -> ModuleType:
     try:
         with user_output_to_stderr():
             spec.loader.exec_module(module)
+            exit_output_to_stderr()
     except SystemExit as exit_:
         raise click.UsageError(
             f"{path} ends the program (sys.exit({exit_.code!r})) when it is loaded: put what is for running "

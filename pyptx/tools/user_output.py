@@ -6,13 +6,14 @@ too, from Python, from C or from a program that it starts; all of that goes to s
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 
-__all__ = ["user_output_to_stderr"]
+__all__ = ["exit_output_to_stderr", "user_output_to_stderr"]
 
 _STDOUT, _STDERR = 1, 2
 
@@ -42,3 +43,19 @@ def user_output_to_stderr() -> Iterator[None]:
         _flush()
         os.dup2(kept, _STDOUT)
         os.close(kept)
+
+
+def exit_output_to_stderr() -> None:
+    """Send what the user's exit handlers print to standard error.
+
+    To be called when the user's file has been loaded: exit handlers run in the reverse order of their
+    registration, so that this one runs before those of the file.
+    """
+    atexit.register(_redirect_for_good)
+
+
+def _redirect_for_good() -> None:
+    _flush()
+    sys.stdout = sys.stderr
+    with suppress(OSError):  # closed
+        os.dup2(_STDERR, _STDOUT)

@@ -14,6 +14,7 @@ from tests.examples.loading import EXAMPLES
 
 #: Prints from Python, from a program and from C while it is loaded, from a builder and from a kernel's body.
 CHATTY = """
+import atexit
 import ctypes
 import os
 import subprocess
@@ -24,6 +25,8 @@ print("loaded")
 os.system("echo from a program")
 subprocess.run(["echo", "from another program"], check=True)
 ctypes.CDLL(None).printf(b"from C\\n")
+atexit.register(print, "at the end")
+atexit.register(os.system, "echo from a program at the end")
 
 
 def build(n=32):
@@ -46,7 +49,16 @@ numbers = build()
 if __name__ == "__main__":
     print("run as a script")
 """
-PRINTED = ("loaded", "from a program", "from another program", "from C", "built", "recorded")
+PRINTED = (
+    "loaded",
+    "from a program",
+    "from another program",
+    "from C",
+    "built",
+    "recorded",
+    "at the end",
+    "from a program at the end",
+)
 
 
 @pytest.fixture
