@@ -54,7 +54,7 @@ class LoadedModule:
     def __init__(self, module: Module) -> None:
         self.module = module
         self._image: ModuleImage | None = None
-        self._programs: dict[tuple[str, bool], EntryProgram] = {}
+        self._programs: dict[tuple[str, bool, bool], EntryProgram] = {}
 
     @property
     def image(self) -> ModuleImage:
@@ -156,15 +156,18 @@ class LoadedModule:
         filled = positions("outputs", outputs, args)
         return Request(self, function, launch, args, unwritten | filled, filled, dependent)
 
-    def program(self, function: Function, launch: Launch) -> EntryProgram:
+    def program(self, function: Function, launch: Launch, *, interleaved: bool) -> EntryProgram:
         """The code of an entry, translated as far as launches have run it. Raises
         :class:`~.memory.Fault`.
+
+        ``interleaved``: in blocks that end wherever others can act.
         """
         clustered = launch.cluster != (1, 1, 1)
-        program = self._programs.get((function.name, clustered))
+        key = (function.name, clustered, interleaved)
+        program = self._programs.get(key)
         if program is None:
-            program = EntryProgram(self.image, function, clustered=clustered)
-            self._programs[function.name, clustered] = program
+            program = EntryProgram(self.image, function, clustered=clustered, interleaved=interleaved)
+            self._programs[key] = program
         return program
 
 
@@ -209,7 +212,9 @@ def _run(
     refused: dict[int, Finding] = {}
     for index, request in enumerate(requests):
         try:
-            programs.append(request.module.program(request.function, request.launch))
+            programs.append(
+                request.module.program(request.function, request.launch, interleaved=policy.interleaves)
+            )
         except Fault as fault:
             refused[index] = fault.finding
 

@@ -36,6 +36,7 @@ from ...ir import (
 from ...isa import Binding, bind_instruction
 from ...isa.notation import OperandSpec
 from ..memory.address_space import Fault
+from .interleaving import interleaving_cuts
 from .semantic import CLASSES, Op, RegisterPlace, Semantic, semantic_of
 
 if TYPE_CHECKING:
@@ -91,6 +92,12 @@ class CallSite:
     results: tuple[Operand, ...]
 
 
+def _accesses(each: tuple[Instruction, Op]) -> tuple[list[Register], list[Register]]:
+    """The registers that an operation of a block reads, and those that it writes."""
+    instruction, op = each
+    return accesses(instruction, op.binding)
+
+
 @dataclass(eq=False)
 class CodeBlock:
     """A block of operations, how it ends, and its generated functions (None until first used).
@@ -100,7 +107,7 @@ class CodeBlock:
     the targets of an indexed branch and ``index`` the place of its index; ``call`` is a final call;
     ``returns`` marks the last block of a device function.  ``yields`` means that the last operation may park
     the split, ``deferred`` that some operation writes registers of the warp later, ``team`` that several
-    warps may execute the block together.
+    warps may execute the block together, ``continues`` that it ends only so that others can act.
     """
 
     code: FunctionCode
@@ -119,6 +126,7 @@ class CodeBlock:
     deferred: bool = False
     collective: str = ""
     team: bool = False
+    continues: bool = False
     steps: int = 0
     wide: Callable[..., Any] | None = None
     masked: Callable[..., Any] | None = None
@@ -129,33 +137,34 @@ class CodeBlock:
 
         Arithmetic in front of a branch forward is no use yet: compilers move it there with the load.
         """
-        if self.branch is None or self.taken is None:
+        end, ops = self, list(self.ops)
+        while end.continues:
+            assert end.next is not None
+            end = self.code.program.blocks[end.next]
+            ops += end.ops
+        if end.branch is None or end.taken is None:
             return False
-        forward = self.taken == EXIT or self.taken > self.index
-        position = next(number for number, (_, each) in enumerate(self.ops) if each is op)
-        derived = {register.name for register in accesses(*self._bound(position))[1]}
-        for number in range(position + 1, len(self.ops)):
-            reads, writes = accesses(*self._bound(number))
+        forward = end.taken == EXIT or end.taken > self.index
+        position = next(number for number, (_, each) in enumerate(ops) if each is op)
+        derived = {register.name for register in _accesses(ops[position])[1]}
+        for each in ops[position + 1 :]:
+            reads, writes = _accesses(each)
             if any(register.name in derived for register in reads):
-                if not forward or self.ops[number][1].semantic.per != "value":
+                if not forward or each[1].semantic.per != "value":
                     return False
                 derived |= {register.name for register in writes}
-        return not any(register.name in derived for register in accesses(self.branch)[0])
+        return not any(register.name in derived for register in accesses(end.branch)[0])
 
     def only_selected(self, op: Op) -> bool:
         """Whether ``selp`` alone reads what ``op`` writes, and something does: it may drop the value."""
-        position = next(number for number, (_, each) in enumerate(self.ops) if each is op)
-        written = {register.name for register in accesses(*self._bound(position))[1]}
+        found = next(each for each in self.ops if each[1] is op)
+        written = {register.name for register in _accesses(found)[1]}
         readers = [
             instruction.opcode
             for instruction in self.code.function.instructions()
             if any(register.name in written for register in accesses(instruction)[0])
         ]
         return bool(readers) and all(opcode == "selp" for opcode in readers)
-
-    def _bound(self, number: int) -> tuple[Instruction, Binding]:
-        instruction, op = self.ops[number]
-        return instruction, op.binding
 
 
 @dataclass(eq=False)
@@ -283,22 +292,30 @@ class FunctionCode:
                     apart.add(index)
             if index in meanings:
                 self._note_held(binding, meanings[index].held)
-        cuts = self._cuts(meanings)
-        graph = control_flow(
-            self.function,
-            lambda i: (
-                i in calls or i in apart or i in cuts or (i in meanings and bool(meanings[i].collective))
-            ),
-            lambda i: i in calls or (i in meanings and meanings[i].yields),
-        )
+        collective = {i for i, meaning in meanings.items() if meaning.collective}
+        starts = calls | apart | collective | self._cuts(meanings)
+        ends = calls | {i for i, meaning in meanings.items() if meaning.yields}
+        between: set[int] = set()
+        if self.program.interleaved:
+            between = interleaving_cuts(
+                self.function, bindings, meanings, starts, ends | (bindings.keys() - meanings.keys())
+            )
+        graph = control_flow(self.function, (starts | between).__contains__, ends.__contains__)
         for names in maybe_undefined(self.function, graph, bindings).values():
             for name in sorted(names):
                 self.tracked.setdefault(name, len(self.tracked))
         self._number(graph, apart)
         for block, rpc_block in zip(graph.blocks, reconvergence(graph, _leaves), strict=True):
             self._add(block, rpc_block, bindings, meanings, calls, apart)
+        self._continue(graph, between)
         if not self.is_entry:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
+
+    def _continue(self, graph: Graph, between: set[int]) -> None:
+        """Mark the blocks that end before a statement of ``between``, and only so that others can act."""
+        for block in graph.blocks:
+            if block.instructions and block.instructions[0][0] in between:
+                self.program.blocks[self._numbers[block.index] - 1].continues = True
 
     def _note_held(self, binding: Binding, held: tuple[str, ...]) -> None:
         """Note the registers of operands that an engine has after the instruction."""

@@ -26,10 +26,14 @@ class EntryProgram:
     local memory than a thread has.
     """
 
-    def __init__(self, image: ModuleImage, function: Function, *, clustered: bool = False) -> None:
+    def __init__(
+        self, image: ModuleImage, function: Function, *, clustered: bool = False, interleaved: bool = False
+    ) -> None:
         self.image, self.function = image, function
         #: Whether CTAs have ranks other than 0, which their addresses of shared variables show.
         self.clustered = clustered
+        #: Whether blocks end between any two instructions that others can notice.
+        self.interleaved = interleaved
         self.module: Module = image.module
         self.target = target(self.module.target)
         self.symbols = dict(image.symbols)

@@ -176,7 +176,7 @@ class Machine(MachineState):
     def _execute(self, s: Split) -> None:
         """Run ``s`` until it parks, ends, diverges or has used its quantum."""
         blocks = s.warp.cta.grid.program.blocks
-        budget = self.policy.quantum
+        budget = quantum = self.policy.turn()
         divergence = self.divergence
         while True:
             if s.pc == s.rpc:
@@ -221,7 +221,7 @@ class Machine(MachineState):
                 return
             budget -= 1
             if budget <= 0:
-                self.give_way(s)
+                self.give_way(s, quantum)
                 return
             if self.completed:
                 self.wake(s)

@@ -6,6 +6,7 @@ the steps' order edges and nothing stronger.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import MutableSequence
 from typing import TYPE_CHECKING
@@ -38,6 +39,10 @@ class Policy(ScheduleChoices):
 
     def before_split(self, machine: Machine) -> None:
         """Called before each turn: events may happen here."""
+
+    def turn(self) -> int:
+        """How many blocks the split that was chosen runs before others get a turn, unless it parks first."""
+        return self.quantum
 
     def idle(self, machine: Machine) -> bool:
         """No thread can run: let events happen. False if there are none."""
@@ -91,7 +96,7 @@ class Random(Policy):
 
     name = "random"
     warp_teams = False
-    quantum = 4
+    interleaves = True
     #: Chance that an event happens before a split's turn, and that a try_wait gives up.
     event_chance = 0.5
     give_up_chance = 0.05
@@ -114,6 +119,9 @@ class Random(Policy):
         self._holds = self._held_rank is not None or self._held_warp is not None
         #: Splits that can run and are held back.
         self._held: list[Split] = []
+        # Long and short turns are both worth seeing: a race may need many others to run in between, or none.
+        self._turns = random.Random(f"{seed}: turns")
+        self._turn_chance = self._turns.choice((0.5, 0.2, 0.06))
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         pass
@@ -147,6 +155,10 @@ class Random(Policy):
         cta, number, rank = s.warp.cta, self._held_warp, self._held_rank
         held = number is None or s.warp.index == number % len(cta.warps)
         return held and (rank is None or cta.rank == rank)
+
+    def turn(self) -> int:
+        """As if a coin were thrown at the end of each block."""
+        return 1 + int(math.log(1 - self._turns.random()) / math.log(1 - self._turn_chance))
 
     def before_split(self, machine: Machine) -> None:
         if self._pace.random() < self.poll_chance:

@@ -14,6 +14,8 @@ class ScheduleChoices:
 
     #: Whether warps of a CTA that are at one place in the code may run together.
     warp_teams = True
+    #: Whether blocks of code end wherever others can act, so that others may run there.
+    interleaves = False
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 

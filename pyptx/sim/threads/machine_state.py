@@ -214,10 +214,10 @@ class MachineState:
         self.ready.append(s)
         self._note_whole(s)
 
-    def give_way(self, s: Split) -> None:
-        """``s`` has used its quantum: the others get a turn, and now and then the engines too."""
+    def give_way(self, s: Split, blocks: int) -> None:
+        """``s`` has run so many ``blocks``: the others get a turn, and now and then the engines too."""
         self.check_time()
-        s.blocks += self.policy.quantum
+        s.blocks += blocks
         self._note_whole(s)
         if s.blocks < _PATIENCE:
             s.queued = True

@@ -255,7 +255,7 @@ class WarpTeams:
                     s.spin = entry.spin
                     machine.spinning.append(s)
                 elif give_way:
-                    machine.give_way(s)
+                    machine.give_way(s, machine.policy.quantum)
                 else:
                     machine.wake(s)
 

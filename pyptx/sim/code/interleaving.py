@@ -1,0 +1,64 @@
+"""Where others may act in the middle of straight-line code.
+
+Translated code runs a block at a time.  For schedules that draw the order of threads, blocks also end between
+two instructions that other threads or engines can notice: accesses to memory that they share,
+synchronization, or work for an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from ...ir import Address, Function, Indexed, Instruction, LabelStatement
+from ...isa import Binding
+from ...isa.table import chapter_of
+from .semantic import Semantic
+
+__all__ = ["interleaving_cuts"]
+
+#: Chapters of the table whose effects are on registers of the executing warp alone.
+_OWN_REGISTERS = frozenset({"extended", "mma", "warp"})
+#: State spaces that no other thread reaches, or that nothing writes.
+_OWN_SPACES = ("param", "const", "local")
+
+
+def interleaving_cuts(
+    function: Function,
+    bindings: Mapping[int, Binding],
+    meanings: Mapping[int, Semantic],
+    starts: Container[int],
+    ends: Container[int],
+) -> set[int]:
+    """Statements before which a block ends so that others can act between them and what came before.
+
+    Args:
+        function: its statements are known by their indices.
+        bindings, meanings: of its instructions; control flow has no meaning.
+        starts, ends: statements with which a block begins or ends anyway.
+    """
+    cuts: set[int] = set()
+    noticed = False
+    for index, statement in enumerate(function.body):
+        if isinstance(statement, LabelStatement):
+            noticed = False
+        elif isinstance(statement, Instruction):
+            noticed = noticed and index not in starts
+            if index in meanings and _is_noticed(bindings[index], meanings[index]):
+                if noticed:
+                    cuts.add(index)
+                noticed = True
+            if index in ends:
+                noticed = False
+    return cuts
+
+
+def _is_noticed(binding: Binding, meaning: Semantic) -> bool:
+    if meaning.per == "value" or chapter_of(binding.form_id) in _OWN_REGISTERS:
+        return False
+    for name, operand in binding.operands.items():
+        spec = binding.specs[name]
+        if isinstance(operand, Address) or (isinstance(operand, Indexed) and spec.access == "a"):
+            space = binding.match.chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
+            if space is not None and space.startswith(_OWN_SPACES):
+                return False
+    return True
