@@ -109,6 +109,13 @@ RULES: dict[str, Rule] = _rules(
         "parallel-synchronization-and-communication-instructions-mbarrier",
     ),
     Rule(
+        "lapped-wait",
+        Verdict.REVIEW,
+        "two phases of an mbarrier completed before a thread that waits for the first one looked again",
+        "let no phase but one complete without the waiting threads: count an arrival of theirs in between",
+        "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
+    ),
+    Rule(
         "mbarrier-misuse",
         Verdict.ERROR,
         "an mbarrier operation outside the limits of the object",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..memory.mbarrier import MBarrier
+from ..memory.phase_watch import PhaseWatch
 from .events import Engines, Step
 
 __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait"]
@@ -52,12 +53,19 @@ class Wait:
 class BarrierPhase(Wait):
     """``mbarrier.try_wait`` on a phase that has not completed."""
 
-    __slots__ = ("answer", "barrier", "engines", "parity")
+    __slots__ = ("answer", "barrier", "engines", "parity", "watch")
 
     def __init__(
-        self, barrier: MBarrier, parity: int, answer: Callable[[bool], None], engines: Engines
+        self,
+        barrier: MBarrier,
+        parity: int,
+        answer: Callable[[bool], None],
+        engines: Engines,
+        watch: PhaseWatch | None = None,
     ) -> None:
         self.barrier, self.parity, self.answer, self.engines = barrier, parity, answer, engines
+        #: What its lanes know of the barrier's phases, if they may be starved.
+        self.watch = watch
 
     def over(self) -> bool:
         return self.barrier.completed(self.parity)
@@ -84,6 +92,10 @@ class BarrierPhase(Wait):
         return None
 
     def finish(self) -> None:
+        if self.watch is not None and self.over():
+            self.watch.complete(self.barrier.phase)
+        elif self.watch is not None:
+            self.watch.lapped(self.barrier.phase)
         self.answer(True)
 
     @property
@@ -92,6 +104,11 @@ class BarrierPhase(Wait):
 
     def time_out(self) -> None:
         self.answer(False)
+
+    @property
+    def may_be_lapped(self) -> bool:
+        """Whether its lanes may mean an earlier phase, which is complete."""
+        return self.watch is not None and self.watch.may_be_lapped(self.barrier.phase)
 
     def describe(self) -> str:
         text = f"waits for parity {self.parity} of {self.barrier.describe()}"

@@ -32,6 +32,7 @@ from ..threads.operations import run_operations
 from ..threads.warp import Split, mask_of, spins
 from ..threads.warp_teams import WarpTeams, joins
 from .deadlock import deadlock
+from .lapped import let_lapped_pass
 from .polled import Polled
 from .retries import Retries
 from .schedule import Policy
@@ -164,7 +165,10 @@ class Machine(MachineState):
         if self.residency.admit(idle=True):
             return True
         return bool(self.residency.live) and (
-            self.retries.time_out() or self.divergence.release() or self.retries.time_out(again=True)
+            self.retries.time_out()
+            or self.divergence.release()
+            or self.retries.time_out(again=True)
+            or (self.policy.starves_threads and let_lapped_pass(self))
         )
 
     def _charge_operation(self, operation: AsyncOperation) -> None:
@@ -310,7 +314,7 @@ class Machine(MachineState):
     def _park(self, s: Split, wait: Wait) -> None:
         s.blocks = 0
         self.parked[s] = wait
-        if not wait.subscribe(lambda: self._end_wait(s, wait)):
+        if not wait.subscribe(lambda: self.end_wait(s, wait)):
             self.polled.add(s, wait)
 
     def unpark(self, s: Split) -> None:
@@ -318,7 +322,7 @@ class Machine(MachineState):
         del self.parked[s]
         self.polled.remove(s)
 
-    def _end_wait(self, s: Split, wait: Wait) -> None:
+    def end_wait(self, s: Split, wait: Wait) -> None:
         """``wait`` is over: if ``s`` still waits for it, it goes on."""
         if self.parked.get(s) is wait:
             self.unpark(s)
@@ -331,7 +335,7 @@ class Machine(MachineState):
         # One that wakes may take what the next one waits for: ask each in its turn.
         for s, wait in self.polled.take():
             if wait.over():
-                self._end_wait(s, wait)
+                self.end_wait(s, wait)
                 woken = True
         return woken
 

@@ -97,6 +97,7 @@ class Random(Policy):
     name = "random"
     warp_teams = False
     interleaves = True
+    starves_threads = True
     #: Chance that an event happens before a split's turn, and that a try_wait gives up.
     event_chance = 0.5
     give_up_chance = 0.05

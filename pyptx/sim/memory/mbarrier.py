@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from .address_space import Actor, Fault
+from .phase_watch import PhaseWatch
 
 __all__ = ["MAX_COUNT", "MBarrier", "Signal", "parity_of", "pending_of"]
 
@@ -62,6 +63,7 @@ class MBarrier:
         phase: number of completed phases.
         signals: what is in flight for this barrier, oldest first, by serial number of its step.
         waiters: called once, after the phase completed.
+        watches: what lanes that wait know of its phases, by warp and mask, where threads may be starved.
     """
 
     __slots__ = (
@@ -76,6 +78,7 @@ class MBarrier:
         "signals",
         "tx",
         "waiters",
+        "watches",
     )
 
     def __init__(
@@ -97,6 +100,7 @@ class MBarrier:
         self.phase = 0
         self.signals: dict[int, Signal] = {}
         self.waiters: list[Callable[[], None]] = []
+        self.watches: dict[tuple[object, int], PhaseWatch] = {}
 
     def state(self, arrived: int = 0) -> int:
         """The state of an arrival now, after ``arrived`` of the same instruction; its lower half is zero."""
@@ -106,6 +110,21 @@ class MBarrier:
             | (-self.tx & (1 << _TX_BITS) - 1) >> _TX_BELOW
         )
         return upper << 32
+
+    def watch(self, warp: object, mask: int) -> PhaseWatch:
+        """What lanes of a warp know of its phases."""
+        return self.watches.setdefault((warp, mask), PhaseWatch())
+
+    def lapped(self, actor: Actor) -> Finding:
+        """Two phases completed before ``actor``, which waits for the first of them, looked again."""
+        return Finding(
+            RULES["lapped-wait"],
+            f"{self.describe()}: a phase and the next one completed before a thread that waits for the first "
+            "looked again; it goes on as if it had seen the first complete",
+            actor.location,
+            actor.description(),
+            (("initialized", self.location),),
+        )
 
     @property
     def at_rest(self) -> bool:

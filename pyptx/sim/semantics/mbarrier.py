@@ -276,6 +276,27 @@ def _parity(op: Op, phase: int) -> int:
     return phase & 1 if "parity" in op.chosen else parity_of(phase)
 
 
+def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> bool:
+    """Whether the phase that the lanes of ``mask`` ask for is complete.
+
+    Where the schedule starves threads, these may be lapped while they ask: that is reported, and they see the
+    phase complete that they have asked for.
+    """
+    complete = barrier.completed(parity)
+    machine = s.warp.cta.machine
+    if not machine.policy.starves_threads:
+        return complete
+    s.op = op
+    watch = barrier.watch(s.warp.issuer, mask)
+    if complete:
+        watch.complete(barrier.phase)
+        return True
+    if not watch.lapped(barrier.phase):
+        return False
+    machine.report(barrier.lapped(s))
+    return True
+
+
 def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
     """Write the answer. No operation here makes a report, so that there is none to give."""
     s.op = op
@@ -290,11 +311,19 @@ def _try_wait_lane(
 ) -> BarrierPhase | None:
     barrier = own_barrier(s, op, address)
     parity = _parity(op, phase)
-    complete = barrier.completed(parity)
+    complete = _ask_one(s, op, barrier, parity, 1 << lane)
     _answer(s, op, complete)
     if complete or s.warp.cta.machine.policy.gives_up():
         return None
-    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value), s.warp.cta.machine.engines)
+    return _wait(s, barrier, parity, (lane,), lambda value: _answer(s, op, value))
+
+
+def _wait(
+    s: Split, barrier: MBarrier, parity: int, lanes: Any, answer: Callable[[bool], None]
+) -> BarrierPhase:
+    machine = s.warp.cta.machine
+    watch = barrier.watch(s.warp.issuer, _mask(lanes)) if machine.policy.starves_threads else None
+    return BarrierPhase(barrier, parity, answer, machine.engines, watch)
 
 
 _KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.report", ".parity.conditional")
@@ -303,28 +332,33 @@ _KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.repo
 @executes(*(f"mbarrier.try_wait{kind}" for kind in _KINDS), per="warp", yields=True, lane=_try_wait_lane)
 def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
     """The conditional phase completes with the primary one, since no operation here makes a report."""
-    questions, result = _ask(s, op, address, phase)
+    questions, result = _ask(s, op, lanes, address, phase)
     _answer(s, op, result, lanes)
     if result.any() or len(questions) > 1 or s.warp.cta.machine.policy.gives_up():
         return None
     ((where, parity),) = questions
     frozen = np.array(lanes)
-    barrier, engines = live_barrier(s, op, where), s.warp.cta.machine.engines
-    return BarrierPhase(barrier, parity, lambda value: _answer(s, op, value, frozen), engines)
+    return _wait(s, live_barrier(s, op, where), parity, frozen, lambda value: _answer(s, op, value, frozen))
 
 
-def _ask(s: Split, op: Op, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
+def _mask(lanes: Any) -> int:
+    return sum(1 << lane for lane in np.asarray(lanes).tolist())
+
+
+def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
     """What the lanes ask for, (address, parity), with the answers; and the answer of each lane."""
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
     asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
+    mask = _mask(lanes) if s.warp.cta.machine.policy.starves_threads else 0
     answers = {
-        question: own_barrier(s, op, question[0]).completed(question[1]) for question in dict.fromkeys(asked)
+        question: _ask_one(s, op, own_barrier(s, op, question[0]), question[1], mask)
+        for question in dict.fromkeys(asked)
     }
     return answers, np.array([answers[question] for question in asked])
 
 
 def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bool:
-    return own_barrier(s, op, address).completed(_parity(op, phase))
+    return _ask_one(s, op, own_barrier(s, op, address), _parity(op, phase), 1 << lane)
 
 
 _PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]
@@ -332,7 +366,7 @@ _PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]
 
 @executes(*(f"mbarrier.test_wait{kind}" for kind in _PLAIN), per="warp", lane=_test_wait_lane)
 def test_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> Any:
-    return _ask(s, op, address, phase)[1]
+    return _ask(s, op, lanes, address, phase)[1]
 
 
 @executes("mbarrier.test_wait.report", "mbarrier.test_wait.parity.report", per="warp", deferred=True)

@@ -16,6 +16,8 @@ class ScheduleChoices:
     warp_teams = True
     #: Whether blocks of code end wherever others can act, so that others may run there.
     interleaves = False
+    #: Whether a thread may be kept from running for so long that others complete several phases meanwhile.
+    starves_threads = False
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 

@@ -105,6 +105,6 @@ def test_other_schedules_keep_long_blocks() -> None:
     launch = ir.Launch((1, 1, 1), (1, 1, 1), (1, 1, 1), 0)
     long = loaded.program(function, launch, interleaved=False).blocks
     short = loaded.program(function, launch, interleaved=True).blocks
-    assert [len(block.ops) for block in long] == [4]
-    assert [len(block.ops) for block in short] == [3, 1]  # the parameter is each thread's own
-    assert [block.continues for block in short] == [True, False]
+    assert [len(block.ops) for block in long] == [4, 0]
+    assert [len(block.ops) for block in short] == [3, 1, 0]  # the parameter is each thread's own
+    assert [block.continues for block in short] == [True, False, False]
