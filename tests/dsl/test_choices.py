@@ -25,11 +25,11 @@ DEPENDING = {
 FREE = {"function", "prototype", "target", "dtype", "atype", "btype", "ctype", "stype", "name"}
 
 
-def parameters() -> Iterator[tuple[str, str, Any]]:
-    """Wrapper, parameter and annotation, of every wrapper that records one instruction."""
+def parameters(*, every: bool = False) -> Iterator[tuple[str, str, Any]]:
+    """Function, parameter and annotation, of the wrappers that record one instruction, or of every function."""
     for root, owner in (("ptx", ptx), ("reg", reg), ("smem", smem)):
         for name, function in functions_of(owner, root):
-            if recorded_forms(function):
+            if every or recorded_forms(function):
                 plain = function if inspect.isfunction(function) else type(function).__call__
                 hints = typing.get_type_hints(inspect.unwrap(plain))
                 yield from ((name, parameter, hint) for parameter, hint in hints.items())
@@ -55,9 +55,11 @@ def test_what_is_left_a_string_is_known() -> None:
 
 
 def test_every_choice_is_some_wrappers() -> None:
-    used = {literal for _, _, hint in parameters() for literal in (hint, *get_args(hint))}
+    used = {literal for _, _, hint in parameters(every=True) for literal in (hint, *get_args(hint))}
     flat = {frozenset(get_args(literal)) for literal in used if typing.get_origin(literal) is typing.Literal}
     # A union of literals is flat: ``Literal[...] | None``.
-    flat |= {frozenset(a for a in get_args(hint) if a is not type(None)) for _, _, hint in parameters()}
+    flat |= {
+        frozenset(a for a in get_args(hint) if a is not type(None)) for _, _, hint in parameters(every=True)
+    }
     for name in CHOICES:
         assert frozenset(get_args(getattr(choices, name))) in flat, name

@@ -477,7 +477,6 @@ def shfl64(
 
     PTX ISA: `#data-movement-and-conversion-instructions-shfl-sync`.
     """
-    one_of("mode", mode, ("idx", "bfly", "down", "up"), see=_SHFL)
     trace = current()
     _register("shfl64", given, (64,), _SHFL)
     operands = _operands(mode, lane, width, clamp, mask)
