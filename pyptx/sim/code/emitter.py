@@ -24,6 +24,8 @@ CLASS_BITS = {"p": 1, "16": 16, "32": 32, "64": 64, "128": 128}
 #: Special registers that change while a kernel runs.
 CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})
 
+#: Modifiers that name shared memory.
+_SHARED = frozenset({"shared", "shared::cta", "shared::cluster"})
 _B32 = TYPES["b32"]
 
 
@@ -82,7 +84,7 @@ class Emitter:
             and self.code.places[base.name].cls == "64"
             and named_space(spec, op).startswith("shared")
             # Without its optional state space st.async, for one, takes a generic address of shared memory.
-            and ".shared" in op.name
+            and not _SHARED.isdisjoint(op.binding.match.spelling)
         )
 
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
@@ -157,8 +159,7 @@ class Emitter:
             self.check_guard(instruction)
             reads = reads[1:]
         rows = tuple((tracked[r.name], r.name) for r in reads if r.name in tracked)
-        # Compilers pass structs with bytes in them that mean nothing.
-        if rows and not op.binding.form_id.startswith("st.param"):
+        if rows and not op.semantic.takes_undefined:
             self.check_reads(instruction, rows)
         for register in writes:
             if register.name in tracked:

@@ -9,11 +9,13 @@ from functools import cached_property
 
 from ...core.errors import SimulationError
 from ...core.findings import RULES, Finding
-from ...ir import Function, Module, Special, Symbol, Variable, leaves
-from ...isa import target
+from ...ir import Function, Instruction, Module, Special, Symbol, Variable, leaves
+from ...isa import bind_instruction, target
+from ...isa.table import form
 from ..memory.address_space import LOCAL_LIMIT, Fault
 from .function import CodeBlock, FunctionCode, round_up
 from .image import ModuleImage
+from .semantic import semantic_of, semantics
 
 __all__ = ["SHARED_START", "EntryProgram"]
 
@@ -128,11 +130,17 @@ class EntryProgram:
     @cached_property
     def cancels_launches(self) -> bool:
         """Whether code that is reachable asks for the work of CTAs that have not started."""
+        opcodes = {form(id).opcode for id, meaning in semantics().items() if meaning.takes_launches}
         return any(
-            instruction.name.startswith("clusterlaunchcontrol.try_cancel")
+            instruction.opcode in opcodes and _takes_launches(instruction)
             for function in self.reachable
             for instruction in function.instructions()
         )
+
+
+def _takes_launches(instruction: Instruction) -> bool:
+    meaning = semantic_of(bind_instruction(instruction).form_id)
+    return meaning is not None and meaning.takes_launches
 
 
 def _symbols_of(variable: Variable) -> list[Symbol]:

@@ -21,6 +21,10 @@ warp.
 ``held`` names the operands whose registers an engine has for some time after the instruction: others that
 touch them tell the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms that
 themselves check the registers that they hold.
+``loads`` marks ordinary loads into registers, ``takes_undefined`` forms that may pass on registers that
+nothing wrote (compilers pass structs with bytes in them that mean nothing), ``takes_launches`` those that ask
+for the work of clusters that have not started.  ``traits`` is what the chapter's own function wants to know
+of a form.
 ``collective`` marks forms that all live lanes of the warp (or of the member mask) execute together.
 """
 
@@ -95,6 +99,10 @@ class Semantic:
     held: tuple[str, ...] = ()
     checks_registers: bool = False
     modeled: bool = True
+    traits: Any = None
+    loads: bool = False
+    takes_undefined: bool = False
+    takes_launches: bool = False
 
     @classmethod
     def unmodeled(cls, reason: str) -> Semantic:
@@ -152,6 +160,11 @@ class Op:
         return self.binding.match.name
 
     @property
+    def traits(self) -> Any:
+        """What its form's function wants to know of the form."""
+        return self.semantic.traits
+
+    @property
     def mode(self) -> ArithmeticMode:
         """What its modifiers say of a floating-point result, read once."""
         mode: ArithmeticMode | None = self.cache.get(ArithmeticMode)
@@ -183,6 +196,10 @@ def executes(
     bound: Bound | None = None,
     held: tuple[str, ...] = (),
     checks_registers: bool = False,
+    traits: Any = None,
+    loads: bool = False,
+    takes_undefined: bool = False,
+    takes_launches: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the meaning of forms. Raises KeyError for an id that the table lacks."""
     assert fidelity in FIDELITIES, fidelity
@@ -209,6 +226,10 @@ def executes(
                 bound,
                 held,
                 checks_registers,
+                traits=traits,
+                loads=loads,
+                takes_undefined=takes_undefined,
+                takes_launches=takes_launches,
             )
         return function
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ..engine.events import AsyncOperation, Step, StepKind, nothing
 from ..memory.access import AccessKind
-from ..memory.address_space import Segment
+from ..memory.address_space import Segment, word_dtype
 from ..memory.mbarrier import MBarrier, Signal
-from ..threads.loads import unit
 from ..threads.units import CtaUnit
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class _Copy:
 
     def _read(self) -> None:
         size = self.size
-        self.data = np.zeros(len(self.threads), unit(size))
+        self.data = np.zeros(len(self.threads), word_dtype(size))
         if self.taken is None:
             for which, segment, offsets in self._access(AccessKind.READ, "global", self.src, size):
                 self.data[which] = segment.words(size)[offsets // size]

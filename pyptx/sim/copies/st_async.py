@@ -23,7 +23,7 @@ from ..engine.events import Engine, Step, StepKind, nothing
 from ..memory.access import AccessKind
 from ..memory.address_space import SHARED_WINDOW, Segment
 from ..memory.mbarrier import MBarrier, Signal
-from ..threads.atomics import combination
+from ..numbers.read_modify_write import combination
 from ..threads.warp import Split
 
 __all__ = ["reduce_async", "shared_address", "store_async"]
@@ -33,7 +33,7 @@ Bytes = NDArray[np.uint8]
 
 def shared_address(op: Op, address: NDArray[np.int64]) -> NDArray[np.int64]:
     """Addresses of shared memory that an instruction means: without .shared::cluster they are generic."""
-    return address if "shared::cluster" in op.name else address - SHARED_WINDOW
+    return address if "shared::cluster" in op.chosen else address - SHARED_WINDOW
 
 
 def _bytes_of(b: Any, lanes: int, dtype: np.dtype[Any]) -> Bytes:
@@ -53,6 +53,7 @@ def _issue(
     data: Bytes,
     barriers: list[MBarrier] | None,
     put: Callable[[Segment, int, Bytes], None],
+    semantics: str,
     *,
     modify: bool,
 ) -> None:
@@ -60,7 +61,6 @@ def _issue(
     cta = s.warp.cta
     memory = cta.machine.memory
     size = data.shape[1]
-    semantics = "release" if ".release" in op.name else "relaxed" if "red" in op.name else "weak"
     scope = op.chosen.get("scope", "")
     space = "shared" if barriers is not None else op.space
     steps: list[Step] = []
@@ -91,7 +91,13 @@ def _issue(
 
 
 def store_async(
-    s: Split, op: Op, lanes: NDArray[Any], address: NDArray[Any], b: Any, barriers: list[MBarrier] | None
+    s: Split,
+    op: Op,
+    lanes: NDArray[Any],
+    address: NDArray[Any],
+    b: Any,
+    barriers: list[MBarrier] | None,
+    semantics: str,
 ) -> None:
     """Store each lane's value, later; then complete its bytes on its barrier, if there are any."""
 
@@ -99,11 +105,17 @@ def store_async(
         segment.data[offset : offset + given.size] = given
 
     data = _bytes_of(b, len(lanes), TYPES[op.chosen.get("type", "b128")].register_dtype)
-    _issue(s, op, lanes, address, data, barriers, put, modify=False)
+    _issue(s, op, lanes, address, data, barriers, put, semantics, modify=False)
 
 
 def reduce_async(
-    s: Split, op: Op, lanes: NDArray[Any], address: NDArray[Any], b: Any, barriers: list[MBarrier] | None
+    s: Split,
+    op: Op,
+    lanes: NDArray[Any],
+    address: NDArray[Any],
+    b: Any,
+    barriers: list[MBarrier] | None,
+    semantics: str,
 ) -> None:
     """Combine each lane's value with what is there, later; then complete its bytes on its barrier."""
     in_shared = barriers is not None
@@ -114,4 +126,4 @@ def reduce_async(
         old[:] = combine(old.copy(), given)
 
     data = _bytes_of(b, len(lanes), TYPES[op.chosen["type"]].register_dtype)
-    _issue(s, op, lanes, address, data, barriers, put, modify=True)
+    _issue(s, op, lanes, address, data, barriers, put, semantics, modify=True)

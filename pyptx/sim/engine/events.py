@@ -48,7 +48,7 @@ class AsyncOperation:
     :class:`~.memory.Actor`.
     """
 
-    __slots__ = ("engine", "issuer", "lanes", "location", "name")
+    __slots__ = ("engine", "issuer", "lanes", "location", "name", "takes_padding")
 
     def __init__(
         self,
@@ -57,7 +57,11 @@ class AsyncOperation:
         issuer: Issuer,
         lanes: Sequence[int] | NDArray[np.intp],
         location: SourceLocation | None,
+        *,
+        takes_padding: bool = False,
     ) -> None:
+        #: Whether it copies bytes as they are, so that padding that nothing wrote may be among them.
+        self.takes_padding = takes_padding
         self.name, self.engine, self.issuer, self.lanes, self.location = name, engine, issuer, lanes, location
 
     @property
@@ -79,8 +83,7 @@ class AsyncOperation:
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
         """A copy takes padding along; what other operations read, they use."""
-        copies = self.engine is Engine.TMA and not self.name.startswith("cp.reduce")
-        return "padding-read" if copies and known.any() else "uninitialized-read"
+        return "padding-read" if self.takes_padding and known.any() else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Engines reach no thread's own memory."""

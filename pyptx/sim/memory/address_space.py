@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -40,6 +41,7 @@ __all__ = [
     "ClusterMemory",
     "Scattered",
     "Segment",
+    "word_dtype",
 ]
 
 Bytes = NDArray[np.uint8]
@@ -79,11 +81,12 @@ _INITIALIZED = {
     4: np.uint32(0x01010101),
     8: np.uint64(0x0101010101010101),
 }
-_UNSIGNED: dict[int, np.dtype[Any]] = {
-    **{n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)},
-    16: np.dtype("V16"),
-    32: np.dtype("V32"),
-}
+
+
+@cache
+def word_dtype(nbytes: int) -> np.dtype[Any]:
+    """The dtype that moves ``nbytes`` bytes at once, fastest: an unsigned integer, or opaque bytes."""
+    return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
 
 
 class Fault(Exception):
@@ -161,7 +164,7 @@ class Segment:
 
     def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
         skip = -self.base % size
-        return data[skip : skip + (self.size - skip) // size * size].view(_UNSIGNED[size])
+        return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
 
     def mark(self, offset: int | Offsets, size: int) -> None:
         """Note that ``size`` bytes at each offset were written."""

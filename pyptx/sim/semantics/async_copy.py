@@ -80,7 +80,7 @@ def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
     for one in np.unique(address).tolist():
         barrier = own_barrier(s, op, one)
         members = threads[address == one]
-        if "noinc" not in op.binding.match.name.split("."):
+        if "noinc" not in op.chosen:
             if barrier.pending + len(members) > MAX_COUNT:
                 raise cta.machine.fault(
                     "mbarrier-misuse", f"{op.name}: more than {MAX_COUNT} pending arrivals", s

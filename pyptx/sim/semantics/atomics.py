@@ -2,45 +2,154 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.types import TYPES
 from ..code.semantic import Op, executes
 from ..copies.st_async import reduce_async, shared_address
-from ..threads.atomics import modify
+from ..memory.access import AccessKind
+from ..numbers.read_modify_write import Meaning, in_order, meaning_of
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
+Array = NDArray[Any]
 
-@executes(
-    *("atom", "atom.exch.b128", "atom.add.noftz", "atom.add.noftz.f32", "atom.add.vec"),
-    *("atom.add.vec.noftz", "atom.noftz.vec"),
-    per="warp",
-    team=True,
-)
+
+@dataclass(frozen=True, slots=True)
+class _AtomicForm:
+    """What of an operation the form says, where no modifier does.
+
+    ``ftz``: whether f32 flushes subnormal numbers in global memory.
+    """
+
+    operation: str = "add"
+    kind: str = ""
+    ftz: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _AtomicPlan:
+    """An ``atom`` or ``red``: elements of ``dtype``, and their meaning in global and in shared memory."""
+
+    count: int
+    vector: bool
+    dtype: np.dtype[Any]
+    how: dict[str, str]
+    in_global: Meaning
+    in_shared: Meaning
+
+
+def _plan(op: Op) -> _AtomicPlan:
+    found: _AtomicPlan | None = op.cache.get("atomic")
+    if found is not None:
+        return found
+    chosen = op.chosen
+    form: _AtomicForm = op.traits
+    name, kind = chosen.get("op") or form.operation, chosen.get("type") or form.kind
+    plan = _AtomicPlan(
+        int(chosen["vec"][1:]) if "vec" in chosen else 1,
+        "vec" in chosen,
+        TYPES[kind].register_dtype,
+        {"semantics": chosen.get("sem", "relaxed"), "scope": chosen.get("scope", "gpu")},
+        meaning_of(name, kind, ftz=form.ftz, in_shared=False),
+        meaning_of(name, kind, ftz=form.ftz, in_shared=True),
+    )
+    op.cache["atomic"] = plan
+    return plan
+
+
+def _modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None) -> Any:
+    """Let the lanes do one ``atom`` or ``red``; the old values, (n,) or for a vector (k, n)."""
+    plan = _plan(op)
+    size = plan.dtype.itemsize
+    nbytes = size * plan.count
+    shape = (plan.count, len(address))
+    given = _rows(b, shape, plan)
+    other = None if c is None else _rows(c, shape, plan)
+    old = np.empty(shape, plan.dtype)
+    for which, segment, offsets in s.access(AccessKind.RMW, op, lanes, address, nbytes, **plan.how):
+        words = segment.words(size).view(plan.dtype)
+        meaning = plan.in_shared if segment.space == "shared" else plan.in_global
+        index = offsets // size
+        changed: Any = False
+        updates = []
+        for element in range(plan.count):
+            before, after, places, final = in_order(
+                words,
+                index + element if element else index,
+                given[element][which],
+                None if other is None else other[element][which],
+                meaning,
+            )
+            old[element, which] = before
+            changed = changed | _differ(before, after)
+            updates.append((places, final))
+        if not changed.any():
+            # A cas that fails, or an exchange of equal values, leaves memory as it was and wakes no thread.
+            continue
+        if not changed.all():
+            offsets = offsets[changed]
+        s.warp.cta.machine.memory.changed(segment, offsets, nbytes, s)
+        for places, final in updates:
+            words[places] = final
+    return old if plan.vector else old[0]
+
+
+def _rows(operand: Any, shape: tuple[int, int], plan: _AtomicPlan) -> Array:
+    """An operand as (elements, lanes)."""
+    if np.ndim(operand) == 0:
+        return np.full(shape, operand, plan.dtype)
+    rows: Array = operand if plan.vector else operand[None]
+    return rows
+
+
+def _differ(before: Array, after: Array) -> Any:
+    if before.dtype.kind == "f":
+        bits = f"u{before.itemsize}"
+        return before.view(bits) != after.view(bits)
+    return before != after
+
+
+# --- forms --------------------------------------------------------------------------------------
+
+_PLAIN, _NO_FTZ = _AtomicForm(), _AtomicForm(ftz=False)
+_F32, _F32_NO_FTZ = _AtomicForm(kind="f32"), _AtomicForm(kind="f32", ftz=False)
+_CAS, _CAS_B128 = _AtomicForm("cas"), _AtomicForm("cas", "b128")
+
+
+@executes("atom", per="warp", team=True, traits=_PLAIN)
+@executes("atom.exch.b128", per="warp", team=True, traits=_AtomicForm("exch", "b128"))
+@executes("atom.add.noftz", "atom.noftz.vec", per="warp", team=True, traits=_NO_FTZ)
+@executes("atom.add.vec", per="warp", team=True, traits=_F32)
+@executes("atom.add.noftz.f32", "atom.add.vec.noftz", per="warp", team=True, traits=_F32_NO_FTZ)
 def atom(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) -> Any:
-    return modify(s, op, lanes, address, b)
+    return _modify(s, op, lanes, address, b)
 
 
-@executes("atom.cas", "atom.cas.b128", per="warp", team=True)
+@executes("atom.cas", per="warp", team=True, traits=_CAS)
+@executes("atom.cas.b128", per="warp", team=True, traits=_CAS_B128)
 def cas(s: Split, op: Op, lanes: Any, address: Any, b: Any, c: Any) -> Any:
-    return modify(s, op, lanes, address, b, c)
+    return _modify(s, op, lanes, address, b, c)
 
 
-@executes(
-    *("red", "red.add.noftz", "red.add.noftz.f32", "red.add.vec", "red.add.vec.noftz", "red.noftz.vec"),
-    per="warp",
-    team=True,
-)
+@executes("red", per="warp", team=True, traits=_PLAIN)
+@executes("red.add.noftz", "red.noftz.vec", per="warp", team=True, traits=_NO_FTZ)
+@executes("red.add.vec", per="warp", team=True, traits=_F32)
+@executes("red.add.noftz.f32", "red.add.vec.noftz", per="warp", team=True, traits=_F32_NO_FTZ)
 def red(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) -> None:
-    modify(s, op, lanes, address, b)
+    _modify(s, op, lanes, address, b)
 
 
 @executes("red.async", per="warp")
 def red_async(s: Split, op: Op, lanes: Any, address: Any, b: Any, mbar: Any) -> None:
     barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
-    reduce_async(s, op, lanes, shared_address(op, address), b, barriers)
+    reduce_async(s, op, lanes, shared_address(op, address), b, barriers, "relaxed")
 
 
 @executes("red.async.release", per="warp")
 def red_async_release(s: Split, op: Op, lanes: Any, address: Any, b: Any) -> None:
-    reduce_async(s, op, lanes, address, b, None)
+    reduce_async(s, op, lanes, address, b, None, "release")

@@ -20,7 +20,7 @@ from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.waits import StepsDone
 from ..memory.mbarrier import Signal
-from ..threads.atomics import combination
+from ..numbers.read_modify_write import combination
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -153,7 +153,7 @@ def _copy(
     reads: StepKind = StepKind.READ,
 ) -> None:
     cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.TMA)
+    operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     _signaled(
         s,
         op,
@@ -211,7 +211,7 @@ def store_range(
 ) -> None:
     cta = s.warp.cta
     source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
-    operation = cta.machine.operation(s, Engine.TMA)
+    operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     _grouped(
         s,
         lane,
@@ -279,26 +279,15 @@ def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | Non
 
 
 def _mode(op: Op) -> str:
-    """The load mode; some forms have only one, and it is part of their name."""
-    found = op.chosen.get("load_mode")
-    if found is not None:
-        return found
-    form = op.binding.form_id
-    for part, mode in (
-        (".gather4", "tile::gather4"),
-        (".scatter4", "tile::scatter4"),
-        (".im2col", "im2col"),
-    ):
-        if part in form:
-            return mode
-    return "tile"
+    """The load mode, which a modifier or the form itself says."""
+    return op.chosen.get("load_mode") or op.traits or "tile"
 
 
 def _load(
     s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
 ) -> None:
     cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.TMA)
+    operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
     _signaled(
         s,
@@ -311,7 +300,8 @@ def _load(
     )
 
 
-@executes("cp.async.bulk.tensor.load", "cp.async.bulk.tensor.load.gather4", per="lane")
+@executes("cp.async.bulk.tensor.load", per="lane")
+@executes("cp.async.bulk.tensor.load.gather4", per="lane", traits="tile::gather4")
 def load_box(
     s: Split,
     op: Op,
@@ -325,7 +315,7 @@ def load_box(
     _load(s, op, dst, tensor, mbar, (), mask)
 
 
-@executes("cp.async.bulk.tensor.load.im2col", per="lane")
+@executes("cp.async.bulk.tensor.load.im2col", per="lane", traits="im2col")
 def load_pixels(
     s: Split,
     op: Op,
@@ -344,7 +334,7 @@ def _store(
     s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
 ) -> None:
     cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.TMA)
+    operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
     copy = tensor_copy(cta, tensor, _mode(op), (), operation)
     if min(tensor[1]) < 0:
         # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
@@ -367,14 +357,9 @@ def _store(
     )
 
 
-@executes(
-    *(
-        "cp.async.bulk.tensor.store",
-        "cp.async.bulk.tensor.store.im2col",
-        "cp.async.bulk.tensor.store.scatter4",
-    ),
-    per="lane",
-)
+@executes("cp.async.bulk.tensor.store", per="lane")
+@executes("cp.async.bulk.tensor.store.im2col", per="lane", traits="im2col")
+@executes("cp.async.bulk.tensor.store.scatter4", per="lane", traits="tile::scatter4")
 def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
     _store(s, op, lane, tensor, src)
 
@@ -407,11 +392,9 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
     _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
 
 
-@executes(
-    *("cp.async.bulk.prefetch.tensor", "cp.async.bulk.prefetch.tensor.im2col"),
-    "cp.async.bulk.prefetch.tensor.gather4",
-    per="lane",
-)
+@executes("cp.async.bulk.prefetch.tensor", per="lane")
+@executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits="im2col")
+@executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits="tile::gather4")
 def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
     """Nothing that a thread could see; the map must be one, all the same."""
     tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)

@@ -13,7 +13,7 @@ from ..code.semantic import Op, executes
 from ..copies.st_async import shared_address, store_async
 from ..memory.access import AccessKind
 from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
-from ..threads.loads import load, load_one, store, store_one
+from ..threads.loads import MMIO, READ_ONLY, VOLATILE, load, load_one, store, store_one
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -88,38 +88,56 @@ def cvta_to(op: Op, a: Array) -> Any:
     return a - np.uint64(_WINDOWS.get(op.chosen["space"], 0))
 
 
-_LOADS = (
-    *("ld", "ld.evict", "ld.v256", "ld.cop.v256", "ld.unified", "ld.param.where", "ld.param.func", "ldu"),
-    *("ld.volatile", "ld.volatile.v256", "ld.strong", "ld.strong.v256", "ld.mmio"),
-    *("ld.nc", "ld.nc.evict", "ld.nc.v256", "ld.nc.cop.v256", "ld.readonly", "ld.readonly.v256"),
-)
-_LOADS_OF_128_BITS = (
-    *("ld.b128", "ld.evict.b128", "ld.unified.b128", "ld.param.where.b128", "ld.param.func.b128", "ldu.b128"),
-    *("ld.volatile.b128", "ld.strong.b128", "ld.mmio.b128", "ld.nc.b128", "ld.nc.evict.b128"),
-)
-_STORES = (
-    *("st", "st.evict", "st.v256", "st.cop.v256", "st.param", "st.volatile", "st.volatile.v256"),
-    *("st.strong", "st.strong.v256", "st.mmio"),
-)
-_STORES_OF_128_BITS = (
-    *("st.b128", "st.evict.b128", "st.param.b128", "st.volatile.b128", "st.strong.b128", "st.mmio.b128"),
-)
+_LOADS = {
+    None: (
+        *("ld", "ld.evict", "ld.v256", "ld.cop.v256", "ld.unified", "ld.param.where", "ld.param.func", "ldu"),
+        *("ld.strong", "ld.strong.v256"),
+    ),
+    VOLATILE: ("ld.volatile", "ld.volatile.v256"),
+    MMIO: ("ld.mmio",),
+    READ_ONLY: ("ld.nc", "ld.nc.evict", "ld.nc.v256", "ld.nc.cop.v256", "ld.readonly", "ld.readonly.v256"),
+}
+_LOADS_OF_128_BITS = {
+    None: (
+        *("ld.b128", "ld.evict.b128", "ld.unified.b128", "ld.param.where.b128", "ld.param.func.b128"),
+        *("ldu.b128", "ld.strong.b128"),
+    ),
+    VOLATILE: ("ld.volatile.b128",),
+    MMIO: ("ld.mmio.b128",),
+    READ_ONLY: ("ld.nc.b128", "ld.nc.evict.b128"),
+}
+_STORES = {
+    None: ("st", "st.evict", "st.v256", "st.cop.v256", "st.strong", "st.strong.v256"),
+    VOLATILE: ("st.volatile", "st.volatile.v256"),
+    MMIO: ("st.mmio",),
+}
+_STORES_OF_128_BITS = {
+    None: ("st.b128", "st.evict.b128", "st.strong.b128"),
+    VOLATILE: ("st.volatile.b128",),
+    MMIO: ("st.mmio.b128",),
+}
 
-executes(*_LOADS, per="warp", lane=load_one, team=True)(load)
-executes(*_LOADS_OF_128_BITS, per="warp", team=True)(load)
-executes(*_STORES, per="warp", lane=store_one, team=True)(store)
-executes(*_STORES_OF_128_BITS, per="warp", team=True)(store)
+for order, forms in _LOADS.items():
+    executes(*forms, per="warp", lane=load_one, team=True, loads=True, traits=order)(load)
+for order, forms in _LOADS_OF_128_BITS.items():
+    executes(*forms, per="warp", team=True, loads=True, traits=order)(load)
+for order, forms in _STORES.items():
+    executes(*forms, per="warp", lane=store_one, team=True, traits=order)(store)
+for order, forms in _STORES_OF_128_BITS.items():
+    executes(*forms, per="warp", team=True, traits=order)(store)
+executes("st.param", per="warp", lane=store_one, team=True, takes_undefined=True)(store)
+executes("st.param.b128", per="warp", team=True, takes_undefined=True)(store)
 
 
 @executes("st.async", "st.async.b128", per="warp")
 def st_async(s: Split, op: Op, lanes: Array, address: Array, b: Any, mbar: Array) -> None:
     barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
-    store_async(s, op, lanes, shared_address(op, address), b, barriers)
+    store_async(s, op, lanes, shared_address(op, address), b, barriers, "weak")
 
 
 @executes("st.async.release", per="warp")
 def st_async_release(s: Split, op: Op, lanes: Array, address: Array, b: Any) -> None:
-    store_async(s, op, lanes, address, b, None)
+    store_async(s, op, lanes, address, b, None, "release")
 
 
 @executes("st.bulk", "st.bulk.u32", per="lane")

@@ -131,6 +131,23 @@ def _transactions(lanes: Any, address: Any, operand: Any) -> list[_Transaction]:
     return [(where, value, positions) for (_, where, value), positions in found.items()]
 
 
+#: Traits of the forms whose arrivals are not expected in later phases any more.
+_DROPS = "arrive_drop"
+
+
+def _arrives(
+    kind: str, *, team: bool = True, lane: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function for one kind of ``mbarrier.arrive`` and of ``mbarrier.arrive_drop``."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        executes(f"mbarrier.arrive{kind}", per="warp", team=team, lane=lane)(function)
+        executes(f"mbarrier.arrive_drop{kind}", per="warp", team=team, lane=lane, traits=_DROPS)(function)
+        return function
+
+    return register
+
+
 def _arrive_lane(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
     barrier = live_barrier(s, op, address)
     state = barrier.state()
@@ -149,7 +166,7 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
 def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
     """``count`` arrivals, which may be dropped from later phases."""
     _changed(s)
-    if op.name.startswith("mbarrier.arrive_drop"):
+    if op.traits is _DROPS:
         barrier.drop(count, s)
     if "noComplete" in op.chosen:
         barrier.arrive_incomplete(count, s)
@@ -157,21 +174,14 @@ def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
         barrier.arrive(count, s)
 
 
-@executes("mbarrier.arrive", "mbarrier.arrive_drop", per="warp", team=True, lane=_arrive_lane)
-@executes("mbarrier.arrive.remote", "mbarrier.arrive_drop.remote", per="warp", team=True, lane=_arrive_lane)
+@_arrives("", lane=_arrive_lane)
+@_arrives(".remote", lane=_arrive_lane)
 def arrive(s: Split, op: Op, lanes: Any, address: Any, count: Any = None) -> Any:
     return _arrive(s, op, lanes, address, 1 if count is None else count, with_bytes=False)
 
 
-@executes(
-    "mbarrier.arrive.expect_tx",
-    "mbarrier.arrive.expect_tx.remote",
-    "mbarrier.arrive_drop.expect_tx",
-    "mbarrier.arrive_drop.expect_tx.remote",
-    per="warp",
-    team=True,
-    lane=_arrive_expect_tx_lane,
-)
+@_arrives(".expect_tx", lane=_arrive_expect_tx_lane)
+@_arrives(".expect_tx.remote", lane=_arrive_expect_tx_lane)
 def arrive_expect_tx(s: Split, op: Op, lanes: Any, address: Any, tx: Any) -> Any:
     return _arrive(s, op, lanes, address, tx, with_bytes=True)
 
@@ -191,7 +201,7 @@ def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_by
     return states
 
 
-@executes("mbarrier.arrive.noComplete", "mbarrier.arrive_drop.noComplete", per="warp", team=True)
+@_arrives(".noComplete")
 def arrive_no_complete(s: Split, op: Op, lanes: Any, address: Any, count: Any) -> Any:
     states = np.empty(len(lanes), np.uint64)
     for where, value, positions in _transactions(lanes, address, count):
@@ -203,13 +213,13 @@ def arrive_no_complete(s: Split, op: Op, lanes: Any, address: Any, count: Any) -
     return states
 
 
-@executes("mbarrier.arrive.multicast", "mbarrier.arrive_drop.multicast", per="warp")
+@_arrives(".multicast", team=False)
 def arrive_multicast(s: Split, op: Op, lanes: Any, address: Any, count: Any, ctas: Any) -> None:
     for chosen, where in _each_cta(address, ctas):
         arrive(s, op, lanes[chosen], where, count if np.ndim(count) == 0 else count[chosen])
 
 
-@executes("mbarrier.arrive.expect_tx.multicast", "mbarrier.arrive_drop.expect_tx.multicast", per="warp")
+@_arrives(".expect_tx.multicast", team=False)
 def arrive_expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: Any, ctas: Any) -> None:
     for chosen, where in _each_cta(address, ctas):
         arrive_expect_tx(s, op, lanes[chosen], where, tx if np.ndim(tx) == 0 else tx[chosen])

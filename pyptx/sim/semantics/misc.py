@@ -81,7 +81,7 @@ _NOWHERE = (1 << 64) - 1
 _RANK_BIT = 24
 
 
-@executes("clusterlaunchcontrol.try_cancel", per="lane")
+@executes("clusterlaunchcontrol.try_cancel", per="lane", takes_launches=True)
 def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
     """A launch is canceled, the next one; then, in each CTA of a multicast, the answer is written and its
     bytes are completed.

@@ -44,7 +44,7 @@ def _arrive(
     bars: dict[int, Any] = cta.bars
     named: NamedBarrier = bars.get(number) or bars.setdefault(number, NamedBarrier(cta, number))
     yes = 0 if votes is None else _mask(np.asarray(lanes)[np.broadcast_to(votes, (len(lanes),))])
-    place = op.statement if op.binding.match.name.startswith("bar.") or "aligned" in op.chosen else None
+    place = op.statement if op.semantic.collective or "aligned" in op.chosen else None
     try:
         return named, named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
     except BarrierMisuse as misuse:

@@ -6,6 +6,9 @@ well, and so it does here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..code.semantic import Bound, Op, executes
 from ..engine.events import Engine, Step, StepKind
 from ..tcgen05 import MmaOperation, Operands, group_of
@@ -17,6 +20,20 @@ _BOUND = Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction; kind::i8 is e
 
 #: Scales of a row, by modifier; .block32 and none are the kind's own (PTX ISA #tcgen05-mma-instructions-mma).
 _COUNTS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4}
+
+
+def _mma(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function for A in shared memory and, marked so, for A in tensor memory."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for a, in_tensor_memory in (("ss", False), ("ts", True)):
+            how = executes(
+                f"{form}.{a}", fidelity="bounded", per="lane", bound=_BOUND, traits=in_tensor_memory
+            )
+            how(function)
+        return function
+
+    return register
 
 
 def _kind(op: Op) -> str:
@@ -54,10 +71,10 @@ def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
 
 
 def _in_tensor_memory(op: Op) -> bool:
-    return op.binding.form_id.endswith(".ts")
+    return bool(op.traits)
 
 
-@executes("tcgen05.mma.ss", "tcgen05.mma.ts", fidelity="bounded", per="lane", bound=_BOUND)
+@_mma("tcgen05.mma")
 def mma(
     s: Split,
     op: Op,
@@ -76,7 +93,7 @@ def mma(
     _issue(s, op, lane, work)
 
 
-@executes("tcgen05.mma.sp.ss", "tcgen05.mma.sp.ts", fidelity="bounded", per="lane", bound=_BOUND)
+@_mma("tcgen05.mma.sp")
 def mma_sp(
     s: Split,
     op: Op,
@@ -104,9 +121,7 @@ def mma_sp(
     _issue(s, op, lane, work)
 
 
-@executes(
-    "tcgen05.mma.block_scale.ss", "tcgen05.mma.block_scale.ts", fidelity="bounded", per="lane", bound=_BOUND
-)
+@_mma("tcgen05.mma.block_scale")
 def mma_block_scale(
     s: Split, op: Op, lane: int, d: int, a: int, b: int, idesc: int, of_a: int, of_b: int, accumulate: bool
 ) -> None:
@@ -114,13 +129,7 @@ def mma_block_scale(
     _issue(s, op, lane, Operands(d, a, b, idesc, bool(accumulate), _in_tensor_memory(op), scales=scales))
 
 
-@executes(
-    "tcgen05.mma.sp.block_scale.ss",
-    "tcgen05.mma.sp.block_scale.ts",
-    fidelity="bounded",
-    per="lane",
-    bound=_BOUND,
-)
+@_mma("tcgen05.mma.sp.block_scale")
 def mma_sp_block_scale(
     s: Split,
     op: Op,
@@ -147,7 +156,7 @@ def mma_sp_block_scale(
     _issue(s, op, lane, work)
 
 
-@executes("tcgen05.mma.ws.ss", "tcgen05.mma.ws.ts", fidelity="bounded", per="lane", bound=_BOUND)
+@_mma("tcgen05.mma.ws")
 def mma_ws(
     s: Split, op: Op, lane: int, d: int, a: int, b: int, idesc: int, accumulate: bool, zeros: int | None
 ) -> None:
@@ -155,7 +164,7 @@ def mma_ws(
     _issue(s, op, lane, Operands(d, a, b, idesc, bool(accumulate), inside, ws=True, zeros=zeros))
 
 
-@executes("tcgen05.mma.ws.sp.ss", "tcgen05.mma.ws.sp.ts", fidelity="bounded", per="lane", bound=_BOUND)
+@_mma("tcgen05.mma.ws.sp")
 def mma_ws_sp(
     s: Split,
     op: Op,

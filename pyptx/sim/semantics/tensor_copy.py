@@ -10,5 +10,6 @@ from .bulk_copy import load_box, load_pixels
 
 _LOAD = "cp.async.bulk.tensor.load"
 
-executes(f"{_LOAD}.wide_multicast", f"{_LOAD}.gather4.wide_multicast", per="lane")(load_box)
-executes(f"{_LOAD}.im2col.wide_multicast", per="lane")(load_pixels)
+executes(f"{_LOAD}.wide_multicast", per="lane")(load_box)
+executes(f"{_LOAD}.gather4.wide_multicast", per="lane", traits="tile::gather4")(load_box)
+executes(f"{_LOAD}.im2col.wide_multicast", per="lane", traits="im2col")(load_pixels)

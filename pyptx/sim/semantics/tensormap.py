@@ -18,7 +18,6 @@ from ..threads.warp import Split
 
 _FIELDS_BY_FORM = {
     "address": "global_address",
-    "stride": "global_stride",
     **{name: name for name in ("rank", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode")},
     "swizzle_atomicity": "swizzle_atomicity",
     "packed_elemtype": "elemtype",
@@ -48,11 +47,14 @@ def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int,
     place[:] = np.frombuffer(image.to_bytes(USED_BYTES, "little"), np.uint8)
 
 
-@executes(*(f"tensormap.replace.{form}" for form in _FIELDS_BY_FORM if form != "stride"), per="lane")
 def replace(s: Split, op: Op, lane: int, address: int, value: int) -> None:
-    name = _FIELDS_BY_FORM[op.binding.form_id.rpartition(".")[2]]
+    name: str = op.traits
     bits = 64 if name == "global_address" else 32
     _replace(s, op, lane, address, name, 0, value & (1 << bits) - 1)
+
+
+for _form, _field in _FIELDS_BY_FORM.items():
+    executes(f"tensormap.replace.{_form}", per="lane", traits=_field)(replace)
 
 
 @executes("tensormap.replace.dim", per="lane")

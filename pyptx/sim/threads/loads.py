@@ -18,10 +18,21 @@ from ...core.types import TYPES
 from ...ir import Sink, Vector
 from ..code.semantic import Op
 from ..memory.access import AccessKind, Footprint
-from ..memory.address_space import Segment
+from ..memory.address_space import Segment, word_dtype
 from .warp import Split
 
-__all__ = ["Access", "access_of", "load", "load_one", "store", "store_one", "order", "unit"]
+__all__ = [
+    "MMIO",
+    "READ_ONLY",
+    "VOLATILE",
+    "Access",
+    "AccessOrder",
+    "access_of",
+    "load",
+    "load_one",
+    "store",
+    "store_one",
+]
 
 Array = NDArray[Any]
 
@@ -52,26 +63,31 @@ class Access:
     kept: tuple[int, ...] | None
 
 
-def unit(nbytes: int) -> np.dtype[Any]:
-    """The dtype that moves ``nbytes`` bytes at once, fastest: an integer, or opaque bytes."""
-    return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
+@dataclass(frozen=True, slots=True)
+class AccessOrder:
+    """Order, scope and proxy of a form's accesses, where its modifiers do not say."""
+
+    semantics: str = "weak"
+    scope: str = ""
+    proxy: str = "generic"
 
 
-def order(op: Op) -> dict[str, str]:
-    """Order and scope as the memory model sees them.
+#: A volatile access counts as relaxed at system scope (``#volatile-operation``); mmio always has that scope.
+VOLATILE, MMIO = AccessOrder("relaxed", "sys"), AccessOrder(scope="sys")
+#: Loads of data that no thread changes while the kernel runs.
+READ_ONLY = AccessOrder(proxy="readonly")
+_WEAK = AccessOrder()
 
-    A volatile access counts as relaxed at system scope (``#volatile-operation``), mmio is always of system
-    scope, and what has no qualifier is weak.
-    """
-    form = op.binding.form_id
-    if "volatile" in form:
-        return {"semantics": "relaxed", "scope": "sys"}
-    if "mmio" in form:
-        return {"semantics": op.chosen["sem"], "scope": "sys"}
-    found = {"semantics": op.chosen.get("sem", "weak"), "scope": op.chosen.get("scope", "")}
-    if ".nc" in form or "readonly" in form:
-        found["proxy"] = "readonly"
-    return found
+
+def _order(op: Op) -> dict[str, str]:
+    """Order, scope and proxy as the memory model sees them; what has no qualifier is weak."""
+    form: AccessOrder = op.traits or _WEAK
+    chosen = op.chosen
+    return {
+        "semantics": chosen.get("sem", form.semantics),
+        "scope": form.scope or chosen.get("scope", ""),
+        "proxy": form.proxy,
+    }
 
 
 def access_of(op: Op) -> Access:
@@ -92,7 +108,7 @@ def _read(op: Op) -> Access:
     kept: tuple[int, ...] | None = None
     if isinstance(stored, Vector) and any(isinstance(e, Sink) for e in stored.elements):
         kept = tuple(i for i, e in enumerate(stored.elements) if not isinstance(e, Sink))
-    return Access(count, nbytes, kind.register_dtype, unit(nbytes), order(op), pattern, kept)
+    return Access(count, nbytes, kind.register_dtype, word_dtype(nbytes), _order(op), pattern, kept)
 
 
 # --- loads ------------------------------------------------------------------------------------
@@ -146,7 +162,7 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
     what = access_of(op)
     assert what.kept is not None
     size = what.dtype.itemsize
-    word = unit(size)
+    word = word_dtype(size)
     for which, segment, offsets in s.access(
         AccessKind.WRITE, op, lanes, address, what.nbytes, check_written=False, announce=False, **what.how
     ):

@@ -186,10 +186,11 @@ class MachineState:
         """The schedule's turn: ``steps`` are in flight, and those of them that may happen now can."""
         raise NotImplementedError
 
-    def operation(self, split: Split, engine: Engine) -> AsyncOperation:
+    def operation(self, split: Split, engine: Engine, *, takes_padding: bool = False) -> AsyncOperation:
         """A new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
-        return AsyncOperation(split.op.name, engine, split.warp.issuer, split.actors, split.location)
+        issuer, actors, location = split.warp.issuer, split.actors, split.location
+        return AsyncOperation(split.op.name, engine, issuer, actors, location, takes_padding=takes_padding)
 
     def _changed(self) -> None:
         self.memory.version += 1

@@ -216,7 +216,7 @@ class Split:
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
         """Of loads: perhaps nothing uses the value, or the part of it that nothing wrote."""
         op = self.op
-        if op is None or op.binding.match.name.partition(".")[0] != "ld":
+        if op is None or not op.semantic.loads:
             return "uninitialized-read"
         count = int(op.chosen.get("vec", "v1")[1:])
         if count > 1 and known.reshape(count, -1).all(axis=1).any():

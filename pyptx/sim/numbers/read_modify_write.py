@@ -1,8 +1,8 @@
-"""Read-modify-write of memory: what each operation makes of the old value, and the order among lanes.
+"""Read-modify-write: what each operation makes of the old value, and the order among several at one word.
 
-Lanes that name the same word take their turns in the order of their numbers.  Distinct words, the usual
-case, are one array operation; lanes that meet are folded with a running sum (or minimum ...) for each word,
-or go in rounds of which each has at most one lane at a word.
+Operations that name the same word take their turns in order.  Distinct words, the usual case, are one array
+operation; those that meet are folded with a running sum (or minimum ...) for each word, or go in rounds of
+which each has at most one at a word.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-atom`.
 """
@@ -10,24 +10,22 @@ Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-atom`
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..code.semantic import Op
-from ..memory.access import AccessKind
-from .warp import Split
 
-__all__ = ["combination", "modify"]
+__all__ = ["Meaning", "combination", "in_order", "meaning_of"]
 
 Array = NDArray[Any]
 #: New values from old ones, the operand, and cas's second operand.
 Combine = Callable[[Array, Array, "Array | None"], Array]
 #: Running values of (old value, operands of the lanes in order), or None where that is not the same.
 Scan = Callable[[Array], "Array | None"]
+#: How an operation combines, and how it runs over several in order, if that is the same.
+Meaning = tuple[Combine, "Scan | None"]
 
 _TINY = np.float32(2.0**-126)
 _NAN_BITS = {2: np.uint16(0x7FFF), 4: np.uint32(0x7FFFFFFF)}
@@ -180,7 +178,8 @@ def _bf16(name: str) -> Combine:
     return of_words
 
 
-def _meaning(name: str, kind: str, *, ftz: bool, in_shared: bool) -> tuple[Combine, Scan | None]:
+def meaning_of(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Meaning:
+    """What an operation on elements of type ``kind`` does in global, or in shared, memory."""
     if kind in ("f16", "f16x2"):
         return _f16(name), None
     if kind in ("bf16", "bf16x2"):
@@ -198,7 +197,7 @@ def _meaning(name: str, kind: str, *, ftz: bool, in_shared: bool) -> tuple[Combi
 
 def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable[[Array, Array], Array]:
     """What an operation makes of old words and given ones, both as bytes, word by word: new ones."""
-    combine, _ = _meaning(name, kind, ftz=ftz, in_shared=in_shared)
+    combine, _ = meaning_of(name, kind, ftz=ftz, in_shared=in_shared)
     dtype = TYPES[kind].register_dtype
 
     def of_bytes(old: Array, given: Array) -> Array:
@@ -208,96 +207,11 @@ def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable
     return of_bytes
 
 
-# --- one instruction ----------------------------------------------------------------------------
+# --- order --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _AtomicPlan:
-    """An ``atom`` or ``red``: elements of ``dtype``, and their meaning in global and in shared memory."""
-
-    count: int
-    vector: bool
-    dtype: np.dtype[Any]
-    how: dict[str, str]
-    in_global: tuple[Combine, Scan | None]
-    in_shared: tuple[Combine, Scan | None]
-
-
-def _plan(op: Op) -> _AtomicPlan:
-    found: _AtomicPlan | None = op.cache.get("atomic")
-    if found is not None:
-        return found
-    form, chosen = op.binding.form_id, op.chosen
-    name = chosen.get("op") or next((n for n in ("cas", "exch") if n in form), "add")
-    of_floats = form.endswith((".vec", ".f32", ".noftz")) and "type" not in chosen
-    kind = chosen.get("type") or ("f32" if of_floats else "b128")
-    ftz = "noftz" not in form
-    plan = _AtomicPlan(
-        int(chosen["vec"][1:]) if "vec" in chosen else 1,
-        "vec" in chosen,
-        TYPES[kind].register_dtype,
-        {"semantics": chosen.get("sem", "relaxed"), "scope": chosen.get("scope", "gpu")},
-        _meaning(name, kind, ftz=ftz, in_shared=False),
-        _meaning(name, kind, ftz=ftz, in_shared=True),
-    )
-    op.cache["atomic"] = plan
-    return plan
-
-
-def modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None) -> Any:
-    """Let the lanes do one ``atom`` or ``red``; the old values, (n,) or for a vector (k, n)."""
-    plan = _plan(op)
-    size = plan.dtype.itemsize
-    nbytes = size * plan.count
-    shape = (plan.count, len(address))
-    given = _rows(b, shape, plan)
-    other = None if c is None else _rows(c, shape, plan)
-    old = np.empty(shape, plan.dtype)
-    for which, segment, offsets in s.access(AccessKind.RMW, op, lanes, address, nbytes, **plan.how):
-        words = segment.words(size).view(plan.dtype)
-        meaning = plan.in_shared if segment.space == "shared" else plan.in_global
-        index = offsets // size
-        changed: Any = False
-        updates = []
-        for element in range(plan.count):
-            before, after, places, final = _in_order(
-                words,
-                index + element if element else index,
-                given[element][which],
-                None if other is None else other[element][which],
-                meaning,
-            )
-            old[element, which] = before
-            changed = changed | _differ(before, after)
-            updates.append((places, final))
-        if not changed.any():
-            # A cas that fails, or an exchange of equal values, leaves memory as it was, and who spins parked.
-            continue
-        if not changed.all():
-            offsets = offsets[changed]
-        s.warp.cta.machine.memory.changed(segment, offsets, nbytes, s)
-        for places, final in updates:
-            words[places] = final
-    return old if plan.vector else old[0]
-
-
-def _rows(operand: Any, shape: tuple[int, int], plan: _AtomicPlan) -> Array:
-    """An operand as (elements, lanes)."""
-    if np.ndim(operand) == 0:
-        return np.full(shape, operand, plan.dtype)
-    rows: Array = operand if plan.vector else operand[None]
-    return rows
-
-
-def _differ(before: Array, after: Array) -> Any:
-    if before.dtype.kind == "f":
-        bits = f"u{before.itemsize}"
-        return before.view(bits) != after.view(bits)
-    return before != after
-
-
-def _in_order(
-    words: Array, index: Array, b: Array, c: Array | None, meaning: tuple[Combine, Scan | None]
+def in_order(
+    words: Array, index: Array, b: Array, c: Array | None, meaning: Meaning
 ) -> tuple[Array, Array, Array, Array]:
     """Each lane's value before and after its turn; the words that were named and their final values."""
     combine, scan = meaning
