@@ -99,13 +99,14 @@ class LoadedModule:
             args: one per parameter: arrays and CPU tensors (global pointers; written in place),
                 :class:`TensorMap` values, numbers for scalars. C structs take bytes, a structured numpy
                 scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
-                alignment, or a dict of members by offset; a pointer takes a list of arrays: their addresses.
+                alignment, or a dict of members by offset; a pointer takes a list of arrays, their addresses,
+                or a tensor map or a list of them, which then lie in global memory.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
                 ``mma``, ``ld``, ``st`` or ``cp``.  ``all`` runs under eager, late, a starved one for each
                 engine that the launch uses, and random with ``seeds`` seeds from ``seed`` on, each from the
                 same memory; arrays then hold what the eager run left, and results that differ are a finding.
-            sanitize: bounds, alignment and initialization are always checked; ``"strict"`` promotes
-                findings for review to errors.
+            sanitize: True, or ``"strict"``, which promotes findings for review to errors. Bounds, alignment
+                and initialization are always checked.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
             timeout: seconds after which it does; of ``all``, for all runs together.
             memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
