@@ -16,6 +16,7 @@ __all__ = [
     "OperandError",
     "ParseError",
     "PyptxError",
+    "PyptxWarning",
     "SharedMemoryError",
     "SimulationError",
     "SpecError",
@@ -53,6 +54,10 @@ class PyptxError(Exception):
         if self.location is not None:
             lines.append(f"  at:   {self.location.describe()}")
         return "\n".join(lines)
+
+
+class PyptxWarning(UserWarning):
+    """A finding for review of a simulated call, which returned its outputs all the same."""
 
 
 class InstructionError(PyptxError, ValueError):

@@ -26,6 +26,7 @@ __all__ = [
     "comment_lines",
     "defined_at",
     "frames_within",
+    "is_author_file",
     "is_function_frame",
     "located",
     "outermost_call",
@@ -61,8 +62,11 @@ class SourceLocation:
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty if the file cannot be read."""
-        return linecache.getline(self.file, self.line).strip()
+        """The line itself, stripped; empty if the file cannot be read, as standard input cannot."""
+        line = linecache.getline(self.file, self.line)
+        if not line and self.file == _COMMAND:
+            line = _line_of_command(self.line, self.function)
+        return line.strip()
 
     @property
     def chain(self) -> tuple[SourceLocation, ...]:
@@ -100,6 +104,23 @@ def comment_lines(location: SourceLocation, previous: SourceLocation | None) -> 
     ]
 
 
+#: The file name of ``python -c``; code that ``exec`` runs may have it, too.
+_COMMAND = "<string>"
+
+
+def _line_of_command(line: int, function: str) -> str:
+    """A line of the text behind ``python -c``, if that has ``function``. Python 3.13 reads it by itself."""
+    arguments = sys.orig_argv
+    if "-c" not in arguments[1:-1]:
+        return ""
+    text = arguments[arguments.index("-c") + 1]
+    named = re.search(rf"\bdef\s+{re.escape(function)}\b", text) if function.isidentifier() else None
+    if named is None and not (function == "<module>" or (function == "<lambda>" and "lambda" in text)):
+        return ""
+    lines = text.splitlines()
+    return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
 # --- from frames to locations ---------------------------------------------------------------------
 
 #: Codes that call the author's outermost function, by their ids: no frame below has to do with the kernel.
@@ -118,7 +139,8 @@ def outermost_call(function: _Function) -> _Function:
     return function
 
 
-def _outside(filename: str) -> bool:
+def is_author_file(filename: str) -> bool:
+    """Whether frames of this file are the author's: not of pyptx, nor of contextlib below it."""
     known = _is_author.get(filename)
     if known is None:
         known = _is_author[filename] = not (
@@ -137,7 +159,7 @@ def author_frame() -> FrameType:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if _is_author.get(filename) or _outside(filename):
+        if _is_author.get(filename) or is_author_file(filename):
             return frame
         if frame.f_back is None:
             return frame
@@ -197,7 +219,7 @@ def frames_within(frame: FrameType) -> Iterator[FrameType]:
 
 def _author_frames(frame: FrameType) -> list[FrameType]:
     """Those of them that are not pyptx's own; ``frame`` itself if all are."""
-    return [f for f in frames_within(frame) if _outside(f.f_code.co_filename)] or [frame]
+    return [f for f in frames_within(frame) if is_author_file(f.f_code.co_filename)] or [frame]
 
 
 def _location(frames: list[FrameType]) -> SourceLocation:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ..core.errors import OperandError
 from ..core.source import defined_at
+from ..core.tracebacks import short_traceback
 from ..core.types import ScalarType
 from ..ir import (
     Attribute,
@@ -320,6 +321,7 @@ class Program:
     ) -> Callable[[Callable[..., None]], Sym]:
         scope = caller_frame().f_locals
 
+        @short_traceback
         def decorate(body: Callable[..., None]) -> Sym:
             if params is None:
                 found = _annotated(body, Annotations(body, scope), len(returns))
@@ -348,6 +350,7 @@ class Program:
 
     # --- the module ---------------------------------------------------------------------------
 
+    @short_traceback
     def module(self, *, check: bool = True) -> Module:
         """The module as recorded so far.
 

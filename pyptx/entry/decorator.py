@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ..core.arrays import ArrayInfo
-from ..core.errors import SpecError, UnsupportedError
+from ..core.errors import PyptxWarning, SpecError, UnsupportedError
 from ..core.source import defined_at
+from ..core.tracebacks import short_traceback
 from ..dsl import Scalar, Tile
 from ..dsl.trace import word
 from ..ir import Module, PrintedModule, print_module
@@ -211,6 +213,7 @@ class Kernel:
         constants = {name: value for name, value in keywords.items() if name not in self._dim_names}
         return dims, constants
 
+    @short_traceback
     def specialize(self, **keywords: Any) -> Specialization:
         """The kernel recorded for these dims and constants, from the cache if it was before.
 
@@ -248,14 +251,17 @@ class Kernel:
             found = self._cache[key] = specialize(self.options, self.function, dims, values)
         return found
 
+    @short_traceback
     def module(self, **keywords: Any) -> Module:
         """The recorded IR. Arguments and errors as for :meth:`specialize`."""
         return self.specialize(**keywords).module
 
+    @short_traceback
     def printed(self, **keywords: Any) -> PrintedModule:
         """The plain PTX text with its table from lines to Python lines."""
         return self.specialize(**keywords).printed
 
+    @short_traceback
     def ptx(self, *, lines: bool = False, annotate: bool = False, **keywords: Any) -> str:
         """The PTX text.
 
@@ -275,6 +281,7 @@ class Kernel:
             return print_module(special.module, lines=lines, annotate=True).text
         return (special.lined if lines else special.printed).text
 
+    @short_traceback
     def assemble(self, *, lines: bool = True, **keywords: Any) -> Assembly:
         """What ptxas makes of the text: a :class:`~pyptx.toolchain.Assembly`.
 
@@ -299,6 +306,7 @@ class Kernel:
             special.loaded["ptxas", lines] = assembly
         return assembly
 
+    @short_traceback
     def sass(self, *, lines: bool = False, **keywords: Any) -> str:
         """The machine code that ptxas made, disassembled.
 
@@ -366,6 +374,7 @@ class Kernel:
                 infos.append(check_array(name, spec, outputs[-1]))
         return special, CallArguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
 
+    @short_traceback
     def simulate(
         self,
         *arrays: Any,
@@ -418,6 +427,7 @@ class Kernel:
             timeout=timeout,
         )
 
+    @short_traceback
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
         """Run the kernel: CUDA tensors on their GPU, numpy arrays and CPU tensors in the simulator.
 
@@ -434,6 +444,9 @@ class Kernel:
             SpecError: arguments that do not fit the specs, or live in different places.
             SimulationError: the simulated run ended with an error or incomplete.
             LaunchError, AssembleError: the driver refused.
+
+        Warns:
+            PyptxWarning: a finding for review of the simulated run, once for a line that calls.
         """
         from .execute import launch, simulate
 
@@ -444,7 +457,7 @@ class Kernel:
         else:
             if stream is not None:
                 raise SpecError("stream= is for CUDA tensors; the simulator has no streams")
-            simulate(
+            report = simulate(
                 special,
                 self.options,
                 arguments,
@@ -455,6 +468,9 @@ class Kernel:
                 max_steps=None,
                 timeout=None,
             ).check()
+            for finding in report.findings:
+                # Past this frame and short_traceback's: the line of the call.
+                warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)
         outputs = arguments.outputs
         return outputs if len(outputs) > 1 else outputs[0] if outputs else None
 

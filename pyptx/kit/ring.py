@@ -117,6 +117,12 @@ class Ring:
         self._full = smem.alloc(stages, b64, name=f"{stem}full")
         self._empty = smem.alloc(stages, b64, name=f"{stem}empty")
 
+    def __repr__(self) -> str:
+        return (
+            f"<ring of {self.stages} stages, {self._full.name} and {self._empty.name}: "
+            f"{self.producers} and {self.consumers} arrivals>"
+        )
+
     def init(self) -> None:
         """Initialize all barriers; one thread does. Records ``2 * stages`` ``mbarrier.init``.
 

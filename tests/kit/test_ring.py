@@ -213,3 +213,11 @@ def test_a_stage_goes_back_to_another_cta_s_ring() -> None:
         "@%p mbarrier.arrive.shared::cluster.b64 _, [%there+16];",
         "xor.b32 %phase, %phase, 1;",
     ]
+
+
+def test_a_ring_is_short_in_a_notebook() -> None:
+    def check() -> None:
+        ring = kit.Ring(4, consumers=32, name="k")
+        assert repr(ring) == "<ring of 4 stages, k_full and k_empty: 1 and 32 arrivals>"
+
+    in_kernel(check)

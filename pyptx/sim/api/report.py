@@ -11,7 +11,7 @@ from ...core.findings import Finding, Verdict, verdict_of
 __all__ = ["Report"]
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
     """The outcome of a launch.
 
@@ -52,6 +52,11 @@ class Report:
             error.report = self  # type: ignore[attr-defined]
             raise error
         return self
+
+    def __repr__(self) -> str:
+        count = len(self.findings)
+        findings = f"{count} finding{'' if count == 1 else 's'}"
+        return f"<report of {self.entry} under {self.schedule}: {self.verdict}, {findings}>"
 
     def __str__(self) -> str:
         head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from pyptx import sim
+from pyptx.core.findings import RULES, Finding
 from pyptx.sim import LoadedModule, Report
 from pyptx.sim.threads.builtins import formatted
+
+
+def test_a_report_is_short_in_a_notebook() -> None:
+    finding = Finding(RULES["trap"], "x" * 1000)
+    report = Report("k", "late", [finding], 3, 0, 0.1, outputs=(np.zeros(1000),))
+    assert repr(report) == "<report of k under late: error, 1 finding>"
+    assert repr(Report("k", "eager", [], 3, 0, 0.1)) == "<report of k under eager: clean, 0 findings>"
+
 
 _SCHEDULES = [("eager", 0), ("late", 0), ("random", 1)]
 

@@ -1,0 +1,57 @@
+"""Tracebacks of pyptx's own errors, without pyptx's own frames.
+
+Owns :func:`short_traceback`, the decorator of the functions through which a user enters pyptx.  A user's
+mistake in a kernel passes through eight or more frames of pyptx; what remains is the user's frames and one of
+the function that the user called.  ``PYPTX_FULL_TRACEBACK=1`` in the environment keeps every frame.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from .errors import PyptxError
+from .source import is_author_file
+
+__all__ = ["FULL_TRACEBACK", "short_traceback"]
+
+#: The environment variable that keeps every frame.
+FULL_TRACEBACK = "PYPTX_FULL_TRACEBACK"
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def short_traceback(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """``function``, whose :class:`PyptxError` has no frames of pyptx below the one of this call."""
+
+    @functools.wraps(function)
+    def call(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
+        try:
+            return function(*arguments, **keywords)
+        except PyptxError as error:
+            if os.environ.get(FULL_TRACEBACK, "") not in ("", "0"):
+                raise
+            caught = error
+        try:
+            raise caught.with_traceback(_authors(caught.__traceback__))
+        finally:
+            del caught  # its traceback holds this frame
+
+    return call
+
+
+def _authors(traceback: TracebackType | None) -> TracebackType | None:
+    """The entries of a traceback that are the author's."""
+    entries: list[TracebackType] = []
+    while traceback is not None:
+        if is_author_file(traceback.tb_frame.f_code.co_filename):
+            entries.append(traceback)
+        traceback = traceback.tb_next
+    kept: TracebackType | None = None
+    for entry in reversed(entries):
+        kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return kept
