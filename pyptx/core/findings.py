@@ -137,6 +137,27 @@ RULES: dict[str, Rule] = _rules(
         "parallel-synchronization-and-communication-instructions-mbarrier-inval",
     ),
     Rule(
+        "mbarrier-read",
+        Verdict.REVIEW,
+        "an ordinary read of a live mbarrier, which is opaque: the simulator gives other bytes than hardware",
+        "ask with mbarrier.test_wait, or keep what is read apart from the object",
+        "parallel-synchronization-and-communication-instructions-mbarrier-contents",
+    ),
+    Rule(
+        "mbarrier-state",
+        Verdict.REVIEW,
+        "a wait with a state of no arrival in this phase or the one before; hardware takes its phase bit",
+        "wait with the state of the last arrival on the same object, before its next phase completes",
+        "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
+    ),
+    Rule(
+        "unused-wait",
+        Verdict.REVIEW,
+        "an mbarrier wait whose answer no instruction reads: the phase may not be complete behind it",
+        "branch back to the wait until its answer is true",
+        "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
+    ),
+    Rule(
         "barrier-misuse",
         Verdict.ERROR,
         "arrivals at a barrier of the CTA that do not fit together",
@@ -219,6 +240,13 @@ RULES: dict[str, Rule] = _rules(
         "a warp-collective instruction that some live lanes of the warp never reach",
         "keep .aligned and .sync instructions outside lane-dependent branches",
         "tcgen05-issue-granularity",
+    ),
+    Rule(
+        "shuffle-source",
+        Verdict.REVIEW,
+        "a lane takes a register of a lane that does not execute the shuffle: the value is undefined",
+        "name every source in the member mask, or drop the value where the source does not take part",
+        "data-movement-and-conversion-instructions-shfl-sync",
     ),
     Rule(
         "wgmma-register",

@@ -8,7 +8,7 @@ from ..ir import Function, Instruction, Register, registers_of
 from ..isa import Binding, bind_instruction
 from .graph import Graph
 
-__all__ = ["accesses", "maybe_undefined"]
+__all__ = ["accesses", "maybe_undefined", "read_after"]
 
 
 def accesses(
@@ -26,6 +26,34 @@ def accesses(
         if access != "w":
             reads += found
     return reads, writes
+
+
+def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
+    """Whether some path behind ``statement`` reads one of the registers before it is written again.
+
+    A guarded write leaves the old value to some lanes.
+    """
+    where = next(
+        (block.index, position)
+        for block in graph.blocks
+        for position, (index, _) in enumerate(block.instructions)
+        if index == statement
+    )
+    pending = [(where[0], where[1] + 1, names)]
+    seen: set[tuple[int, frozenset[str]]] = set()
+    while pending:
+        number, start, alive = pending.pop()
+        for _, instruction in graph.blocks[number].instructions[start:]:
+            reads, writes = accesses(instruction)
+            if any(register.name in alive for register in reads):
+                return True
+            if instruction.guard is None:
+                alive -= {register.name for register in writes}
+        for successor in graph.blocks[number].successors:
+            if alive and successor >= 0 and (successor, alive) not in seen:
+                seen.add((successor, alive))
+                pending.append((successor, 0, alive))
+    return False
 
 
 def maybe_undefined(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
-from ...flow import Block, Graph, accesses, control_flow, maybe_undefined, reconvergence
+from ...flow import Block, Graph, accesses, control_flow, maybe_undefined, read_after, reconvergence
 from ...flow.graph import EXIT
 from ...ir import (
     Address,
@@ -265,6 +265,13 @@ class FunctionCode:
             if isinstance(variable, Variable) and variable.name == name:
                 return variable.type.nbytes * variable.vector
         return 1
+
+    def reads_results(self, op: Op) -> bool:
+        """Whether some path from ``op`` leads to an instruction that reads a register that it writes."""
+        instruction = self.function.body[op.statement]
+        assert isinstance(instruction, Instruction)
+        written = frozenset(register.name for register in accesses(instruction, op.binding)[1])
+        return bool(written) and read_after(control_flow(self.function), op.statement, written)
 
     # --- code ---------------------------------------------------------------------------------
 

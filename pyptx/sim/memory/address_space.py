@@ -64,6 +64,8 @@ GLOBAL_BASE = 0x7F_0000_0000
 #: Unmapped bytes between global allocations.
 RED_ZONE = 1 << 20
 _WINDOW = 1 << 32
+#: Bytes of an mbarrier object.
+BARRIER_BYTES = 8
 
 _WINDOWS = (
     ("shared", SHARED_WINDOW),
@@ -165,6 +167,13 @@ class Segment:
     def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
         skip = -self.base % size
         return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
+
+    def near_barriers(self, offset: int | Offsets, size: int) -> bool:
+        """Whether an access lies between the first and the last live mbarrier, as far as its ends tell."""
+        first, last = min(self.barriers), max(self.barriers) + BARRIER_BYTES
+        if isinstance(offset, int):
+            return offset < last and first < offset + size
+        return bool((offset < last).any() and (offset > first - size).any())
 
     def mark(self, offset: int | Offsets, size: int) -> None:
         """Note that ``size`` bytes at each offset were written."""
@@ -291,6 +300,8 @@ class Memory:
                     self.uninitialized(segment, offset, size, lane, actor)
         if kind is WRITE:
             self._count_write(segment, offset, size, actor)
+        elif kind is READ and check_written and segment.barriers and segment.near_barriers(offset, size):
+            self._read_barriers(segment, offset, size, actor)
         elif kind is RMW and segment.space in _READ_ONLY:
             self._read_only(segment, offset, size, actor)
         if self.observers and announce and kind is not PROBE:
@@ -308,7 +319,7 @@ class Memory:
             self._read_only(segment, offset, size, actor)
         self.version += 1
         segment.writes += 1
-        if segment.barriers:
+        if segment.barriers and segment.near_barriers(offset, size):
             self._check_live_barriers(segment, offset, size, actor)
 
     def announce(
@@ -417,6 +428,20 @@ class Memory:
             actor.acting = acting  # type: ignore[attr-defined]
         return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
 
+    def _read_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
+        """A live mbarrier is opaque: what an ordinary read of its bytes gives is undefined."""
+        for at, barrier in segment.barriers.items():
+            if np.any((offset < at + BARRIER_BYTES) & (at < offset + size)):
+                self._report(
+                    Finding(
+                        RULES["mbarrier-read"],
+                        f"read of {size} bytes in the live {barrier.describe()}",
+                        actor.location,
+                        actor.description(),
+                        (("initialized", barrier.location),),
+                    )
+                )
+
     def _check_live_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
         """A live mbarrier is opaque: only mbarrier operations may change its bytes. Where it is at rest the
         write ends its life, which compilers leave to that."""
@@ -424,7 +449,11 @@ class Memory:
         if not isinstance(offset, int):
             low, high = int(offset.min()), int(offset.max())
         for at, barrier in list(segment.barriers.items()):
-            if low < at + 8 and at < high + size and np.any((offset < at + 8) & (at < offset + size)):
+            if (
+                low < at + BARRIER_BYTES
+                and at < high + size
+                and np.any((offset < at + BARRIER_BYTES) & (at < offset + size))
+            ):
                 finding = Finding(
                     RULES["mbarrier-overwritten" if barrier.at_rest else "mbarrier-misuse"],
                     f"write of {size} bytes over the live {barrier.describe()}",

@@ -69,6 +69,7 @@ class MBarrier:
     __slots__ = (
         "address",
         "completed_by",
+        "earlier_states",
         "expected",
         "layout",
         "location",
@@ -76,6 +77,7 @@ class MBarrier:
         "pending",
         "phase",
         "signals",
+        "states",
         "tx",
         "waiters",
         "watches",
@@ -98,6 +100,9 @@ class MBarrier:
         self.pending = expected
         self.tx = 0
         self.phase = 0
+        #: Upper halves of the states that arrivals gave in the current phase, and in the one before.
+        self.states: set[int] = set()
+        self.earlier_states: set[int] = set()
         self.signals: dict[int, Signal] = {}
         self.waiters: list[Callable[[], None]] = []
         self.watches: dict[tuple[object, int], PhaseWatch] = {}
@@ -125,6 +130,17 @@ class MBarrier:
             actor.description(),
             (("initialized", self.location),),
         )
+
+    def gave(self, state: int) -> bool:
+        """Whether an arrival in the current phase, or in the one before, gave this state.
+
+        Of the bits that hardware looks at: the upper half.
+        """
+        return state >> 32 in self.states or state >> 32 in self.earlier_states
+
+    def note_state(self, state: int) -> None:
+        """An arrival in the current phase has given this state."""
+        self.states.add(state >> 32)
 
     @property
     def at_rest(self) -> bool:
@@ -182,6 +198,7 @@ class MBarrier:
     def _advance(self, actor: Actor) -> None:
         if self.pending == 0 and self.tx == 0:
             self.phase += 1
+            self.earlier_states, self.states = self.states, set()
             self.completed_by(actor)
             self.pending = self.expected
             waiters, self.waiters = self.waiters, []

@@ -151,6 +151,7 @@ def _arrives(
 def _arrive_lane(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
     barrier = live_barrier(s, op, address)
     state = barrier.state()
+    barrier.note_state(state)
     _take(s, op, barrier, 1 if count is None else count)
     return state
 
@@ -158,6 +159,7 @@ def _arrive_lane(s: Split, op: Op, lane: int, address: int, count: int | None = 
 def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -> int:
     barrier = live_barrier(s, op, address)
     state = barrier.state()
+    barrier.note_state(state)
     barrier.expect(tx, s)
     _take(s, op, barrier, 1)
     return state
@@ -193,7 +195,9 @@ def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_by
     for where, value, positions in _transactions(lanes, address, operand):
         barrier = live_barrier(s, op, where)
         warp = int(lanes[positions[0]]) >> 5
-        states[positions] = before.setdefault((warp, where), barrier.state())
+        state = before.setdefault((warp, where), barrier.state())
+        states[positions] = state
+        barrier.note_state(state)
         s.acting = lanes[positions]
         if with_bytes:
             barrier.expect(value * len(positions), s)
@@ -208,7 +212,10 @@ def arrive_no_complete(s: Split, op: Op, lanes: Any, address: Any, count: Any) -
         barrier = live_barrier(s, op, where)
         s.acting = lanes[positions]
         mask = sum(1 << (int(lanes[position]) & 31) for position in positions)
-        states[positions] = [barrier.state(value * earlier) | mask for earlier in range(len(positions))]
+        given = [barrier.state(value * earlier) | mask for earlier in range(len(positions))]
+        states[positions] = given
+        for state in given:
+            barrier.note_state(state)
         _take(s, op, barrier, value * len(positions))
     return states
 
@@ -307,6 +314,34 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
     return True
 
 
+def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
+    """The object that a wait asks, with a parity or with a state that an arrival on it gave."""
+    barrier = own_barrier(s, op, address)
+    if "parity" not in op.chosen and not barrier.gave(phase):
+        s.warp.cta.machine.report(
+            Finding(
+                RULES["mbarrier-state"],
+                f"{op.name} with the state {phase:#x}, which no arrival gave in this phase "
+                f"or the one before: {barrier.describe()}",
+                op.location,
+                s.description(),
+                (("initialized", barrier.location),),
+            )
+        )
+    if "unused" not in op.cache:
+        op.cache["unused"] = not s.frame.code.reads_results(op)
+        if op.cache["unused"]:
+            s.warp.cta.machine.report(
+                Finding(
+                    RULES["unused-wait"],
+                    f"{op.name}: no instruction reads its answer",
+                    op.location,
+                    s.description(),
+                )
+            )
+    return barrier
+
+
 def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
     """Write the answer. No operation here makes a report, so that there is none to give."""
     s.op = op
@@ -319,7 +354,7 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 def _try_wait_lane(
     s: Split, op: Op, lane: int, address: int, phase: int, hint: int | None = None
 ) -> BarrierPhase | None:
-    barrier = own_barrier(s, op, address)
+    barrier = _asked(s, op, address, phase)
     parity = _parity(op, phase)
     complete = _ask_one(s, op, barrier, parity, 1 << lane)
     _answer(s, op, complete)
@@ -359,16 +394,18 @@ def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[t
     """What the lanes ask for, (address, parity), with the answers; and the answer of each lane."""
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
     asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
+    for question in dict.fromkeys(zip(address.tolist(), phases, strict=True)):
+        _asked(s, op, *question)
     mask = _mask(lanes) if s.warp.cta.machine.policy.starves_threads else 0
     answers = {
-        question: _ask_one(s, op, own_barrier(s, op, question[0]), question[1], mask)
+        question: _ask_one(s, op, live_barrier(s, op, question[0]), question[1], mask)
         for question in dict.fromkeys(asked)
     }
     return answers, np.array([answers[question] for question in asked])
 
 
 def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bool:
-    return _ask_one(s, op, own_barrier(s, op, address), _parity(op, phase), 1 << lane)
+    return _ask_one(s, op, _asked(s, op, address, phase), _parity(op, phase), 1 << lane)
 
 
 _PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]

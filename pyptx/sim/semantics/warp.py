@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.findings import RULES, Finding
 from ..code.semantic import Op, executes
 from ..threads.collectives import LaneGroups, collective
 from ..threads.warp import Split
@@ -43,24 +44,57 @@ def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) 
         # Immediates: every warp takes from the same lanes.
         amount, control = int(b), int(c)
         return collective(
-            s, op, lanes, membermask, (a,), lambda op, groups, values: _taken(op, values, amount, control)
+            s,
+            op,
+            lanes,
+            membermask,
+            (a,),
+            lambda op, groups, values: _taken(s, op, groups, values, amount, control),
         )
-    return collective(s, op, lanes, membermask, (a, b, c), _exchange)
+    return collective(
+        s, op, lanes, membermask, (a, b, c), lambda op, groups, *operands: _exchange(s, op, groups, *operands)
+    )
 
 
-def _taken(op: Op, values: Any, amount: int, control: int) -> Any:
+def _taken(s: Split, op: Op, groups: LaneGroups, values: Any, amount: int, control: int) -> Any:
     found = op.cache.get((amount, control))
     if found is None:
         found = op.cache[amount, control] = _sources(op.chosen["mode"], amount, control)
     source, inside = found
+    _check_sources(s, op, groups, source)
     taken = values[:, source]
     return (taken, np.broadcast_to(inside, taken.shape)) if op.pair else taken
 
 
-def _exchange(op: Op, groups: LaneGroups, values: Any, amount: Any, control: Any) -> Any:
+def _exchange(s: Split, op: Op, groups: LaneGroups, values: Any, amount: Any, control: Any) -> Any:
     source, inside = _sources(op.chosen["mode"], amount.astype(np.int64), control.astype(np.int64))
+    _check_sources(s, op, groups, source)
     taken = np.take_along_axis(values, source, axis=1)
     return (taken, inside) if op.pair else taken
+
+
+def _check_sources(s: Split, op: Op, groups: LaneGroups, source: NDArray[Any]) -> None:
+    """Report a lane that takes from one that does not execute the instruction: what it gets is undefined."""
+    member = groups.member
+    if member is None or groups.asked is None:
+        return
+    source = np.broadcast_to(source, member.shape)
+    wrong = member & ~np.take_along_axis(member, source, axis=1)
+    if not wrong.any():
+        return
+    row, lane = (int(part) for part in np.argwhere(wrong)[0])
+    there, mask = int(source[row, lane]), int(groups.asked[row])
+    why = "has exited" if mask >> there & 1 else f"is not in the member mask {mask:#010x}"
+    acting, s.acting = s.acting, groups.lanes_here[groups.positions(row, lane)]
+    s.warp.cta.machine.report(
+        Finding(
+            RULES["shuffle-source"],
+            f"{op.name}: lane {lane} takes from lane {there}, which {why}",
+            op.location,
+            s.description(),
+        )
+    )
+    s.acting = acting
 
 
 def _sources(mode: str, amount: Any, control: Any) -> tuple[Any, Any]:

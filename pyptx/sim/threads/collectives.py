@@ -38,15 +38,19 @@ class LaneGroups:
     """Groups of lanes, one row of 32 each.
 
     Attributes:
+        lanes_here: the numbers of all lanes of the call.
+        asked: the member mask of each group, as the lanes gave it, with lanes that have exited.
         masks: the live members of each group, ``(groups, 1)``.
         member: which lanes are members, ``(groups, 32)``; None if all are.
     """
 
-    __slots__ = ("_lane", "_row", "masks", "member")
+    __slots__ = ("_lane", "_row", "asked", "lanes_here", "masks", "member")
 
     def __init__(self, s: Split, op: Op, lanes: NDArray[np.intp], membermask: Any) -> None:
         count = len(lanes)
         self._row: Any = None
+        self.lanes_here = lanes
+        self.asked: NDArray[np.uint32] | None = None
         if (
             not count & 31
             and _all_set(membermask)
@@ -60,6 +64,7 @@ class LaneGroups:
         masks = np.broadcast_to(np.asarray(membermask).astype(np.uint64), (count,))
         key = (lanes >> 5).astype(np.uint64) << np.uint64(32) | masks
         groups, self._row = np.unique(key, return_inverse=True)
+        self.asked = groups.astype(np.uint32)
         self._lane = lanes & 31
         self.member = np.zeros((len(groups), 32), np.bool_)
         self.member[self._row, self._lane] = True
@@ -75,6 +80,10 @@ class LaneGroups:
                     f"its mask and the live lanes give {mask:#010x}",
                     s,
                 )
+
+    def positions(self, row: int, lane: int) -> NDArray[np.intp]:
+        """Where one lane of a group is among the lanes of the call."""
+        return np.flatnonzero((self._row == row) & (self._lane == lane))
 
     def rows(self, values: Any) -> NDArray[Any]:
         """Values of the lanes as rows; lanes that are no members hold zero."""

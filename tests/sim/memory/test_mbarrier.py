@@ -493,8 +493,9 @@ def test_only_the_lowest_bit_of_a_parity_counts() -> None:
 
 
 def test_eight_bytes_of_a_barrier_are_initialized_by_init() -> None:
-    body = "mbarrier.init.shared::cta.b64 [b], 1\nld.shared.u64 o, [b]\nld.shared.u64 o, [b+8] // next\nret"
-    kernel = Kernel(HEAD + body)
+    """``inval`` ends the object's life, not what was written."""
+    body = "mbarrier.init.shared::cta.b64 [b], 1\nmbarrier.inval.shared::cta.b64 [b]\nld.shared.u64 o, [b]\n"
+    kernel = Kernel(HEAD + body + "ld.shared.u64 o, [b+8] // next\nret")
     found = finding(kernel.run(block=1), "uninitialized-read")
     assert found.location is not None and found.location.line == kernel.line("next")
 
@@ -591,3 +592,41 @@ def test_barriers_lie_aligned_in_shared_memory(offset: int, rule: str) -> None:
         kernel = Kernel(HEAD + f"add.u32 x, b, {offset}\n{body} // bad\nret")
         found = finding(kernel.run(block=1), rule)
         assert found.location is not None and found.location.line == kernel.line("bad")
+
+
+# --- reads of an object -------------------------------------------------------------------------
+
+TWO_OBJECTS = "mbarrier.init.shared::cta.b64 [b+16], 1\nmbarrier.init.shared::cta.b64 [b+32], 1\n"
+
+
+@pytest.mark.parametrize(("read", "hit"), [
+    ("ld.shared.u64 o, [b+16]", True), ("ld.shared.u32 x, [b+20]", True), ("ld.shared.u8 x, [b+39]", True),
+    ("ld.shared.u64 o, [b+24]", False), ("ld.shared.u32 x, [b+12]", False), ("ld.shared.u64 o, [b+40]", False),
+    ("ld.shared.v2.u64 {o, g}, [b+32]", True),
+])  # fmt: skip
+@pytest.mark.parametrize("threads", [1, 32])
+def test_an_ordinary_read_of_a_live_object(read: str, hit: bool, threads: int) -> None:
+    fill = "\n".join(f"st.shared.u64 [b+{at}], 0" for at in range(0, 64, 8))
+    text = f"{HEAD}{fill}\nbar.sync 0\n@!lead bra GO\n{TWO_OBJECTS}GO:\nbar.sync 0\n{read} // read\nret"
+    kernel = Kernel(text)
+    report = kernel.run(block=threads)
+    if not hit:
+        assert report.verdict == "clean", report
+        return
+    found = report.findings[0]
+    assert found.rule.name == "mbarrier-read" and report.verdict == "review", report
+    assert "in the live mbarrier" in found.message and found.other[0][0] == "initialized"
+    assert found.location is not None and found.location.line == kernel.line("read")
+
+
+def test_a_bulk_copy_that_takes_an_object_along() -> None:
+    body = """
+    st.shared.u64 [b], 0
+    mbarrier.init.shared::cta.b64 [b+8], 1
+    cp.async.bulk.global.shared::cta.bulk_group [out], [b], 16
+    cp.async.bulk.commit_group
+    cp.async.bulk.wait_group 0
+    ret
+    """
+    kernel = Kernel(HEAD.replace("bar[64] 8", "bar[64] 16") + body, "out:u64")
+    finding(kernel.run(np.zeros(2, np.uint64), block=1), "mbarrier-read", "review")

@@ -137,10 +137,10 @@ def test_random_operations_of_one_thread(seed: int) -> None:
             model.settle()
             continue
         count = generator.randrange(1, min(model.pending, 6) + 1)
+        if kind == "noComplete" and count == model.pending and model.tx == 0:
+            continue
         states_of_phase[model.phase] = str(before)
         if kind == "noComplete":
-            if count == model.pending and model.tx == 0:
-                continue
             lines.append(f"mbarrier.arrive.noComplete.shared.b64 state, [b], {count}")
             keep("state", before | 1)
             lines += ["mbarrier.pending_count.b64 x, state", "cvt.u64.u32 wide, x"]
@@ -366,7 +366,7 @@ def test_another_cta_is_out_of_reach() -> None:
         ("arrive.shared.b64 state, [b], n", "arrive.shared.b64 state, [b], t", "0 arrival(s)"),
         ("expect_tx.relaxed.cta.shared.b64 [b], 1048575", "expect_tx.relaxed.cta.shared.b64 [b], 1048576", "the tx-count"),
         ("complete_tx.relaxed.cta.shared.b64 [b], 1048575", "complete_tx.relaxed.cta.shared.b64 [b], 1048576", "the tx-count"),
-        ("test_wait.shared.b64 p, [b], wide", "test_wait.shared.b64 p, [b+8], wide", "no mbarrier was initialized"),
+        ("arrive.shared.b64 wide, [b]\nmbarrier.test_wait.shared.b64 p, [b], wide\n@p bra E\nE:", "test_wait.shared.b64 p, [b+8], wide", "no mbarrier was initialized"),
     ],
 )  # fmt: skip
 def test_limits(good: str, bad: str, says: str) -> None:
@@ -381,3 +381,70 @@ def test_dropping_everybody_leaves_an_object_that_nobody_arrives_at() -> None:
     got = states(1, ["mbarrier.test_wait.shared.b64 p, [b], state", "selp.u64 state, 1, 0, p"], setup=lines)
     assert got[0, 0] == 1
     assert "only 0 are pending" in found([*lines, "mbarrier.arrive.shared.b64 state, [b]"]).message
+
+
+# --- states of other objects and phases, answers that nothing reads --------------------------------
+
+ARRIVE = "mbarrier.arrive.shared.b64 state, [b]"
+ASK = "mbarrier.test_wait.shared.b64 p, [{}], state\nselp.u64 wide, 1, 0, p"
+
+
+def asked(lines: list[str], threads: int = 1) -> list[str]:
+    report = kernel(lines).run(np.zeros((64, threads), np.uint64), block=threads)
+    return [finding.rule.name for finding in report.findings]
+
+
+@pytest.mark.parametrize("wait", ["test_wait", "try_wait"])
+def test_a_state_of_another_object(wait: str) -> None:
+    """The two differ in their counts, which a state shows."""
+    both = ["mbarrier.init.shared.b64 [b], 2", "mbarrier.init.shared.b64 [b+8], 3", ARRIVE]
+    right = ASK.format("b").replace("test_wait", wait)
+    if wait == "test_wait":
+        assert asked([*both, right]) == []
+    assert asked([*both, "mbarrier.arrive.shared.b64 _, [b]", right]) == []
+    done = ["mbarrier.arrive.shared.b64 _, [b+8], 3"]
+    assert asked([*both, *done, ASK.format("b+8").replace("test_wait", wait)]) == ["mbarrier-state"]
+
+
+@pytest.mark.parametrize(
+    ("later", "rules"), [(0, []), (1, []), (2, ["mbarrier-state"]), (3, ["mbarrier-state"])]
+)
+@pytest.mark.parametrize("arrival", [ARRIVE, "mbarrier.arrive.expect_tx.shared.b64 state, [b], 0"])
+def test_a_state_of_an_earlier_phase(later: int, rules: list[str], arrival: str) -> None:
+    """Of the current phase and of the one before. Later phases wait for bytes, so that states do not repeat."""
+    lines = ["mbarrier.init.shared.b64 [b], 2", arrival]
+    if later:
+        lines.append("mbarrier.arrive.shared.b64 _, [b]")
+    for _ in range(1, later):
+        lines += [
+            "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [b], 4096",
+            "mbarrier.arrive.shared.b64 _, [b], 2",
+            "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [b], 4096",
+        ]
+    assert asked([*lines, ASK.format("b")]) == rules
+
+
+def test_states_of_noComplete_and_of_whole_warps() -> None:
+    lines = ["@lead mbarrier.init.shared.b64 [b], 128", "bar.sync 0"]
+    assert asked([*lines, "mbarrier.arrive.noComplete.shared.b64 state, [b], 2", ASK.format("b")], 32) == []
+    assert asked([*lines, "mbarrier.arrive.shared.b64 state, [b], 3", ASK.format("b")], 32) == []
+    assert asked([*lines, ARRIVE, "add.u64 state, state, 0x100000000000", ASK.format("b")], 32) == [
+        "mbarrier-state"
+    ]
+
+
+@pytest.mark.parametrize(("after", "used"), [
+    ("", False),
+    ("setp.eq.u32 p, x, 0\n@p mov.u32 x, 1", False),
+    ("@p setp.eq.u32 p, x, 0", True),
+    ("selp.u32 x, 1, 0, p", True),
+    ("@!p bra WAIT", True),
+    ("bra NEXT\nNEXT:\n@p mov.u32 x, 1", True),
+    ("@lead bra NEXT\nmov.pred p, q\nNEXT:\n@p mov.u32 x, 1", True),
+])  # fmt: skip
+@pytest.mark.parametrize("wait", ["try_wait", "test_wait"])
+@pytest.mark.parametrize("threads", [1, 32])
+def test_an_answer_that_no_instruction_reads(after: str, used: bool, wait: str, threads: int) -> None:
+    lines = ["mov.u32 x, 0", "setp.ne.u32 q, t, 0", "@lead mbarrier.init.shared.b64 [b], 1", "bar.sync 0",
+             f"WAIT:\nmbarrier.{wait}.parity.shared.b64 p, [b], 1", after]  # fmt: skip
+    assert asked(lines, threads) == ([] if used else ["unused-wait"])

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pyptx.sim import Report
 from tests.sim.build import Kernel
+from tests.sim.memory.test_memory import finding
 
 SHUFFLE = """
 .reg u32 t mine b c got inside
@@ -369,3 +371,61 @@ def test_clocks_go_forward_and_grid_constants_are_uniform() -> None:
         kernel.clean(out, block=threads)
         assert (out[:threads, 1] >= out[:threads, 0]).all()
         assert (out[:threads, 3] == out[0, 3]).all()
+
+
+# --- sources that do not take part ------------------------------------------------------------------
+
+PARTLY = """
+.reg u32 t x y m n
+.reg pred p
+mov.u32 t, %tid.x
+mov.u32 m, MASK
+mov.u32 n, 1
+setp.ge.u32 p, t, 16
+@p bra HIGH
+shfl.sync.MODE.b32 x, t, AMOUNT, 31, m // low
+HIGH:
+ret
+"""
+
+
+def partly(text: str, mode: str, amount: str, mask: str, block: int) -> tuple[Kernel, Report]:
+    kernel = Kernel(text.replace("MODE", mode).replace("AMOUNT", amount).replace("MASK", mask))
+    return kernel, kernel.run(block=block)
+
+
+@pytest.mark.parametrize(("mode", "amount", "mask", "said"), [
+    ("down", "1", "0xffff", "lane 15 takes from lane 16, which is not in the member mask 0x0000ffff"),
+    ("down", "n", "0xffff", "lane 15 takes from lane 16, which is not in the member mask 0x0000ffff"),
+    ("bfly", "16", "0xffff", "lane 0 takes from lane 16, which is not"),
+    ("idx", "31", "0xffff", "lane 0 takes from lane 31, which is not"),
+    ("up", "1", "0xffff", ""),
+    ("bfly", "8", "0xffff", ""),
+    ("idx", "15", "0xffff", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("block", [32, 96])
+def test_shfl_from_a_lane_outside_the_mask(mode: str, amount: str, mask: str, said: str, block: int) -> None:
+    kernel, report = partly(PARTLY, mode, amount, mask, block)
+    if not said:
+        assert report.verdict == "clean", report
+        return
+    found = finding(report, "shuffle-source", "review")
+    assert said in found.message
+    assert found.location is not None and found.location.line == kernel.line("low")
+
+
+def test_shfl_from_a_lane_that_has_exited() -> None:
+    text = PARTLY.replace("@p bra HIGH", "@p exit")
+    _, report = partly(text, "down", "4", "0xffffffff", 32)
+    found = finding(report, "shuffle-source", "review")
+    assert "lane 12 takes from lane 16, which has exited" in found.message and "lane 12" in found.thread
+
+
+def test_shfl_from_a_lane_that_the_block_never_had() -> None:
+    """20 threads: the warp's other lanes count as exited."""
+    text = PARTLY.replace("@p bra HIGH\n", "")
+    _, report = partly(text, "down", "4", "0xffffffff", 20)
+    assert (
+        "lane 16 takes from lane 20, which has exited" in finding(report, "shuffle-source", "review").message
+    )
+    assert partly(text, "down", "4", "0xffffffff", 32)[1].verdict == "clean"
