@@ -1,9 +1,9 @@
 """The machine: runs an :class:`~pyptx.ir.Module` lane by lane, with truly asynchronous engines.
 
-Start at :mod:`.launch` (:func:`load`) and :mod:`.stream` (several launches), then :mod:`.machine` (the run
-loop), :mod:`.code` (functions and their translation), :mod:`.threads` (warps, and how lanes part and meet),
-:mod:`.semantics` and ``exec/`` (what instructions do), :mod:`.numbers` (arithmetic), :mod:`.events` and
-:mod:`.schedule` (asynchrony), :mod:`.memory` (the seam for every access).
+Start at :mod:`.api` (:func:`load`, launches, streams), then :mod:`.machine` (the run loop and the schedules),
+:mod:`.threads` (warps, how lanes part and meet, and what a run holds), :mod:`.code` (functions and their
+translation), :mod:`.semantics` (what instructions do), :mod:`.engine` (asynchronous operations) and
+:mod:`.memory` (the seam for every access).  ``docs/architecture.md`` lists all rooms.
 """
 
 from .api.launch import LoadedModule, load
