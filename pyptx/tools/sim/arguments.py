@@ -23,9 +23,9 @@ __all__ = [
     "FILLS",
     "FileArray",
     "FilledArray",
-    "Given",
-    "MapOf",
-    "Named",
+    "ArgumentSource",
+    "TensorMapOf",
+    "NamedArgument",
     "Number",
     "SameArray",
     "element_type",
@@ -143,22 +143,22 @@ class SameArray:
 
 
 @dataclass(frozen=True)
-class MapOf:
+class TensorMapOf:
     """A tensor map of the array called ``name``, with the options of ``TensorMap.tiled``."""
 
     name: str
     options: Mapping[str, Any]
 
 
-Given = Number | FileArray | FilledArray | SameArray | MapOf
+ArgumentSource = Number | FileArray | FilledArray | SameArray | TensorMapOf
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedArgument:
     """An argument and its name, if it was given one."""
 
     name: str | None
-    given: Given
+    given: ArgumentSource
 
 
 _NAME = re.compile(r"([A-Za-z_$%][\w$]*)=(.+)", re.DOTALL)
@@ -174,15 +174,15 @@ _SEQUENCES = ("box", "shape", "strides", "element_strides")
 _WORDS = ("swizzle", "dtype", "interleave", "l2_promotion", "oob_fill")
 
 
-def parse_named(text: str) -> Named:
+def parse_named(text: str) -> NamedArgument:
     """``NAME=WORD`` or ``WORD``. Raises :class:`SpecError`."""
     match = _NAME.fullmatch(text)
     if match is not None:
-        return Named(match[1], parse_given(match[2]))
-    return Named(None, parse_given(text))
+        return NamedArgument(match[1], parse_given(match[2]))
+    return NamedArgument(None, parse_given(text))
 
 
-def parse_given(text: str) -> Given:
+def parse_given(text: str) -> ArgumentSource:
     """One word of the command line. Raises :class:`SpecError` that says what is expected."""
     head, colon, rest = text.partition(":")
     if colon and head == "map":
@@ -255,7 +255,7 @@ def _integers(value: Any, where: str) -> tuple[int, ...]:
         raise SpecError(f"{where} is {value!r}: expected integers, outermost first, such as 64x32") from None
 
 
-def _parse_map(rest: str, text: str) -> MapOf:
+def _parse_map(rest: str, text: str) -> TensorMapOf:
     name, *pairs = rest.split(",")
     options: dict[str, Any] = {}
     for pair in pairs:
@@ -265,7 +265,7 @@ def _parse_map(rest: str, text: str) -> MapOf:
         options[key] = value
     if not _WORD.fullmatch(name):
         raise SpecError(f"{text!r}: map: is followed by the name of an array, got {name!r}")
-    return MapOf(name, map_options(options, repr(text)))
+    return TensorMapOf(name, map_options(options, repr(text)))
 
 
 def _parse_fill(fill: str, rest: str, text: str) -> FilledArray:

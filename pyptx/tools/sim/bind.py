@@ -18,8 +18,8 @@ from ...core.arrays import dtype_of
 from ...core.errors import SpecError
 from ...core.types import ScalarType, from_dtype
 from ...layout import TensorMap
-from .arguments import FileArray, FilledArray, Given, MapOf, Named, Number, SameArray
-from .target import Wanted
+from .arguments import ArgumentSource, FileArray, FilledArray, NamedArgument, Number, SameArray, TensorMapOf
+from .target import KernelParameter
 
 __all__ = ["BoundArguments", "LaunchArray", "bind"]
 
@@ -86,9 +86,9 @@ class BoundArguments:
 
 def bind(
     entry: str,
-    wanted: Sequence[Wanted],
-    args: Sequence[Named],
-    arrays: Sequence[Named] = (),
+    wanted: Sequence[KernelParameter],
+    args: Sequence[NamedArgument],
+    arrays: Sequence[NamedArgument] = (),
     outs: Mapping[str, Path] | None = None,
     *,
     known: Mapping[str, LaunchArray] | None = None,
@@ -106,7 +106,7 @@ def bind(
     assigned = _assign(entry, wanted, args)
     buffers: dict[str, LaunchArray] = dict(known or {})
     values: list[Any] = [None] * len(wanted)
-    made: list[tuple[str, Given, int | None]] = [(n.name or "", n.given, None) for n in arrays]
+    made: list[tuple[str, ArgumentSource, int | None]] = [(n.name or "", n.given, None) for n in arrays]
     made += [(n.name or wanted[p].name, n.given, p) for p, n in enumerate(assigned)]
     for index, (name, given, position) in enumerate(made, 1):
         if not isinstance(given, (FileArray, FilledArray)):
@@ -129,7 +129,7 @@ def bind(
             values[position] = _number(parameter, named.given)
         elif isinstance(named.given, SameArray):
             values[position] = _find(buffers, named.given.name).array
-        elif isinstance(named.given, MapOf):
+        elif isinstance(named.given, TensorMapOf):
             values[position] = _map(parameter, buffers, named.given)
     for name, path in (outs or {}).items():
         _find(buffers, name).out = path
@@ -141,11 +141,13 @@ def bind(
     return BoundArguments(values, buffers, positions)
 
 
-def _assign(entry: str, wanted: Sequence[Wanted], args: Sequence[Named]) -> list[Named]:
+def _assign(
+    entry: str, wanted: Sequence[KernelParameter], args: Sequence[NamedArgument]
+) -> list[NamedArgument]:
     """The argument of each parameter."""
     names = [parameter.name for parameter in wanted]
-    chosen: dict[int, Named] = {}
-    rest: list[Named] = []
+    chosen: dict[int, NamedArgument] = {}
+    rest: list[NamedArgument] = []
     for argument in args:
         if argument.name not in names:
             rest.append(argument)
@@ -168,21 +170,21 @@ def _assign(entry: str, wanted: Sequence[Wanted], args: Sequence[Named]) -> list
     chosen.update(zip(free, rest, strict=True))
     for position, parameter in enumerate(wanted):
         if position not in chosen and parameter.default is not None:
-            chosen[position] = Named(None, parameter.default)
+            chosen[position] = NamedArgument(None, parameter.default)
     return [chosen[position] for position in range(len(wanted))]
 
 
-def _short(parameter: Wanted) -> str:
+def _short(parameter: KernelParameter) -> str:
     if parameter.default is not None:
         return f"{parameter.name} (an array)"
     return f"{parameter.name} ({parameter.nbytes} bytes)" if parameter.by_value else _typed(parameter)
 
 
-def _typed(parameter: Wanted) -> str:
+def _typed(parameter: KernelParameter) -> str:
     return f"{parameter.name} (.{parameter.type})"
 
 
-def _described(parameter: Wanted) -> str:
+def _described(parameter: KernelParameter) -> str:
     if parameter.by_value:
         return f"the parameter {parameter.name}, which is {parameter.nbytes} bytes by value"
     return f"the parameter {parameter.name}, which is a number of type .{parameter.type}"
@@ -199,7 +201,7 @@ def _elements(given: FileArray | FilledArray, index: int) -> NDArray[Any]:
     return array
 
 
-def _by_value(parameter: Wanted, given: Given, index: int) -> bytes:
+def _by_value(parameter: KernelParameter, given: ArgumentSource, index: int) -> bytes:
     assert isinstance(given, (FileArray, FilledArray))
     raw = given.make(index).tobytes()
     if len(raw) != parameter.nbytes:
@@ -207,7 +209,7 @@ def _by_value(parameter: Wanted, given: Given, index: int) -> bytes:
     return raw
 
 
-def _number(parameter: Wanted, number: Number) -> Any:
+def _number(parameter: KernelParameter, number: Number) -> Any:
     """The number as a launch takes it for this parameter. Raises :class:`SpecError` where it does not fit."""
     kind, given = parameter.type, number.type
     if parameter.by_value:
@@ -226,7 +228,7 @@ def _number(parameter: Wanted, number: Number) -> Any:
     return _whole(number.value, parameter)
 
 
-def _whole(value: int | float, parameter: Wanted) -> int:
+def _whole(value: int | float, parameter: KernelParameter) -> int:
     if isinstance(value, float):
         hint = f"; f{parameter.type.bits}:{value} passes its bits" if parameter.type.kind == "b" else ""
         raise SpecError(f"{value} for {_described(parameter)}{hint}")
@@ -242,7 +244,7 @@ def _to_bits(value: int | float, kind: ScalarType) -> int:
     return int.from_bytes(raw, "little")
 
 
-def _from_bits(value: int | float, kind: ScalarType, parameter: Wanted) -> Any:
+def _from_bits(value: int | float, kind: ScalarType, parameter: KernelParameter) -> Any:
     bits = _whole(value, parameter) & ((1 << kind.bits) - 1)
     if kind.dtype is None:
         return bits
@@ -255,7 +257,7 @@ def _find(buffers: Mapping[str, LaunchArray], name: str) -> LaunchArray:
     return buffers[name]
 
 
-def _map(parameter: Wanted, buffers: Mapping[str, LaunchArray], given: MapOf) -> TensorMap:
+def _map(parameter: KernelParameter, buffers: Mapping[str, LaunchArray], given: TensorMapOf) -> TensorMap:
     if parameter.nbytes != 128:
         raise SpecError(f"a tensor map, which is 128 bytes by value, for {_described(parameter)}")
     try:

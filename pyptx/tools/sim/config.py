@@ -15,13 +15,13 @@ from typing import Any
 from ...core.errors import SpecError
 from .arguments import (
     FILLS,
+    ArgumentSource,
     FileArray,
     FilledArray,
-    Given,
-    MapOf,
-    Named,
+    NamedArgument,
     Number,
     SameArray,
+    TensorMapOf,
     element_type,
     map_options,
     parse_given,
@@ -53,13 +53,13 @@ class LaunchConfig:
 
     file: str | None = None
     words: tuple[str, ...] = ()
-    args: list[Named] = field(default_factory=list)
-    arrays: list[Named] = field(default_factory=list)
+    args: list[NamedArgument] = field(default_factory=list)
+    arrays: list[NamedArgument] = field(default_factory=list)
     outs: dict[str, Path] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     then: list[LaunchConfig] = field(default_factory=list)
 
-    def replace_args(self, given: list[Named]) -> None:
+    def replace_args(self, given: list[NamedArgument]) -> None:
         """Arguments of the command line: those with a name replace the file's of that name."""
         if not self.args:
             self.args = given
@@ -141,9 +141,9 @@ def _settings(table: Mapping[str, Any], kinds: _Kinds, where: str) -> dict[str, 
     return found
 
 
-def _named(table: Mapping[str, Any], kind: str, where: str, prefix: str, folder: Path) -> list[Named]:
+def _named(table: Mapping[str, Any], kind: str, where: str, prefix: str, folder: Path) -> list[NamedArgument]:
     return [
-        Named(name, _given(value, f"{where} [{prefix}{kind}.{name}]", folder))
+        NamedArgument(name, _given(value, f"{where} [{prefix}{kind}.{name}]", folder))
         for name, value in _typed(table, kind, dict, where, {}).items()
     ]
 
@@ -170,7 +170,7 @@ def _typed(
     return value
 
 
-def _given(value: Any, where: str, folder: Path) -> Given:
+def _given(value: Any, where: str, folder: Path) -> ArgumentSource:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return Number(value)
     if isinstance(value, str):
@@ -183,13 +183,13 @@ def _given(value: Any, where: str, folder: Path) -> Given:
     return _table(value, where, folder)
 
 
-def _in_folder(given: Given, folder: Path) -> Given:
+def _in_folder(given: ArgumentSource, folder: Path) -> ArgumentSource:
     if isinstance(given, FileArray):
         return FileArray(folder / given.path, given.type, None if given.out is None else folder / given.out)
     return given
 
 
-def _table(table: dict[str, Any], where: str, folder: Path) -> Given:
+def _table(table: dict[str, Any], where: str, folder: Path) -> ArgumentSource:
     """A table holds one of ``file``, ``fill``, ``array``, ``map`` and ``value``, which says what it is."""
     if "fill" in table:
         return _filled(table, where, folder)
@@ -205,7 +205,7 @@ def _table(table: dict[str, Any], where: str, folder: Path) -> Given:
         return SameArray(_typed(table, "array", str, where))
     if "map" in table:
         options = {key: value for key, value in table.items() if key != "map"}
-        return MapOf(_typed(table, "map", str, where), map_options(options, where))
+        return TensorMapOf(_typed(table, "map", str, where), map_options(options, where))
     if "value" in table:
         _known(table, ("value", "type"), where)
         value = _typed(table, "value", (int, float, str), where)

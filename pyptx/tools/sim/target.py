@@ -24,15 +24,15 @@ from ...ir import Function, Launch, Module, parse_module
 from ...sim import LoadedModule, load
 from ..load import load_target
 from ..user_output import user_output_to_stderr
-from .arguments import FilledArray, Given
+from .arguments import ArgumentSource, FilledArray
 
-__all__ = ["LaunchableKernel", "Wanted", "find_target"]
+__all__ = ["LaunchableKernel", "KernelParameter", "find_target"]
 
 _STDIN = "<stdin>"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KernelParameter:
     """A parameter: its name, what it holds, and what fills it where nothing is given.
 
     Attributes:
@@ -47,7 +47,7 @@ class Wanted:
     type: ScalarType
     nbytes: int
     by_value: bool = False
-    default: Given | None = None
+    default: ArgumentSource | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LaunchableKernel:
 
     loaded: LoadedModule
     entry: str
-    parameters: tuple[Wanted, ...]
+    parameters: tuple[KernelParameter, ...]
     launch: Launch | None
     block: tuple[int, ...] | None
     pack: Callable[[Sequence[Any]], list[Any]]
@@ -117,7 +117,8 @@ def _parsed(file: str) -> Module:
 def _of_module(module: Module, entry: str | None) -> LaunchableKernel:
     function = _entry(module, entry)
     parameters = tuple(
-        Wanted(p.name, p.type, p.nbytes, p.count is not None or p.vector > 1) for p in function.params
+        KernelParameter(p.name, p.type, p.nbytes, p.count is not None or p.vector > 1)
+        for p in function.params
     )
     block = function.directive("reqntid")
     everything = tuple(range(len(parameters)))
@@ -137,14 +138,14 @@ def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
     options = kernel.options
     with user_output_to_stderr():
         special = kernel.specialize(**keywords)
-    parameters: list[Wanted] = []
+    parameters: list[KernelParameter] = []
     for index, (name, spec) in enumerate(zip(options.names, options.specs, strict=True)):
         if isinstance(spec, Scalar):
-            parameters.append(Wanted(name, spec.type, spec.type.nbytes))
+            parameters.append(KernelParameter(name, spec.type, spec.type.nbytes))
             continue
         fill = "random" if index < options.inputs else "empty"
         default = FilledArray(fill, spec.dtype, spec.shape(special.dims))
-        parameters.append(Wanted(name, u64, u64.nbytes, default=default))
+        parameters.append(KernelParameter(name, u64, u64.nbytes, default=default))
 
     def pack(values: Sequence[Any]) -> list[Any]:
         packed = []

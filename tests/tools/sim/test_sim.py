@@ -17,16 +17,16 @@ from pyptx.tools.cli import cli
 from pyptx.tools.sim.arguments import (
     FileArray,
     FilledArray,
-    MapOf,
-    Named,
+    NamedArgument,
     Number,
     SameArray,
+    TensorMapOf,
     parse_given,
     parse_named,
 )
 from pyptx.tools.sim.bind import bind
 from pyptx.tools.sim.config import read_config
-from pyptx.tools.sim.target import Wanted
+from pyptx.tools.sim.target import KernelParameter
 
 ROOT = Path(__file__).parents[3]
 HEADER = ".version 8.0\n.target sm_90a\n.address_size 64\n"
@@ -137,13 +137,13 @@ LAUNCH = ("saxpy.ptx", "--grid", "2", "--block", "64")
         ("x", SameArray("x")),
         (
             "map:A,box=64x32,swizzle=128B,strides=256x2",
-            MapOf("A", {"box": (64, 32), "swizzle": "128B", "strides": (256, 2)}),
+            TensorMapOf("A", {"box": (64, 32), "swizzle": "128B", "strides": (256, 2)}),
         ),
     ],
 )
 def test_words(text: str, given: object) -> None:
     assert parse_given(text) == given
-    assert parse_named(f"name={text}") == Named("name", given)  # type: ignore[arg-type]
+    assert parse_named(f"name={text}") == NamedArgument("name", given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_all_schedules_of_a_clean_kernel() -> None:
 
 # --- parameters by value and tensor maps -----------------------------------------------------------
 
-STRUCT = Wanted("s", TYPES["b8"], 16, by_value=True)
+STRUCT = KernelParameter("s", TYPES["b8"], 16, by_value=True)
 
 
 def test_structs_are_bytes(folder: Path) -> None:
@@ -581,10 +581,10 @@ def test_every_kind_of_table(folder: Path) -> None:
     found = read_config(Path("all.toml"))
     assert found.words == ("N=4", "3")
     assert found.args == [
-        Named("n", Number(7)),
-        Named("x", FileArray(Path("a.npy"), TYPES["bf16"])),
-        Named("same", SameArray("x")),
-        Named("map", MapOf("A", {"box": (64, 32), "swizzle": "64B"})),
+        NamedArgument("n", Number(7)),
+        NamedArgument("x", FileArray(Path("a.npy"), TYPES["bf16"])),
+        NamedArgument("same", SameArray("x")),
+        NamedArgument("map", TensorMapOf("A", {"box": (64, 32), "swizzle": "64B"})),
     ]
     (array,) = found.arrays
     assert array.given == FilledArray(
@@ -660,7 +660,7 @@ SOME = options("zeros:f32[9]", "zeros:f32[9]", "9", "1")
         ((*LAUNCH, *SOME, "--timeout", "-1"), "'--timeout'"),
         ((*LAUNCH, *SOME, "--max-steps", "0"), "'--max-steps'"),
         (("saxpy.ptx", "--grid", "0", "--block", "1", *SOME), "positive integers"),
-        (("saxpy.ptx", "--grid", "1", "--block", "2000", *SOME), "a CTA has at most 1024"),
+        (("saxpy.ptx", "--grid", "1", "--block", "2000", *SOME), "block (2000, 1, 1) is outside 1..(1024, 1024, 64)"),
         ((*LAUNCH, *SOME, "--config", "none.toml"), "cannot read none.toml"),
         (("--wrong",), "No such option"),
     ],
@@ -729,4 +729,4 @@ def test_the_files_of_the_page(folder: Path) -> None:
     Path("chain.toml").write_text(chain)
     (then,) = read_config(Path("chain.toml")).then
     assert then.settings == {"entry": "second", "dependent": True, "grid": (4,), "block": (64,)}
-    assert then.file is None and then.args[0] == Named("given", SameArray("middle"))
+    assert then.file is None and then.args[0] == NamedArgument("given", SameArray("middle"))
