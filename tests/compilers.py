@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from .ir.corpus.cases import CASES
+from tests.ir.corpus import compile
+from tests.ir.corpus.cases import CASES
 
 
 def _missing(what: str) -> None:
@@ -42,16 +40,11 @@ def nvcc() -> str:
 
 
 @pytest.fixture(scope="session")
-def compile_cuda(nvcc: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """A function of a source file, an architecture and options that gives PTX."""
+def compile_cuda(nvcc: str) -> Callable[..., str]:
+    """A function of a source of the corpus, an architecture and options that gives PTX."""
 
-    @functools.cache
-    def compile_source(source: Path, arch: str, *options: str) -> str:
-        out = tmp_path_factory.mktemp("cuda") / f"{source.stem}.ptx"
-        command = [nvcc, "-ptx", "-std=c++17", f"-arch={arch}", "-w", *options, str(source), "-o", str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return out.read_text()
+    def compile_source(source: str, arch: str, *options: str) -> str:
+        return compile.compile_cuda(nvcc, source, arch, options)
 
     return compile_source
 
@@ -67,27 +60,11 @@ def compile_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
         patch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
         import triton
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler import ASTSource
-        from triton.experimental.gluon._runtime import GluonASTSource
 
-        def stop_at_text(*given: Any) -> Any:
-            if not given:
-                return "text only", "text only"
-            given[1]["cubin"] = lambda text, metadata: b""
-            return None
-
-        patch.setattr(triton.knobs.runtime, "add_stages_inspection_hook", stop_at_text)
+        patch.setattr(triton.knobs.runtime, "add_stages_inspection_hook", compile.stop_at_text)
 
         def compile_case(name: str, capability: int) -> str:
-            case = CASES[name]
-            function = getattr(importlib.import_module(f"tests.ir.corpus.{case.module}"), case.function)
-            names = [n for n in function.arg_names if n not in case.constants]
-            signature = dict(zip(names, case.types.split(), strict=True))
-            signature.update(dict.fromkeys(case.constants, "constexpr"))
-            kind = GluonASTSource if case.module.startswith("gluon") else ASTSource
-            source = kind(function, signature, dict(case.constants))
-            target = GPUTarget("cuda", capability, 32)
-            return str(triton.compile(source, target=target, options=case.options).asm["ptx"])
+            module = importlib.import_module(f"tests.ir.corpus.{CASES[name].module}")
+            return compile.compile_triton(module, CASES[name], capability)
 
         yield compile_case

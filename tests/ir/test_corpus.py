@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +11,9 @@ from pyptx.ir import Module, parse_module, print_module
 from pyptx.isa import check_module
 from pyptx.toolchain import Tool, assemble
 
-from .corpus.cases import CASES
-from .corpus.sources import ARCHITECTURES, BUILDS, CUDA, KERNELS
+from .corpus.cases import CASES, TRITON
+from .corpus.sources import ARCHITECTURES, BUILDS, CUDA, KERNELS, OPTIMIZED_ONLY
+from .corpus.texts import cuda_text, triton_text
 from .roundtrip import check, contents
 
 
@@ -21,30 +22,54 @@ def faults(module: Module) -> list[str]:
     return sorted({fault.message for fault in check_module(module)})
 
 
-# --- CUDA -------------------------------------------------------------------------------------
+# --- the texts that are kept ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source, build, arch", CUDA)
-def test_cuda(
-    source: Path, arch: str, build: str, compile_cuda: Callable[..., str], ptxas: Tool, nvdisasm: Tool
+def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -> None:
+    module = check(cuda_text(source, build, arch), ptxas, nvdisasm, arch, (BUILDS[build][1],))
+    assert faults(module) == []
+    assert len(module.entries) >= KERNELS[source]
+
+
+@pytest.mark.parametrize("name, capability", TRITON)
+def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:
+    arch = ARCHITECTURES[capability]
+    module = check(triton_text(name, arch), ptxas, nvdisasm, arch, ("-lineinfo",))
+    assert list(module.entries) == [CASES[name].function]
+    assert faults(module) == []
+
+
+# --- what the compilers at hand write ---------------------------------------------------------
+
+
+def _one_is_enough(first: object, *values: Any) -> Any:
+    """The case that the full tier compiles; the others want to be asked for."""
+    return pytest.param(*values, marks=pytest.mark.full if values == first else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(
+    "source, build, arch",
+    [
+        _one_is_enough(("functions", "optimized", "sm_90a"), source, build, arch)
+        for source in KERNELS
+        for build in BUILDS
+        if build == "optimized" or source not in OPTIMIZED_ONLY
+        for arch in ARCHITECTURES.values()
+    ],
+)
+def test_nvcc_at_hand(
+    source: str, build: str, arch: str, compile_cuda: Callable[..., str], ptxas: Tool, nvdisasm: Tool
 ) -> None:
     compiler, assembler = BUILDS[build]
-    text = compile_cuda(source, arch, compiler)
-    module = check(text, ptxas, nvdisasm, arch, (assembler,))
+    module = check(compile_cuda(source, arch, compiler), ptxas, nvdisasm, arch, (assembler,))
     assert faults(module) == []
-    assert len(module.entries) >= KERNELS[source.stem]
+    assert len(module.entries) >= KERNELS[source]
 
 
-# --- Triton and Gluon -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name, capability", [(n, c) for n, case in CASES.items() for c in case.on])
-def test_triton(
-    name: str,
-    capability: int,
-    compile_triton: Callable[[str, int], str],
-    ptxas: Tool,
-    nvdisasm: Tool,
+@pytest.mark.parametrize("name, capability", [_one_is_enough(("attention", 90), *case) for case in TRITON])
+def test_triton_at_hand(
+    name: str, capability: int, compile_triton: Callable[[str, int], str], ptxas: Tool, nvdisasm: Tool
 ) -> None:
     text = compile_triton(name, capability)
     module = check(text, ptxas, nvdisasm, ARCHITECTURES[capability], ("-lineinfo",))

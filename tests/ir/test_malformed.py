@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -13,12 +11,12 @@ from pyptx.core.errors import ParseError
 from pyptx.ir import parse_module, print_module
 from tests.counting import calls_in
 
+from .corpus.texts import cuda_text
 from .forms import HEADER, MODULES, kernel
 
 SEED = 20261121
 #: Mutated texts, 10,000 together: of every piece of `forms`, of functions from a compiler, of its whole output.
 PIECES, FUNCTIONS, WHOLE = 7_400, 2_500, 100
-CORPUS = Path(__file__).parent / "corpus"
 _FUNCTION = re.compile(r"^(?:\.\w+ )*\.(?:func|entry)\b", re.MULTILINE)
 _WORD = re.compile(r"\s+|[\w$%.:]+|\S")
 
@@ -163,8 +161,8 @@ def test_mutated_pieces() -> None:
     _try_mutations(list(MODULES.values()), PIECES)
 
 
-def test_mutated_compiler_output(compile_cuda: Callable[..., str]) -> None:
-    text = compile_cuda(CORPUS / "functions.cu", "sm_90a", "-lineinfo")
+def test_mutated_compiler_output() -> None:
+    text = cuda_text("functions")
     starts = [m.start() for m in _FUNCTION.finditer(text)]
     head = text[: starts[0]]
     functions = [head + text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]

@@ -31,6 +31,8 @@ from pyptx.toolchain import Tool
 from .forms import HEADER, MODULES, OLD, kernel
 from .roundtrip import check
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.mark.parametrize("name", MODULES)
 def test_same_machine_code(name: str, ptxas: Tool, nvdisasm: Tool) -> None:

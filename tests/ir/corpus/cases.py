@@ -152,5 +152,7 @@ CASES: dict[str, Case] = {
     "gluon_tensor_memory": Case(
         "gluon_kernels", "tensor_memory", "*fp16 *fp16 *fp32 i32", {"M": 128, "N": 128, "BK": 64}, {}, (100,)
     ),
-    "gluon_specialised": Case("gluon_kernels", "specialised", "*fp32 *fp32 i32", {"B": 128}, {}, NEW),
+    "gluon_specialized": Case("gluon_kernels", "specialized", "*fp32 *fp32 i32", {"B": 128}, {}, NEW),
 }
+#: Every text of these kernels: case, compute capability.
+TRITON = [(name, capability) for name, case in CASES.items() for capability in case.on]

@@ -165,7 +165,7 @@ def _producer(room, full, empty, x, n, B: gl.constexpr):
 
 
 @gluon.jit
-def specialised(x, out, n, B: gl.constexpr):
+def specialized(x, out, n, B: gl.constexpr):
     room = gl.allocate_shared_memory(gl.float32, [B], gl.SwizzledSharedLayout(1, 1, 1, order=[0]))
     full = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())

@@ -10,7 +10,7 @@ import pytest
 ARCHITECTURES = {80: "sm_80", 90: "sm_90a", 100: "sm_100a"}
 #: Ways to compile, with what ptxas needs for each.
 BUILDS = {
-    "optimised": ("-lineinfo", "-lineinfo"),
+    "optimized": ("-lineinfo", "-lineinfo"),
     "debug": ("-G", "-g"),
 }
 #: Kernels that each source has at least, in every architecture and build.
@@ -25,19 +25,19 @@ KERNELS = {
     "tensor": 11,
 }
 #: Sources whose debug build is large and says nothing that the others do not.
-OPTIMISED_ONLY = {"groups"}
-#: Every source with every build that it has, for every architecture.  Debug builds are large and differ little
-#: between architectures: those of one are compiled each time.
+OPTIMIZED_ONLY = {"groups"}
+#: The CUDA sources.
+SOURCES = sorted(Path(__file__).parent.glob("*.cu"))
+#: Every text of a CUDA source: source, build, architecture.
 CUDA = [
-    pytest.param(
-        source,
-        build,
-        arch,
-        id=f"{source.stem}-{build}-{arch}",
-        marks=[pytest.mark.slow] if build == "debug" and arch != "sm_90a" else [],
-    )
-    for source in sorted(Path(__file__).parent.glob("*.cu"))
+    pytest.param(source.stem, build, arch, id=f"{source.stem}-{build}-{arch}")
+    for source in SOURCES
     for build in BUILDS
-    if build == "optimised" or source.stem not in OPTIMISED_ONLY
+    if build == "optimized" or source.stem not in OPTIMIZED_ONLY
     for arch in ARCHITECTURES.values()
+    # Debug builds are large and differ little between architectures.
+    if build == "optimized" or arch == "sm_90a"
 ]
+#: Sources that are also compiled with less optimization, for sm_80: the same program in other instructions.
+LESS_OPTIMIZED = ("functions", "tensor")
+LESS = ("-Xcicc", "-O1")

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from pyptx.ir import Function, LabelStatement, Module, parse_module, print_module
 from pyptx.tools.diff import diff
 from tests.examples.loading import load_example
+from tests.ir.corpus.sources import LESS_OPTIMIZED
+from tests.ir.corpus.texts import cuda_text, triton_text
 from tests.tools.diff.edits import EDITS, disguised
 
-ROOT = Path(__file__).parents[3]
-CORPUS = ROOT / "tests/ir/corpus"
 #: Sources of the CUDA corpus: small kernels, loops, shared memory, tensor cores, device functions, jump tables.
 SOURCES = ("basics", "memory", "functions", "tensor")
-#: Of the Triton corpus, with the compute capability.
-TRITON = {"softmax": 80, "attention": 90, "matmul_specialized": 100, "gluon_tensor_memory": 100}
+#: Of the Triton corpus, with the architecture.
+TRITON = {
+    "softmax": "sm_80",
+    "attention": "sm_90a",
+    "matmul_specialized": "sm_100a",
+    "gluon_tensor_memory": "sm_100a",
+}
 #: Seeds of a kind of edit in a source.
 ROUNDS = 3
 
@@ -75,15 +78,15 @@ def test_recorded_gemm() -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_cuda(source: str, compile_cuda: Callable[..., str]) -> None:
-    module = parse_module(compile_cuda(CORPUS / f"{source}.cu", "sm_90a", "-lineinfo"))
+def test_cuda(source: str) -> None:
+    module = parse_module(cuda_text(source))
     planted = set.union(*(check_all(module, seed) for seed in range(3)))
     assert len(planted) >= 13
 
 
-@pytest.mark.parametrize("name, capability", TRITON.items())
-def test_triton(name: str, capability: int, compile_triton: Callable[[str, int], str]) -> None:
-    module = parse_module(compile_triton(name, capability))
+@pytest.mark.parametrize("name, arch", TRITON.items())
+def test_triton(name: str, arch: str) -> None:
+    module = parse_module(triton_text(name, arch))
     assert len(check_all(module, 5)) >= 12
 
 
@@ -96,11 +99,10 @@ def test_text_of_a_disguise() -> None:
 # --- unlike kernels ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", ["functions", "tensor"])
-def test_every_line_is_accounted_for(source: str, compile_cuda: Callable[..., str]) -> None:
+@pytest.mark.parametrize("source", LESS_OPTIMIZED)
+def test_every_line_is_accounted_for(source: str) -> None:
     """Two builds of a source: each instruction stands in one row, in order, and is equal, changed or alone."""
-    path = CORPUS / f"{source}.cu"
-    found = diff(compile_cuda(path, "sm_90a"), compile_cuda(path, "sm_80", "-Xcicc", "-O1"))
+    found = diff(cuda_text(source), cuda_text(source, "less", "sm_80"))
     assert found.functions and not found.equal
     for function in found.functions:
         for side, places in enumerate((function.first, function.second)):

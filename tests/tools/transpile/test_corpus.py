@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from pyptx.core.errors import InstructionError, OperandError
 from pyptx.ir import parse_module, print_module
 from pyptx.tools.transpile.api import transpiled
-from tests.ir.corpus.cases import CASES
-from tests.ir.corpus.sources import BUILDS, CUDA
+from tests.ir.corpus.cases import TRITON
+from tests.ir.corpus.sources import ARCHITECTURES, CUDA
+from tests.ir.corpus.texts import cuda_text, triton_text
 from tests.ir.forms import MODULES
 
 
@@ -42,10 +40,10 @@ def test_every_piece_of_the_grammar(name: str) -> None:
 
 
 @pytest.mark.parametrize("source, build, arch", CUDA)
-def test_cuda(source: Path, arch: str, build: str, compile_cuda: Callable[..., str]) -> None:
-    check(compile_cuda(source, arch, BUILDS[build][0]))
+def test_cuda(source: str, arch: str, build: str) -> None:
+    check(cuda_text(source, build, arch))
 
 
-@pytest.mark.parametrize("name, capability", [(n, c) for n, case in CASES.items() for c in case.on])
-def test_triton(name: str, capability: int, compile_triton: Callable[[str, int], str]) -> None:
-    check(compile_triton(name, capability))
+@pytest.mark.parametrize("name, capability", TRITON)
+def test_triton(name: str, capability: int) -> None:
+    check(triton_text(name, ARCHITECTURES[capability]))
