@@ -1,8 +1,9 @@
-"""Every wrapper in every variant: record calls for each target that has them, assemble, and say what they reach.
+"""Every wrapper in every variant: record calls for each target that has them, and say what they reach.
 
 A unit's test lists calls (`Call`: a name and a body), usually by crossing the values of a wrapper's
-arguments.  :func:`assemble_calls` records each for every target of :data:`TARGETS` that takes it and gives
-ptxas one text per target.  :func:`unreached` compares what was recorded with the variants of the table.
+arguments.  :func:`assemble_calls` records each for every target of :data:`TARGETS` that takes it, holds what was
+recorded against the table, whose variants ``tests/isa`` assembles, and gives ptxas one call of each wrapper.
+:func:`unreached` compares what was recorded with the variants of the table.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pyptx.core.errors import TargetError
 from pyptx.dsl import ptx as ptx_namespace
 from pyptx.dsl import record
 from pyptx.ir import Instruction, print_module
-from pyptx.isa import bind_instruction, forms_of
+from pyptx.isa import bind_instruction, check_module, forms_of
 from pyptx.isa.table import variants
 from pyptx.toolchain import Tool, check_text
 
@@ -69,13 +70,14 @@ def _bodies(calls: Sequence[Call]) -> Callable[[], None]:
 
 
 def assemble_calls(calls: Iterable[Call], ptxas: Tool, targets: Sequence[str] = TARGETS) -> Reached:
-    """Record and assemble every call for each target that takes it. Fails where ptxas refuses one.
+    """Record every call for each target that takes it; assemble one call of each wrapper.
 
-    A call that no target takes fails too.
+    Fails where the table has a fault to find, where ptxas refuses a call, and for a call that no target takes.
     """
     calls = list(calls)
     found: set[Variant] = set()
     where: list[list[str]] = [[] for _ in calls]
+    assembled: set[str] = set()
     for arch in targets:
         taken = [n for n, call in enumerate(calls) if _takes(call, arch)]
         for n in taken:
@@ -83,9 +85,14 @@ def assemble_calls(calls: Iterable[Call], ptxas: Tool, targets: Sequence[str] = 
         for group in sorted({calls[n].group for n in taken}):
             chosen = [calls[n] for n in taken if calls[n].group == group]
             module = record(_bodies(chosen), (), (), entry="k", arch=arch).module
-            report = check_text(print_module(module).text, ptxas=ptxas)
-            assert report.ok, f"{arch}: {report}"
+            assert (faults := [str(fault) for fault in check_module(module)]) == [], f"{arch}: {faults[:5]}"
             found |= set(_variants(module.functions[0].instructions()))
+            fresh = {call.wrapper: call for call in reversed(chosen) if call.wrapper not in assembled}
+            if fresh:
+                module = record(_bodies([*fresh.values()]), (), (), entry="k", arch=arch).module
+                report = check_text(print_module(module).text, ptxas=ptxas)
+                assert report.ok, f"{arch}: {report}"
+                assembled |= fresh.keys()
     nowhere = [call.wrapper for call, archs in zip(calls, where, strict=True) if not archs]
     assert not nowhere, f"no target takes: {nowhere}"
     return Reached(frozenset(found), tuple(map(tuple, where)), frozenset(c.wrapper for c in calls))
