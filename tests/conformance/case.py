@@ -29,6 +29,7 @@ __all__ = [
     "Bound",
     "In",
     "KernelCase",
+    "Headless",
     "Map",
     "Number",
     "Out",
@@ -130,7 +131,7 @@ class Run:
     """One launch, for a GPU or the simulator."""
 
     name: str
-    text: str
+    source: str | Headless
     arguments: tuple[Argument, ...]
     grid: Extent = (1,)
     block: Extent = (32,)
@@ -144,6 +145,11 @@ class Run:
     @property
     def outputs(self) -> list[Out]:
         return [a for a in self.arguments if isinstance(a, Out)]
+
+    @cached_property
+    def text(self) -> str:
+        """The module's text, with its header."""
+        return self.source if isinstance(self.source, str) else self.source.text()
 
     @cached_property
     def module(self) -> Module:
@@ -171,7 +177,7 @@ class KernelCase(Run):
 
     Attributes:
         name: unique among the cases of its file.
-        text: a whole module with one entry; :func:`kernel` makes it from a body.
+        source: a whole module with one entry; :func:`kernel` makes it from a body.
         arguments: one per parameter of the entry.
         grid, block, cluster: extents in x, y, z.
         dynamic_smem: bytes of dynamic shared memory.
@@ -225,8 +231,8 @@ def kernel(
     registers: str = "",
     directives: str = "",
     like: str = "",
-) -> str:
-    """The text of a module with one entry, of the lowest version that its instructions need.
+) -> Headless:
+    """A module with one entry, of the lowest version that its instructions need.
 
     Args:
         body: statements; ``ret;`` is appended. Registers of :data:`REGISTERS` are declared.
@@ -261,16 +267,27 @@ def kernel(
 _versions: dict[str, tuple[int, int]] = {}
 
 
-def versioned(text: str, arch: str = ARCH, *, like: str = "") -> str:
+@dataclass(frozen=True)
+class Headless:
+    """A module without its header. The version is found when a test wants the text: listing tests reads no kernel."""
+
+    lines: str
+    arch: str
+    like: str
+
+    def text(self) -> str:
+        """The module, with the lowest ``.version`` that its instructions need."""
+        version = _versions.get(self.like) if self.like else None
+        if version is None:
+            version = required_version(parse_module(self._headed("9.0")))
+            if self.like:
+                _versions[self.like] = version
+        return self._headed("{}.{}".format(*version))
+
+    def _headed(self, version: str) -> str:
+        return f".version {version}\n.target {self.arch}\n.address_size 64\n{self.lines}\n"
+
+
+def versioned(text: str, arch: str = ARCH, *, like: str = "") -> Headless:
     """``text``, which has no header, with the lowest ``.version`` that its instructions need; as :func:`kernel`."""
-    text = "\n".join(line.strip() for line in text.splitlines() if line.strip())
-
-    def headed(version: str) -> str:
-        return f".version {version}\n.target {arch}\n.address_size 64\n{text}\n"
-
-    version = _versions.get(like) if like else None
-    if version is None:
-        version = required_version(parse_module(headed("9.0")))
-        if like:
-            _versions[like] = version
-    return headed("{}.{}".format(*version))
+    return Headless("\n".join(line.strip() for line in text.splitlines() if line.strip()), arch, like)

@@ -35,6 +35,7 @@ def _shown(differences: list[Difference]) -> str:
     return "\n".join(map(str, differences))
 
 
+@pytest.mark.sample(1, by="chapter")
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -42,6 +43,7 @@ def test_value_form(chapter: str, name: str) -> None:
     assert not found, _shown(found)
 
 
+@pytest.mark.sample(1, by="chapter")
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form_by_single_lanes(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -56,6 +58,7 @@ def test_all_values_by_single_lanes(chapter: str) -> None:
     assert not found, _shown(found)
 
 
+@pytest.mark.sample(1, by="chapter")
 @pytest.mark.parametrize(("chapter", "case"), KERNELS)
 def test_kernel(chapter: str, case: KernelCase) -> None:
     found = list(compare_kernel(chapter, case))
@@ -70,23 +73,31 @@ def test_kernel_under_schedules(chapter: str, case: KernelCase, schedule: str) -
     assert not found, _shown(found)
 
 
-@pytest.mark.parametrize("sort", ["values", "kernels"])
-def test_recordings_hold_every_case_and_nothing_else(sort: str) -> None:
-    chapters = value_chapters() if sort == "values" else kernel_chapters()
-    for chapter in chapters:
-        cases = value_cases(chapter) if sort == "values" else kernel_cases(chapter)
-        recording = read(sort, chapter)
-        assert recording is not None, chapter
-        assert recording.machine.gpu == "NVIDIA H200" and recording.machine.driver and recording.date
-        refused = [case.name for case in cases if case.name in recording.refused]
-        assert not refused, f"{chapter}: the GPU refused {refused}"
-        assert recording.rows.keys() == {case.name for case in cases}, chapter
-        stale = [case.name for case in cases if recording.rows[case.name].fingerprint != case.fingerprint]
-        assert not stale, f"{chapter}: recorded of another kernel: {stale[:5]}"
+CHAPTERS = {"values": value_chapters(), "kernels": kernel_chapters()}
+
+
+@pytest.mark.parametrize(
+    ("sort", "chapter"), [(sort, chapter) for sort, chapters in CHAPTERS.items() for chapter in chapters]
+)
+def test_recordings_hold_every_case_and_nothing_else(sort: str, chapter: str) -> None:
+    cases = value_cases(chapter) if sort == "values" else kernel_cases(chapter)
+    recording = read(sort, chapter)
+    assert recording is not None
+    assert recording.machine.gpu == "NVIDIA H200" and recording.machine.driver and recording.date
+    refused = [case.name for case in cases if case.name in recording.refused]
+    assert not refused, f"the GPU refused {refused}"
+    assert recording.rows.keys() == {case.name for case in cases}
+    stale = [case.name for case in cases if recording.rows[case.name].fingerprint != case.fingerprint]
+    assert not stale, f"recorded of another kernel: {stale[:5]}"
+
+
+@pytest.mark.parametrize("sort", CHAPTERS)
+def test_every_recording_has_its_chapter(sort: str) -> None:
     files = Path(__file__).with_name("data").joinpath(sort).glob("*")
-    assert {file.name for file in files} == {f"{chapter}.xz" for chapter in chapters}
+    assert {file.name for file in files} == {f"{chapter}.xz" for chapter in CHAPTERS[sort]}
 
 
+@pytest.mark.full
 def test_every_form_and_type_has_a_case_or_a_reason() -> None:
     absent = missing()
     lines = [excused(key) for key in absent]

@@ -208,7 +208,7 @@ def test_fingerprints_change_with_what_is_run() -> None:
     case = kernel_cases("control")[0]
     others = [
         replace(case, block=(32,)),
-        replace(case, text=case.text.replace(", 3,", ", 5,")),
+        replace(case, source=case.text.replace(", 3,", ", 5,")),
         replace(case, arguments=(Out(np.uint32, 64, initial=1),)),
         replace(case, arguments=(Out(np.uint32, 65),)),
         replace(case, arguments=(In(np.zeros(64, np.uint32)),)),

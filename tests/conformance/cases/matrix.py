@@ -6,7 +6,7 @@ import numpy as np
 
 from pyptx.isa import Match
 
-from ..case import In, KernelCase, Out, kernel
+from ..case import Headless, In, KernelCase, Out, kernel
 from ..fragments import matches
 from ..words import uniform
 
@@ -20,7 +20,7 @@ def _rows(name: str) -> np.ndarray:
     return np.argsort(uniform(name, 32)).astype(np.uint32)
 
 
-def _text(lines: list[str]) -> str:
+def _text(lines: list[str]) -> Headless:
     return kernel("\n".join(lines), "given:u64 rows:u64 out:u64", registers=_AREA)
 
 
