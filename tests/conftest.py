@@ -1,4 +1,4 @@
-"""What all tests share: the ``gpu`` marker's meaning and the fixtures of the tools."""
+"""What all tests share: the plugins of this folder, skips where there is no GPU, and the fixtures of the tools."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import pytest
 from pyptx.core.errors import LaunchError, ToolNotFoundError
 from pyptx.toolchain import Tool, find_nvdisasm, find_ptxas
 
-from .compilers import compile_cuda, compile_triton, nvcc
-
-__all__ = ["compile_cuda", "compile_triton", "nvcc"]
+pytest_plugins = ("tests.tiers", "tests.compilers")
 
 
 def _why_no_gpu() -> str:
@@ -25,6 +23,7 @@ def _why_no_gpu() -> str:
         return error.message
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if marked and (why := _why_no_gpu()):

@@ -16,6 +16,8 @@ from pyptx.toolchain import Tool, check_text
 
 from .helpers import body_of, in_kernel, recorded, rejected, says, text_of
 
+pytestmark = pytest.mark.smoke
+
 # --- if and else ----------------------------------------------------------------------------------
 
 

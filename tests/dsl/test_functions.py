@@ -39,6 +39,8 @@ from pyptx.toolchain import Tool, check_text
 from tests.dsl.helpers import in_kernel, recorded, rejected, says
 from tests.dsl.units.reach import TARGETS
 
+pytestmark = pytest.mark.smoke
+
 #: A type of each width and kind that may travel, with the space it travels in.
 PASSED = {
     **dict.fromkeys((b32, u32, s32, f32, f16x2, bf16x2, tf32, b64, u64, f64), "reg"),

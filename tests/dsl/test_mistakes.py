@@ -16,6 +16,8 @@ from pyptx.toolchain import Tool, check_text
 
 from .helpers import in_kernel, recorded, snapshot
 
+pytestmark = pytest.mark.smoke
+
 special: Any = ptx.special
 
 

@@ -186,6 +186,7 @@ def hold_all(share: int, ptxas: Tool) -> Counter[str]:
     return counts
 
 
+@pytest.mark.full
 def test_junk_is_refused_where_it_stands(ptxas: Tool) -> None:
     counts = hold_all(SHARE, ptxas)
     assert counts["refused"] > 20_000

@@ -16,6 +16,8 @@ from tests.counting import calls_in
 
 from .helpers import in_kernel, recorded, text_of
 
+pytestmark = pytest.mark.smoke
+
 GLOBAL: Reg
 
 

@@ -36,6 +36,8 @@ from pyptx.toolchain import Tool, check_text
 
 from .helpers import body_of, in_kernel, recorded, rejected, text_of
 
+pytestmark = pytest.mark.smoke
+
 Operation = Callable[[Any, Any], Any]
 
 ARITHMETIC: dict[str, Operation] = {

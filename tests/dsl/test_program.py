@@ -21,6 +21,8 @@ from pyptx.toolchain import Tool, check_text
 from tests.dsl.helpers import rejected, says
 from tests.dsl.replay import canonical, replayed
 
+pytestmark = pytest.mark.smoke
+
 TARGETS = ("sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a")
 
 

@@ -24,6 +24,8 @@ from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg, smem
 from pyptx.entry import Kernel, kernel
 from pyptx.toolchain import Tool
 
+pytestmark = pytest.mark.smoke
+
 BLOCK = 64
 
 

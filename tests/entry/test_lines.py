@@ -20,6 +20,8 @@ from pyptx.entry import Kernel, kernel
 from pyptx.ir import Instruction
 from pyptx.toolchain import Tool, ToolReport, read_report
 
+pytestmark = pytest.mark.smoke
+
 
 def put(address: Any, value: Any) -> None:
     ptx.inst.st.volatile.global_.u32(ptx.addr(address), value)  # put

@@ -111,6 +111,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
     assert lines[8192] < 1500
 
 
+@pytest.mark.full
 def test_same_text_in_any_process() -> None:
     program = (
         "import runpy, sys; g = runpy.run_path(sys.argv[1])['build_gemm'](2048, 2048, 2048); "

@@ -180,6 +180,7 @@ def test_a_commit_to_the_leader_alone_starves_the_peer(schedule: str) -> None:
     assert "mbarrier empty" in str(report) and "CTA (1, 0, 0)" in str(report)
 
 
+@pytest.mark.full
 def test_a_barrier_of_the_cta_where_the_cluster_s_belongs() -> None:
     """Somebody signals a barrier of the other CTA that nobody has initialized yet."""
     arrive, wait = _positions("barrier", "arrive")[0], _positions("barrier", "wait")[0]

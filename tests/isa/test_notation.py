@@ -8,6 +8,8 @@ from pyptx.isa import all_forms
 from pyptx.isa.notation import NotationError, evaluate, read_form
 from tests.isa.samples import instructions
 
+pytestmark = pytest.mark.smoke
+
 ENTRY = """[made.up] "An instruction that no machine has."
 made.shape.atype.btype  a: b32;
   .shape = { .m64n[8..24/8]k16, .m64n256k16 since 9.0 }

@@ -27,6 +27,8 @@ from pyptx.entry import Kernel
 from pyptx.ir import Immediate, Instruction
 from tests.dsl.helpers import body_of, in_kernel, recorded
 
+pytestmark = pytest.mark.smoke
+
 SCHEDULES = [("eager", 0), ("late", 0), *(("random", n) for n in range(4)), ("starve:tma", 0)]
 BOX = 32
 

@@ -15,6 +15,8 @@ from pyptx.tools.describe import call_text, describe_form, survey
 from pyptx.tools.lookup import has_modifiers, look_up, narrowed, search_forms
 from pyptx.tools.wrappers import recorded, wrappers_of
 
+pytestmark = pytest.mark.smoke
+
 
 def run(*arguments: str, status: int = 0) -> Result:
     result = CliRunner().invoke(cli, ["isa", *arguments], catch_exceptions=False)

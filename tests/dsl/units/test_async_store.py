@@ -97,6 +97,7 @@ def _calls() -> list[Call]:
     ]
 
 
+@pytest.mark.full
 def test_every_variant_is_reached_and_assembles(ptxas: Tool) -> None:
     reached = assemble_calls(_calls(), ptxas, ALL_TARGETS)
     assert {f".{name}" for name in reached.wrappers} == public_functions(async_store, "") - {".typed_value"}
@@ -276,6 +277,7 @@ def _multimem_calls() -> list[Call]:
     ]
 
 
+@pytest.mark.full
 def test_every_variant_of_multimem_is_reached_and_assembles(ptxas: Tool) -> None:
     reached = assemble_calls(_multimem_calls(), ptxas, ("sm_90", "sm_100a"))
     assert reached.wrappers == public_functions(multimem, "multimem")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyptx.core.errors import InstructionError, OperandError, TargetError
 from pyptx.core.types import TYPES, b32, b128, bf16x2, f16, f16x2, f32, pred, s32, s64, u32, u64
 from pyptx.dsl import ptx, reg, smem
@@ -47,10 +49,12 @@ def _call(bench: Bench, match: Match) -> None:
         atomics.red(operation, bench.address, value, **given)
 
 
+@pytest.mark.full
 def test_every_atomic_operation_assembles(ptxas: Tool) -> None:
     assert assemble_variants(variants_of("atom"), _call, ptxas, ("sm_100a",)) == []
 
 
+@pytest.mark.full
 def test_every_reduction_assembles(ptxas: Tool) -> None:
     """``red.async`` is a unit of its own."""
     plain = variants_of("red", lambda match: not match.form.id.startswith("red.async"))

@@ -76,6 +76,7 @@ def _async_calls() -> list[Call]:
     ]
 
 
+@pytest.mark.full
 def test_every_variant_of_cp_async_assembles(ptxas: Tool) -> None:
     reached = assemble_calls(_async_calls(), ptxas)
     public = {f"cp.async_.{name}" for name in vars(type(ptx.cp.async_)) if name[0] != "_"}
@@ -268,6 +269,7 @@ def _reporting() -> list[Call]:
     return calls("bulk.load", load, WIDE_ORDERS[:2], REPORTS, places, (False, True))
 
 
+@pytest.mark.full
 def test_every_variant_of_bulk_copies_assembles(ptxas: Tool) -> None:
     reached = assemble_calls(_bulk_calls(), ptxas, ALL_TARGETS)
     reports = assemble_calls(_reporting(), ptxas, ("sm_107a",))

@@ -173,6 +173,7 @@ def reached(ptxas: Tool) -> Reached:
     return assemble_calls([*_sums(), *_products(), *_extremes(), *_functions(), *_integer_packs()], ptxas)
 
 
+@pytest.mark.full
 def test_nothing_public_is_left_out(reached: Reached) -> None:
     assert reached.wrappers == public_functions(math, "ptx")
 
@@ -198,6 +199,7 @@ OPCODES = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("opcode", OPCODES)
 def test_every_variant_is_reached(opcode: str, reached: Reached) -> None:
     assert [variant for variant in unreached(reached, opcode) if not _reason(variant)] == []
@@ -361,6 +363,7 @@ def _comparisons() -> Iterator[Call]:
             )
 
 
+@pytest.mark.full
 def test_selection_and_comparison_assemble(ptxas: Tool) -> None:
     reached = assemble_calls(_comparisons(), ptxas)
     assert reached.wrappers == public_functions(select, "ptx")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyptx.core.errors import OperandError, TargetError, TraceError
 from pyptx.core.types import b8, b64, f32, pred, u32, u64
 from pyptx.dsl import ptx, reg, smem
@@ -126,6 +128,7 @@ def _waits() -> list[Call]:
     return found
 
 
+@pytest.mark.full
 def test_every_variant_is_reached_and_assembles(ptxas: Tool) -> None:
     reached = assemble_calls([*_arrivals(), *_others(), *_waits()], ptxas, ALL_TARGETS)
     assert reached.wrappers == public_functions(mbarrier, "mbarrier")

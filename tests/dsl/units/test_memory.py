@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyptx.core.errors import InstructionError, OperandError, TargetError, TraceError
 from pyptx.core.types import TYPES, b32, b128, bf16, bf16x2, f16, f32, f64, pred, u8, u32, u64
 from pyptx.dsl import ptx, reg, smem
@@ -75,6 +77,7 @@ def _store(bench: Bench, match: Match) -> None:
     memory.store(_place(bench, match), value, **_arguments(bench, match))
 
 
+@pytest.mark.full
 def test_every_load_assembles(ptxas: Tool) -> None:
     loads = variants_of("ld", lambda match: not _returned(match))
     assert assemble_variants(loads, _load, ptxas, ("sm_100a",)) == []
@@ -85,11 +88,13 @@ def _returned(match: Match) -> bool:
     return match.form.id.startswith("ld.param.func")
 
 
+@pytest.mark.full
 def test_every_load_of_what_a_function_returned_assembles(ptxas: Tool) -> None:
     loads = variants_of("ld", _returned)
     assert assemble_variants(loads, _load, ptxas, ("sm_75", "sm_100a"), code=False) == []
 
 
+@pytest.mark.full
 def test_every_store_assembles(ptxas: Tool) -> None:
     """``st.async`` and ``st.bulk`` are units of their own."""
     plain = variants_of("st", lambda match: not match.form.id.startswith(("st.async", "st.bulk")))

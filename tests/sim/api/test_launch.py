@@ -12,6 +12,8 @@ from pyptx.core.errors import SimulationError, SpecError
 from pyptx.layout import TensorMap
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.smoke
+
 STORE = Kernel(".reg u32 t\nmov.u32 t, %tid.x\nst.global.u32 [out], t\nret", "out:u64 n:u32")
 OUT = np.zeros(4, np.uint32)
 
@@ -262,6 +264,7 @@ def test_a_schedule_repeats_with_its_seed() -> None:
     )
 
 
+@pytest.mark.full
 def test_ctas_that_follow_others_in_their_place_see_their_own_numbers() -> None:
     """More CTAs than run at once, of several warps: the later ones get the storage of earlier ones."""
     kernel = Kernel(

@@ -373,6 +373,7 @@ def test_a_phase_that_flips_on_while_a_warp_waits(schedule: str, seed: int) -> N
     assert launch(body, schedule=schedule, seed=seed, threads=64)[32:64].tolist() == [6] * 32
 
 
+@pytest.mark.full
 def test_a_wait_may_say_not_yet() -> None:
     """Under random schedules try_wait sometimes answers false; a loop around it still ends."""
     body = """

@@ -12,6 +12,8 @@ from pyptx.core.types import TYPES
 from pyptx.sim import Report
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.smoke
+
 ACCESS_TYPES = ["b8", "b16", "b32", "b64", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64"]
 VECTORS = ["", ".v2", ".v4"]
 

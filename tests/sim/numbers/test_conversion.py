@@ -217,6 +217,7 @@ def test_between_any_two_codes(name: str, rnd: str) -> None:
             assert code == wanted, (value, hex(code), hex(wanted))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["f16", "bf16"])
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "e2m3", "e3m2", "e2m1"])
 def test_all_halves_to_narrow(name: str, source: str) -> None:

@@ -26,6 +26,8 @@ from tests.sim.oracles.expected import ELSEWHERE, EXPECTED
 from tests.sim.oracles.value_kernels import SHAPES, Batch, cases, extended
 from tests.sim.oracles.words import ANY, Nan, Near, Packed
 
+pytestmark = pytest.mark.smoke
+
 #: Cases of one kernel.
 BATCH = 48
 #: Cases of a form that are run each time; the others are for ``-m slow``.

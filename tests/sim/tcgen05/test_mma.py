@@ -20,6 +20,8 @@ from pyptx.layout import InstructionDescriptor, Tcgen05SmemDescriptor
 from pyptx.sim import Report
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.smoke
+
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("starve:mma", 0), ("starve:st", 0)]
 
 #: Shared address of the operands' memory, and its size.

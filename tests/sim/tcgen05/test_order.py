@@ -16,6 +16,8 @@ from tests.sim.tcgen05.stage import COMMIT, Cells, cells_of, played
 from tests.sim.tcgen05.test_kinds import SFA, SFB, f32, idesc, shared
 from tests.sim.tcgen05.test_mma import A_AT, B_AT, BASE, Operand, operand
 
+pytestmark = pytest.mark.sample(1)
+
 ALL = [
     ("eager", 0),
     ("late", 0),

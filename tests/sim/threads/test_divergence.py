@@ -8,6 +8,8 @@ import pytest
 from pyptx.sim import Report
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.smoke
+
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("starve:tma", 0)]
 
 HEAD = """
