@@ -18,7 +18,7 @@ from ..core.errors import SpecError
 from ..core.types import ScalarType
 from ..dsl import Scalar, Tile
 
-__all__ = ["ALIGNMENT", "CallArguments", "allocate", "bind_dims", "check_array", "check_scalar", "place_of"]
+__all__ = ["ALIGNMENT", "KernelArguments", "allocate", "bind_dims", "check_array", "check_scalar", "place_of"]
 
 #: Bytes; what TMA and 16-byte vector accesses ask of an array's first element.
 ALIGNMENT = 16
@@ -27,7 +27,7 @@ Spec = Tile | Scalar
 
 
 @dataclass(frozen=True)
-class CallArguments:
+class KernelArguments:
     """The values of one call, in parameter order, checked.
 
     Attributes:

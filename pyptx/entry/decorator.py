@@ -21,7 +21,7 @@ from ..dsl import Scalar, Tile
 from ..dsl.trace import word
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
-from .arguments import CallArguments, allocate, bind_dims, check_array, check_scalar, place_of
+from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
 from .specialize import Extent, KernelOptions, Specialization, specialize
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ class Kernel:
 
     def _bind(
         self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]
-    ) -> tuple[Specialization, CallArguments]:
+    ) -> tuple[Specialization, KernelArguments]:
         """Check everything, record if need be, and allocate what is not given."""
         options = self.options
         dims, constants = self._split(keywords)
@@ -372,7 +372,7 @@ class Kernel:
                 assert isinstance(spec, Tile)
                 outputs.append(allocate(spec, dims, like))
                 infos.append(check_array(name, spec, outputs[-1]))
-        return special, CallArguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
+        return special, KernelArguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
 
     @short_traceback
     def simulate(

@@ -8,7 +8,7 @@ from ..core.arrays import host_bytes
 from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
-from .arguments import CallArguments
+from .arguments import KernelArguments
 from .specialize import KernelOptions, Specialization, tensor_map
 
 __all__ = ["launch", "simulate"]
@@ -20,7 +20,7 @@ _POISON = 0xFF
 def simulate(
     special: Specialization,
     options: KernelOptions,
-    arguments: CallArguments,
+    arguments: KernelArguments,
     *,
     schedule: str,
     seed: int,
@@ -70,7 +70,7 @@ def _map(options: KernelOptions, index: int, value: Any) -> TensorMap:
 
 
 def _simulator_arguments(
-    special: Specialization, options: KernelOptions, arguments: CallArguments
+    special: Specialization, options: KernelOptions, arguments: KernelArguments
 ) -> list[Any]:
     return [
         _map(options, slot.index, arguments.values[slot.index])
@@ -81,7 +81,11 @@ def _simulator_arguments(
 
 
 def launch(
-    special: Specialization, options: KernelOptions, arguments: CallArguments, device_index: int, stream: Any
+    special: Specialization,
+    options: KernelOptions,
+    arguments: KernelArguments,
+    device_index: int,
+    stream: Any,
 ) -> None:
     """Enqueue one launch on the GPU; does not wait for it."""
     from ..runtime.launch import launch as enqueue

@@ -216,14 +216,14 @@ def test_the_driver_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyptx.runtime.loader as loading
     from pyptx.core.arrays import describe
     from pyptx.entry import execute
-    from pyptx.entry.arguments import CallArguments
+    from pyptx.entry.arguments import KernelArguments
 
     given: list[Any] = []
     monkeypatch.setattr(loading, "load", lambda printed, entry, **options: given.append(printed))
     monkeypatch.setattr(launching, "launch", lambda *arguments: None)
     k = made(sample)
     array = np.zeros(32, np.uint32)
-    arguments = CallArguments((array,), (describe(array),), (array,), False)
+    arguments = KernelArguments((array,), (describe(array),), (array,), False)
     execute.launch(k.specialize(), k.options, arguments, 0, None)
     (printed,) = given
     assert printed.text == k.ptx(lines=True) and printed.lines == k.printed().lines

@@ -28,7 +28,7 @@ from ..threads.grid import Grid
 from ..threads.limits import Limits, Progress
 from .arguments import Mapped, bind_arguments, unwritten_outputs
 from .every_schedule import EVERY_SCHEDULE, Buffer, Outcome, run_every_schedule
-from .options import RunOptions, checked_arguments, positions, run_options
+from .options import LaunchOptions, checked_arguments, positions, run_options
 from .report import Report
 
 __all__ = ["LoadedModule", "load"]
@@ -187,7 +187,7 @@ class Request:
     dependent: bool = False
 
 
-def run(requests: Sequence[Request], options: RunOptions) -> list[Report]:
+def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
     """Run the launches of one stream, at least one, to their end: a report for each."""
     if options.schedule != EVERY_SCHEDULE:
         return _run(requests, options).reports
@@ -203,7 +203,7 @@ def run(requests: Sequence[Request], options: RunOptions) -> list[Report]:
 
 def _run(
     requests: Sequence[Request],
-    options: RunOptions,
+    options: LaunchOptions,
     begin: Callable[[list[Buffer]], None] | None = None,
 ) -> Outcome:
     """Run under one schedule. ``begin`` is called before that, with the memory that outlives the run."""

@@ -18,11 +18,11 @@ from ..machine.schedule import make_policy
 from ..threads.limits import Limits, Progress
 from .every_schedule import EVERY_SCHEDULE
 
-__all__ = ["RunOptions", "checked_arguments", "positions", "run_options"]
+__all__ = ["LaunchOptions", "checked_arguments", "positions", "run_options"]
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class LaunchOptions:
     """How a run goes, checked (:func:`run_options`)."""
 
     schedule: str
@@ -53,7 +53,7 @@ def run_options(
     timeout: Any,
     memory: Any,
     progress: Any,
-) -> RunOptions:
+) -> LaunchOptions:
     """What a caller gave; :meth:`.LoadedModule.launch` says what each means.
 
     Raises:
@@ -75,7 +75,7 @@ def run_options(
     memory = _whole("memory", memory, least=1)
     if progress is not None and not callable(progress):
         raise SpecError(f"progress is {progress!r}: expected a function of one Progress, or None")
-    return RunOptions(schedule, seed, seeds, sanitize, steps, timeout, memory, progress)
+    return LaunchOptions(schedule, seed, seeds, sanitize, steps, timeout, memory, progress)
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:
