@@ -239,7 +239,7 @@ RULES: dict[str, Rule] = _rules(
         Verdict.ERROR,
         "a warp-collective instruction that some live lanes of the warp never reach",
         "keep .aligned and .sync instructions outside lane-dependent branches",
-        "tcgen05-issue-granularity",
+        "parallel-synchronization-and-communication-instructions-bar",
     ),
     Rule(
         "shuffle-source",
@@ -336,6 +336,7 @@ class Finding:
         thread: which CTA, warp and lane, in words.
         other: locations of the other accesses or waiters involved, with a note each.
         schedules: of several runs, the schedules under which it was seen.
+        anchor: the section of the PTX ISA about the instruction at fault, where it is not the rule's.
     """
 
     rule: Rule
@@ -344,10 +345,16 @@ class Finding:
     thread: str = ""
     other: tuple[tuple[str, SourceLocation | None], ...] = field(default=())
     schedules: tuple[str, ...] = ()
+    anchor: str = ""
 
     @property
     def severity(self) -> Verdict:
         return self.rule.severity
+
+    @property
+    def see(self) -> str:
+        """The section of the PTX ISA to read."""
+        return self.anchor or self.rule.anchor
 
     def __str__(self) -> str:
         lines = [f"{self.severity}: [{self.rule.name}] {self.message}"]
@@ -361,8 +368,8 @@ class Finding:
         if self.schedules:
             lines.append(f"  under:  {', '.join(self.schedules)}")
         lines.append(f"  remedy: {self.rule.remedy}")
-        if self.rule.anchor:
-            lines.append(f"  rule:   PTX ISA #{self.rule.anchor}")
+        if self.see:
+            lines.append(f"  rule:   PTX ISA #{self.see}")
         return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
 from ...flow import Block, Graph, accesses, control_flow, maybe_undefined, read_after, reconvergence
 from ...flow.graph import EXIT
 from ...ir import (
@@ -127,6 +128,8 @@ class CodeBlock:
     collective: str = ""
     team: bool = False
     continues: bool = False
+    #: Of its first and its last instruction.
+    lines: tuple[SourceLocation | None, SourceLocation | None] = (None, None)
     steps: int = 0
     wide: Callable[..., Any] | None = None
     masked: Callable[..., Any] | None = None
@@ -314,15 +317,20 @@ class FunctionCode:
         self._number(graph, apart)
         for block, rpc_block in zip(graph.blocks, reconvergence(graph, _leaves), strict=True):
             self._add(block, rpc_block, bindings, meanings, calls, apart)
-        self._continue(graph, between)
+        self._describe(graph, between)
         if not self.is_entry:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
 
-    def _continue(self, graph: Graph, between: set[int]) -> None:
-        """Mark the blocks that end before a statement of ``between``, and only so that others can act."""
+    def _describe(self, graph: Graph, between: set[int]) -> None:
+        """Note where blocks lie, and which end before a statement of ``between``, so that others can act."""
         for block in graph.blocks:
-            if block.instructions and block.instructions[0][0] in between:
-                self.program.blocks[self._numbers[block.index] - 1].continues = True
+            if not block.instructions:
+                continue
+            number = self._numbers[block.index]
+            (first, begin), (_, end) = block.instructions[0], block.instructions[-1]
+            self.program.blocks[number].lines = (begin.source, end.source)
+            if first in between:
+                self.program.blocks[number - 1].continues = True
 
     def _note_held(self, binding: Binding, held: tuple[str, ...]) -> None:
         """Note the registers of operands that an engine has after the instruction."""

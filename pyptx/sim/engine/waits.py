@@ -6,6 +6,7 @@ that caused it, and how to describe itself in a deadlock report.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +14,31 @@ from ..memory.mbarrier import MBarrier
 from ..memory.phase_watch import PhaseWatch
 from .events import Engines, Step
 
-__all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait"]
+__all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait", "WaitCause"]
+
+
+class WaitCause(enum.IntEnum):
+    """What is missing where a wait never ends, the likeliest root of a deadlock first."""
+
+    #: Announced bytes that nothing in flight brings, or bytes that nothing announced.
+    BYTES = 0
+    #: Lanes of the warp that are elsewhere.
+    LANES = 1
+    #: Arrivals at an mbarrier.
+    ARRIVALS = 2
+    #: Another value of what a loop reads.
+    LOOP = 3
+    #: Other threads, room, or operations in flight.
+    OTHERS = 4
 
 
 class Wait:
     """Base."""
+
+    @property
+    def cause(self) -> WaitCause:
+        """What is missing."""
+        return WaitCause.OTHERS
 
     #: Whether something may end it that is not done by a thread of its cluster, or for one.
     ends_elsewhere = False
@@ -109,6 +130,12 @@ class BarrierPhase(Wait):
     def may_be_lapped(self) -> bool:
         """Whether its lanes may mean an earlier phase, which is complete."""
         return self.watch is not None and self.watch.may_be_lapped(self.barrier.phase)
+
+    @property
+    def cause(self) -> WaitCause:
+        tx = self.barrier.tx
+        stuck = tx < 0 or (tx > 0 and not self.barrier.signals)
+        return WaitCause.BYTES if stuck else WaitCause.ARRIVALS
 
     def describe(self) -> str:
         text = f"waits for parity {self.parity} of {self.barrier.describe()}"

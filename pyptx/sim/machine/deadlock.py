@@ -1,67 +1,155 @@
-"""The finding for a run in which no thread can go on: every warp that waits, and the state of what it waits
-on.
-"""
+"""The finding for a run in which no thread can go on: what waits, grouped, the likeliest cause first."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
+from ...core.source import SourceLocation
+from ..code.function import CodeBlock
+from ..engine.waits import BarrierPhase, WaitCause
+from ..threads.warp import Split
 
 if TYPE_CHECKING:
     from .machine import Machine
 
 __all__ = ["deadlock"]
 
-#: Lines of a report before the rest is counted.
+#: Groups of equal waits, and notes with lines, before the rest is counted.
 _MAX_LISTED = 24
+
+
+@dataclass(frozen=True)
+class _Blocked:
+    """Lanes that cannot go on: why, in words that follow their name, and where."""
+
+    split: Split
+    cause: WaitCause
+    text: str
+    location: SourceLocation | None
+    #: The section of the PTX ISA that describes the instruction; empty for a loop.
+    anchor: str = ""
+    #: Other lines that belong to it, with a note each.
+    notes: tuple[tuple[str, SourceLocation | None], ...] = ()
 
 
 def deadlock(machine: Machine) -> Finding:
     """Why nothing goes on: a deadlock, or lanes that wait at a collective for others of their warp."""
-    lines: list[str] = []
-    others: list[tuple[str, Any]] = []
-    location = None
-    for s, wait in machine.parked.items():
-        lines.append(f"{s.description()} {wait.describe()}")
-        others.append((f"{s.description()} waits", s.location))
-        barrier = getattr(wait, "barrier", None)
-        if barrier is not None:
-            others.append((f"mbarrier {barrier.name} was initialized", barrier.location))
-        location = location or s.location
-    for s in machine.spinning:
-        lines.append(f"{s.description()} spins: nothing that it reads changes any more")
-        others.append((f"{s.description()} spins", s.location))
-        location = location or s.location
-    for cta in machine.residency.live.values():
-        blocks = cta.grid.program.blocks
-        for warp in cta.warps:
-            for pc, waiting in warp.gathering.items():
-                instruction = blocks[pc].ops[0][0]
-                for s in waiting:
-                    missing = machine.divergence.needed(s, blocks[pc])
-                    lines.append(
-                        f"{s.description()} waits at {instruction.name} for lanes "
-                        f"{missing & ~s.mask:#010x} of its warp, which are elsewhere"
-                    )
-                    others.append((f"{s.description()} waits", instruction.source))
-                    location = location or instruction.source
-    shown = _summarize(lines)
+    groups: dict[tuple[WaitCause, str, SourceLocation | None], list[_Blocked]] = {}
+    for blocked in (*_parked(machine), *_gathering(machine), *map(_spinning, machine.spinning)):
+        groups.setdefault((blocked.cause, blocked.text, blocked.location), []).append(blocked)
+    ordered = [groups[key] for key in sorted(groups, key=lambda key: key[0])]
+    lines = [f"{_names(group)} {group[0].text}" for group in ordered]
+    notes: list[tuple[str, SourceLocation | None]] = []
+    for group in ordered:
+        first = group[0]
+        notes += [(f"{_names(group)} {'spin' if first.cause is WaitCause.LOOP else 'wait'}", first.location)]
+        notes += first.notes
+    shown = lines[:_MAX_LISTED]
+    if len(lines) > len(shown):
+        shown.append(f"... and {len(lines) - len(shown)} more")
     for grid in machine.grids:
         outside = len(grid.waiting) * grid.cluster_size
         of = f" of launch {grid.number}" if len(machine.grids) > 1 else ""
         if outside:
             shown.append(f"{outside} CTAs{of} have not started: {len(machine.residency.live)} run at once")
-    unique = [o for o in dict.fromkeys(others) if o[1] is not None][:_MAX_LISTED]
-    rule = "deadlock"
-    if lines and all("of its warp, which are elsewhere" in line for line in lines):
-        rule = "divergent-collective"
+    unique = tuple(note for note in dict.fromkeys(notes) if note[1] is not None)[:_MAX_LISTED]
+    root = ordered[0][0] if ordered else None
+    divergent = bool(ordered) and all(group[0].cause is WaitCause.LANES for group in ordered)
     return Finding(
-        RULES[rule], "no thread can run:\n    " + "\n    ".join(shown), location, "", tuple(unique)
+        RULES["divergent-collective" if divergent else "deadlock"],
+        "no thread can run:\n    " + "\n    ".join(shown),
+        next((group[0].location for group in ordered if group[0].location is not None), None),
+        "",
+        unique,
+        anchor=root.anchor if root is not None else "",
     )
 
 
-def _summarize(lines: list[str]) -> list[str]:
-    if len(lines) <= _MAX_LISTED:
-        return lines
-    return [*lines[:_MAX_LISTED], f"... and {len(lines) - _MAX_LISTED} more"]
+# --- what waits -----------------------------------------------------------------------------------
+
+
+def _parked(machine: Machine) -> Iterator[_Blocked]:
+    for s, wait in machine.parked.items():
+        anchor = s.op.binding.match.form.anchor if s.op is not None else ""
+        notes: tuple[tuple[str, SourceLocation | None], ...] = ()
+        if isinstance(wait, BarrierPhase):
+            notes = ((f"mbarrier {wait.barrier.name} was initialized", wait.barrier.location),)
+        yield _Blocked(s, wait.cause, wait.describe(), s.location, anchor, notes)
+
+
+def _gathering(machine: Machine) -> Iterator[_Blocked]:
+    """Lanes at collectives whose other lanes have not come."""
+    for cta in machine.residency.live.values():
+        blocks = cta.grid.program.blocks
+        for warp in cta.warps:
+            for pc, waiting in warp.gathering.items():
+                instruction, op = blocks[pc].ops[0]
+                for s in waiting:
+                    missing = machine.divergence.needed(s, blocks[pc]) & ~s.mask
+                    text = (
+                        f"waits at {instruction.name} for lanes {missing:#010x} of its warp, "
+                        "which are elsewhere"
+                    )
+                    anchor = op.binding.match.form.anchor
+                    yield _Blocked(s, WaitCause.LANES, text, instruction.source, anchor)
+
+
+def _spinning(s: Split) -> _Blocked:
+    """Lanes in a loop that reads nothing which still changes: the line of its last effect, or of its head."""
+    loop = _loop(s)
+    inside = any(op is s.op for block in loop for _, op in block.ops)
+    lines = [line for block in loop for line in block.lines if line is not None]
+    begin = s.location if inside else next(iter(lines), None)
+    notes = (("the loop ends", lines[-1]),) if lines and lines[-1] != begin else ()
+    text = "spins: nothing that it reads changes any more"
+    return _Blocked(s, WaitCause.LOOP, text, begin, notes=notes)
+
+
+def _loop(s: Split) -> list[CodeBlock]:
+    """The blocks of the loop that begins where a spinning split is, up to its last way back."""
+    code = s.frame.code
+    head = s.pc
+    blocks = s.warp.cta.grid.program.blocks
+    back = [
+        block.index
+        for block in blocks[head:]
+        if block.code is code and head in (block.taken, block.next, *block.table)
+    ]
+    return blocks[head : max(back, default=head) + 1]
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def _names(group: list[_Blocked]) -> str:
+    """The lanes of a group: themselves, or the CTAs and warps that they are of."""
+    splits = [blocked.split for blocked in group]
+    if len(splits) == 1:
+        return splits[0].description()
+    warps: dict[tuple[int, int], set[int]] = {}
+    coordinates = {}
+    for s in splits:
+        warps.setdefault(s.warp.cta.key, set()).add(s.warp.index)
+        coordinates[s.warp.cta.key] = s.warp.cta.coordinates
+    keys = sorted(warps)
+    first, last = coordinates[keys[0]], coordinates[keys[-1]]
+    if any(warps[key] != warps[keys[0]] for key in keys):
+        count = sum(map(len, warps.values()))
+        return f"{count} warps of {len(keys)} CTAs, {first} to {last}: each"
+    of = f"{len(keys)} CTAs, {first} to {last}" if len(keys) > 1 else f"CTA {first}"
+    return f"{of}, {_spans(sorted(warps[keys[0]]))}: each"
+
+
+def _spans(numbers: list[int]) -> str:
+    """Numbers of warps, runs of them shortened: ``warps 0, 4..7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    words = ", ".join(str(low) if low == high else f"{low}..{high}" for low, high in runs)
+    return f"warp{'s' if len(numbers) > 1 else ''} {words}"

@@ -120,7 +120,12 @@ class MachineState:
             if given_up is not None and not given_up[0].over():
                 message += f"; its warp had given up: it {given_up[0].describe()}"
                 others = (("gave up waiting", given_up[1]),)
-        return Fault(Finding(RULES[rule], message, actor.location, actor.description(lane), others))
+        # Of a collective the instruction says more than the rule, which is about all of them.
+        op = actor.op if rule == "divergent-collective" else None
+        anchor = op.binding.match.form.anchor if op is not None else ""
+        return Fault(
+            Finding(RULES[rule], message, actor.location, actor.description(lane), others, anchor=anchor)
+        )
 
     def uninitialized_register(
         self, split: Split, name: str, lane: int, location: SourceLocation | None

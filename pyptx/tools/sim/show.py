@@ -147,7 +147,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         **_place(finding.location),
         "other": [{"note": note, **_place(location)} for note, location in finding.other],
         "remedy": finding.rule.remedy,
-        "see": finding.rule.anchor,
+        "see": finding.see,
     }
 
 
