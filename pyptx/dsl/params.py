@@ -7,6 +7,7 @@ scalar a register.  What is used is loaded once, in the prologue; using it recor
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import dtype_of
-from ..core.errors import SpecError, TraceError
-from ..core.types import ScalarType, b8, pred, u64
-from ..ir import Address, Param, Register, Symbol
+from ..core.errors import OperandError, SpecError, TraceError
+from ..core.types import TYPES, ScalarType, b8, pred, u64
+from ..ir import Address, Immediate, Param, Register, Symbol
 from ..layout import SWIZZLE_BYTES
-from .registers import Reg
-from .trace import Plan, Trace, word
-from .types import memory_type
+from .operands import Addr
+from .operators import result
+from .registers import Reg, owned
+from .trace import Plan, Trace, current, word
+from .types import as_whole, memory_type
 from .valueless import Valueless
 
 __all__ = ["Layout", "Parameters", "Scalar", "ParameterSlot", "TensorMapReg", "Tile", "TileParam"]
@@ -181,7 +184,7 @@ class TileParam(Valueless):
     def remedy(self) -> tuple[str, str]:
         return (
             "a tensor in global memory",
-            f"load and store its elements by address: ptx.load(type, {self.name}.ptr + bytes)",
+            f"load and store its elements by address: ptx.load(type, {self.name}.at(i))",
         )
 
     @property
@@ -205,6 +208,92 @@ class TileParam(Valueless):
         return Reg(
             trace, operand, u64, trace.regions[0], trace.location, f"the pointer of parameter {self.name}"
         )
+
+    def at(self, *indices: Reg | int, strides: Sequence[int] | None = None) -> Addr:
+        """The address of element ``[i, j, ...]`` in global memory, computed in 64 bits.
+
+        ``ptx.inst.ld.global_.f32(x, A.at(i, j))``.  Indices are numbers and registers of type u32, s32, u64
+        or s64, in any mix, one for each dim, outermost first.
+
+        Records one instruction for each index that is a register (``mad.wide`` for 32 bits, ``mad.lo`` for
+        64) and none for numbers, which become the constant offset of the address.  Two exceptions: a
+        ``cvt`` before it, where a 32-bit index meets a distance between elements of 2 GiB or more (for u32,
+        also of less than 0); an ``add``, where the constant offset is no signed 32-bit number.
+
+        Args:
+            indices: one for each dim.
+            strides: elements from one index to the next along each dim; default: row-major.
+
+        Watch out: a register's value is not checked.
+
+        Raises:
+            OperandError: a wrong number of indices or strides, a number outside the dim, a register of a type
+                that is none of these.
+
+        PTX ISA: `#addresses-as-operands`.
+        """
+        steps = self._steps(strides)
+        if len(indices) != len(self.shape):
+            raise OperandError(f"{len(indices)} indices for {self.name!r} of shape {self.shape}")
+        trace = current()
+        offset = 0
+        with trace.atomic():
+            base = owned(self.ptr, trace)
+            for axis, (index, step) in enumerate(zip(indices, steps, strict=True)):
+                if isinstance(index, Reg):
+                    base = self._moved(base, index, step, axis)
+                    continue
+                number, extent = as_whole(index), self.shape[axis]
+                if number is None or not 0 <= number < extent:
+                    raise OperandError(
+                        f"index {axis} of {self.name!r} is {index!r}: expected 0..{extent - 1}, or a register"
+                    )
+                offset += number * step
+            if not -(1 << 31) <= offset < 1 << 31:
+                operands = (base.operand, Immediate(offset))
+                base, offset = result(trace, u64, "add", ("s64",), operands, self._hint), 0
+        return Addr(base, offset, None)
+
+    @property
+    def _hint(self) -> str:
+        return f"{word(self.name)}_at"
+
+    def _steps(self, strides: Sequence[int] | None) -> list[int]:
+        """Bytes from one index to the next along each dim."""
+        if strides is None:
+            return [math.prod(self.shape[axis + 1 :]) * self.dtype.nbytes for axis in range(len(self.shape))]
+        steps = [as_whole(stride) for stride in strides]
+        if len(steps) != len(self.shape) or None in steps:
+            raise OperandError(
+                f"strides of {self.name!r} are {strides!r}: expected {len(self.shape)} numbers of elements"
+            )
+        return [step * self.dtype.nbytes for step in steps if step is not None]
+
+    def _moved(self, base: Reg, index: Reg, step: int, axis: int) -> Reg:
+        """``base + index * step`` as one ``mad``, with a ``cvt`` before it where the step needs 64 bits."""
+        trace = current()
+        kind = owned(index, trace).type
+        if kind.kind not in "us" or kind.bits not in (32, 64) or kind.lanes > 1:
+            untyped = kind.kind == "b" and kind.bits in (32, 64)
+            raise OperandError(
+                f"index {axis} of {self.name!r} is {index} (.{kind}): expected u32, s32, u64, s64, a number",
+                hint=f"say which is meant: x.view(u{kind.bits}) or x.view(s{kind.bits})"
+                if untyped
+                else "convert it: ptx.cvt(x, u32)",
+            )
+        given = index.operand
+        if kind.bits == 32:
+            if not -(1 << 31) <= step < 1 << 31:
+                wide = TYPES[f"{kind.kind}64"]
+                given = result(trace, wide, "cvt", (wide.name, kind.name), (given,), "wide").operand
+                kind = wide
+            elif step < 0 and kind.kind == "u":
+                # The product of an unsigned index and a negative step: 64 bits of both.
+                given = result(trace, TYPES["u64"], "cvt", ("u64", "u32"), (given,), "wide").operand
+                kind = TYPES["s64"]
+        half = "wide" if kind.bits == 32 else "lo"
+        operands = (given, Immediate(step), base.operand)
+        return result(trace, u64, "mad", (half, kind.name), operands, self._hint)
 
     def tma_desc(self) -> TensorMapReg:
         """Generic address of the parameter's tensor map, for ``ptx.cp.async_.bulk.tensor_*``.

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.core.errors import SpecError, TraceError
-from pyptx.core.types import TYPES, ScalarType, bf16, e4m3, f16, f32, pred, u32, u64
+from pyptx import kernel
+from pyptx.core.errors import OperandError, SpecError, TraceError
+from pyptx.core.types import TYPES, ScalarType, b32, bf16, e4m3, f16, f32, pred, s32, s64, u16, u32, u64
 from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg
 from pyptx.toolchain import Tool, check_text
 
@@ -192,3 +193,104 @@ def test_parameters_do_not_take_each_others_names() -> None:
 
     text = text_of(body, Scalar(u32), Scalar(u32), smem=16)
     assert ".param .u32 smem," in text and "smem_1[16]" in text and "mov.u32 %smem_base, smem_1;" in text
+
+
+# --- addresses of elements ------------------------------------------------------------------------
+
+
+def _at(
+    *types: Any, numbers: tuple[int, ...] = (), dtype: Any = f32, shape: tuple[int, ...] = (), **options: Any
+) -> list[str]:
+    """The instructions of ``A.at`` with a register of each type, then numbers, into an ``ld.global``."""
+    extents = shape or (1 << 10,) * (len(types) + len(numbers))
+
+    def body(A: Any) -> None:
+        registers = [reg.scalar(kind, name=f"i{n}") for n, kind in enumerate(types)]
+        ptx.inst.ld.global_.b32(reg.scalar(b32, name="x"), A.at(*registers, *numbers, **options))
+
+    return body_of(body, Tile(*extents, dtype))[2:]
+
+
+def test_one_instruction_for_each_register() -> None:
+    assert _at(u32) == ["mad.wide.u32 %A_at, %i0, 4, %A_ptr;", "ld.global.b32 %x, [%A_at];"]
+    assert _at(s32)[0] == "mad.wide.s32 %A_at, %i0, 4, %A_ptr;"
+    assert _at(u64)[0] == "mad.lo.u64 %A_at, %i0, 4, %A_ptr;"
+    assert _at(s64, dtype=f16)[0] == "mad.lo.s64 %A_at, %i0, 2, %A_ptr;"
+    assert _at(u32, s64, numbers=(3,)) == [
+        "mad.wide.u32 %A_at, %i0, 4194304, %A_ptr;",
+        "mad.lo.s64 %A_at_1, %i1, 4096, %A_at;",
+        "ld.global.b32 %x, [%A_at_1+12];",
+    ]
+    assert _at(numbers=(2, 1)) == ["ld.global.b32 %x, [%A_ptr+8196];"]
+
+
+def test_strides() -> None:
+    assert _at(u32, numbers=(5,), strides=(100, 3)) == [
+        "mad.wide.u32 %A_at, %i0, 400, %A_ptr;",
+        "ld.global.b32 %x, [%A_at+60];",
+    ]
+    assert _at(s32, strides=(-1,))[0] == "mad.wide.s32 %A_at, %i0, -4, %A_ptr;"
+    assert _at(u32, strides=(-1,))[:2] == ["cvt.u64.u32 %wide, %i0;", "mad.lo.s64 %A_at, %wide, -4, %A_ptr;"]
+
+
+def test_far_elements_take_one_more() -> None:
+    assert _at(s32, strides=(1 << 29,))[:2] == [
+        "cvt.s64.s32 %wide, %i0;",
+        "mad.lo.s64 %A_at, %wide, 2147483648, %A_ptr;",
+    ]
+    assert _at(numbers=(4,), strides=(1 << 29,)) == [
+        "add.s64 %A_at, %A_ptr, 8589934592;",
+        "ld.global.b32 %x, [%A_at];",
+    ]
+
+
+def test_addresses_do_not_wrap() -> None:
+    """Offsets from the pointer, beyond 4 GiB and below it, for each type of index."""
+    cases = [
+        (u32, 3, 1 << 30),
+        (u32, 0xFFFFFFFF, 1),
+        (u32, 3, -1),
+        (u32, 0xFFFFFFFF, -(1 << 20)),
+        (s32, -3, 1),
+        (s32, -3, 1 << 30),
+        (s32, 3, 1 << 28),
+        (u64, 5, 1 << 31),
+        (s64, -5, 1 << 31),
+        (s64, 1 << 33, 3),
+    ]
+
+    def body(out: Any) -> None:
+        for number, (kind, value, stride) in enumerate(cases):
+            index = reg.scalar(kind, init=value)
+            place = out.at(index, strides=(stride,)).base
+            ptx.inst.st.global_.u64(out.at(number), place - out.ptr)
+
+    offsets = kernel(out_specs=[Tile(len(cases), u64)], arch="sm_90a")(body)()
+    assert [int(offset) for offset in offsets.view(np.int64)] == [
+        8 * value * stride for _, value, stride in cases
+    ]
+
+
+def test_elements_that_are_not_there() -> None:
+    def body(A: Any) -> None:
+        i, half, bits, f = reg.scalar(u32), reg.scalar(u16), reg.scalar(b32), reg.scalar(f32)
+        with rejected(OperandError, "index 1 of 'A' is 8: expected 0..7"):
+            A.at(i, 8)  # rejected
+        with rejected(OperandError, "index 0 of 'A' is -1: expected 0..3"):
+            A.at(-1, i)  # rejected
+        with rejected(OperandError, "1 indices for 'A' of shape (4, 8)"):
+            A.at(i)  # rejected
+        with rejected(OperandError, "(.u16)", "ptx.cvt(x, u32)"):
+            A.at(i, half)  # rejected
+        with rejected(OperandError, "(.b32)", "x.view(s32)"):
+            A.at(bits, 0)  # rejected
+        with rejected(OperandError, "(.f32)"):
+            A.at(0, f)  # rejected
+        with rejected(OperandError, "strides of 'A' are (1,): expected 2 numbers"):
+            A.at(i, i, strides=(1,))  # rejected
+        with rejected(OperandError, "1.5", "integer"):
+            A.at(i, 1.5)  # rejected
+        with rejected(OperandError, "strides"):
+            A.at(i, i, strides=5)  # rejected
+
+    recorded(body, Tile(4, 8, f32))

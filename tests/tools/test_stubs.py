@@ -286,7 +286,7 @@ def k({a}, {out}){result}:
 def test_mypy_reads_kernels_that_are_annotated(
     annotations: dict[str, str], options: tuple[str, ...], lines: list[int], mypy: Mypy
 ) -> None:
-    """docs/types.md says what catches what."""
+    """docs/units/kernels.md says what catches what."""
     assert list(mypy(_KERNEL.format(**annotations), *options)) == lines
 
 
