@@ -17,7 +17,7 @@ from ..user_output import user_output_to_stderr
 from .api import compare
 from .inputs import Side, side_of
 from .outputs import Tolerance
-from .run import RunOptions, RunResult, outcome, parse_arguments, run_both
+from .run import RunResult, RunSettings, outcome, parse_arguments, run_both
 from .show import print_report
 
 __all__ = ["command"]
@@ -102,7 +102,7 @@ def command(
         tolerance = Tolerance(rtol, atol)
     except (PyptxError, OSError, UnicodeDecodeError) as error:
         _fail(error)
-    settings = RunOptions(
+    settings = RunSettings(
         _extent(grid),
         _extent(block),
         smem,

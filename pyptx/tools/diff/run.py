@@ -20,7 +20,7 @@ from .outputs import EXACT, ArrayMismatch, NamedArray, Tolerance, check_comparab
 
 __all__ = [
     "Argument",
-    "RunOptions",
+    "RunSettings",
     "RunResult",
     "outcome",
     "parse_argument",
@@ -53,7 +53,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class RunOptions:
+class RunSettings:
     """How both sides are launched. A kernel of a Python file knows all but the values of its scalars.
 
     Attributes:
@@ -164,7 +164,7 @@ def parse_arguments(texts: Sequence[str]) -> tuple[tuple[Argument, ...], dict[st
     return tuple(arguments), scalars
 
 
-def run_both(a: Side, b: Side, settings: RunOptions) -> RunResult:
+def run_both(a: Side, b: Side, settings: RunSettings) -> RunResult:
     """Run both sides on the same inputs.
 
     Kernels of Python files are launched as they say, on random arrays of their specs; texts as
@@ -204,7 +204,7 @@ class _Prepared:
     launch: Callable[[], Any]
 
 
-def _prepare(side: Side, settings: RunOptions) -> _Prepared:
+def _prepare(side: Side, settings: RunSettings) -> _Prepared:
     rng = np.random.default_rng(settings.seed)
     if side.kernel is not None:
         return _prepare_kernel(side.kernel, side.keywords, settings, rng)
@@ -228,7 +228,7 @@ def _prepare(side: Side, settings: RunOptions) -> _Prepared:
 
 
 def _prepare_kernel(
-    kernel: Kernel, keywords: dict[str, Any], settings: RunOptions, rng: np.random.Generator
+    kernel: Kernel, keywords: dict[str, Any], settings: RunSettings, rng: np.random.Generator
 ) -> _Prepared:
     options = kernel.options
     dims = kernel.specialize(**keywords).dims
