@@ -37,7 +37,6 @@ setp.ne.u32 p, t, 0
 @p bra DONE
 st.shared.u32 [slot], 1
 mbarrier.arrive.shared.b64 _, [full]
-mbarrier.try_wait.parity.shared.b64 w, [empty], 0
 FIRST:
 mbarrier.try_wait.parity.shared.b64 w, [empty], 0
 @!w bra FIRST
