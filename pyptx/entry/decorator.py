@@ -25,7 +25,7 @@ from .arguments import KernelArguments, allocate, bind_dims, check_array, check_
 from .specialize import Extent, KernelOptions, Specialization, specialize
 
 if TYPE_CHECKING:
-    from ..sim import Report
+    from ..sim import Observer, Report
     from ..toolchain import Assembly
 
 __all__ = ["Kernel", "kernel"]
@@ -123,7 +123,18 @@ def kernel(
 
 #: Keywords of the kernel's methods, which no constant can have.
 _RESERVED = frozenset(
-    {"annotate", "lines", "max_steps", "out", "sanitize", "schedule", "seed", "stream", "timeout"}
+    {
+        "annotate",
+        "lines",
+        "max_steps",
+        "observers",
+        "out",
+        "sanitize",
+        "schedule",
+        "seed",
+        "stream",
+        "timeout",
+    }
 )
 
 
@@ -384,6 +395,7 @@ class Kernel:
         sanitize: bool | str = True,
         max_steps: int | None = None,
         timeout: float | None = None,
+        observers: Sequence[Observer] = (),
         out: Any = None,
         **keywords: Any,
     ) -> Report:
@@ -398,6 +410,7 @@ class Kernel:
             sanitize: ``"strict"`` makes findings for review errors.
             max_steps: warp-instructions after which the run ends as incomplete.
             timeout: seconds after which it does.
+            observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
@@ -425,6 +438,7 @@ class Kernel:
             sanitize=sanitize,
             max_steps=max_steps,
             timeout=timeout,
+            observers=observers,
         )
 
     @short_traceback
@@ -457,17 +471,7 @@ class Kernel:
         else:
             if stream is not None:
                 raise SpecError("stream= is for CUDA tensors; the simulator has no streams")
-            report = simulate(
-                special,
-                self.options,
-                arguments,
-                schedule="eager",
-                seed=0,
-                seeds=0,
-                sanitize=True,
-                max_steps=None,
-                timeout=None,
-            ).check()
+            report = simulate(special, self.options, arguments).check()
             for finding in report.findings:
                 # Past this frame and short_traceback's: the line of the call.
                 warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)

@@ -21,15 +21,12 @@ def simulate(
     special: Specialization,
     options: KernelOptions,
     arguments: KernelArguments,
-    *,
-    schedule: str,
-    seed: int,
-    seeds: int,
-    sanitize: bool | str,
-    max_steps: int | None,
-    timeout: float | None,
+    **how: Any,
 ) -> Report:
-    """Run in the simulator; arrays are written in place. The report has the outputs."""
+    """Run in the simulator; arrays are written in place. The report has the outputs.
+
+    ``how`` has keywords of :meth:`.LoadedModule.launch`: schedule, limits, observers.
+    """
     from .. import sim
 
     loaded = special.loaded.get("sim")
@@ -51,13 +48,8 @@ def simulate(
         cluster=config.cluster,
         dynamic_smem=config.dynamic_smem,
         args=_simulator_arguments(special, options, arguments),
-        schedule=schedule,
-        seed=seed,
-        seeds=seeds,
-        sanitize=sanitize,
-        max_steps=max_steps,
-        timeout=timeout,
         outputs=fresh,
+        **how,
     )
     report.outputs = arguments.outputs
     return report

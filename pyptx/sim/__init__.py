@@ -7,7 +7,9 @@ translation), :mod:`.semantics` (what instructions do), :mod:`.engine` (asynchro
 """
 
 from .api.launch import LoadedModule, load
+from .api.recorder import Recorder, read_recording
 from .api.report import Report
 from .api.stream import Stream
+from .engine.stream import Observer
 
-__all__ = ["LoadedModule", "Report", "Stream", "load"]
+__all__ = ["LoadedModule", "Observer", "Recorder", "Report", "Stream", "load", "read_recording"]

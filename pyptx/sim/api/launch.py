@@ -21,6 +21,7 @@ from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, Module, parse_module
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
+from ..engine.stream import Observer
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
 from ..memory.address_space import Fault
@@ -88,6 +89,7 @@ class LoadedModule:
         timeout: float | None = None,
         memory: int = Limits.memory,
         progress: Callable[[Progress], None] | None = None,
+        observers: Sequence[Observer] = (),
         uninitialized: Sequence[int] = (),
         outputs: Sequence[int] = (),
     ) -> Report:
@@ -112,6 +114,7 @@ class LoadedModule:
             memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
                 it is not enough for as many as the GPU would run.
             progress: called about once a second with a :class:`Progress`.
+            observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             uninitialized: positions of array arguments whose contents count as never written.
             outputs: those of arrays that the kernel has to fill as well: elements that are never written are
                 a finding.
@@ -120,7 +123,9 @@ class LoadedModule:
             SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
                 report, not raised.
         """
-        options = run_options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        options = run_options(
+            schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
+        )
         request = self.request(
             entry, grid, block, cluster, dynamic_smem, args, uninitialized, outputs=outputs
         )
@@ -235,6 +240,8 @@ def _run(
         )
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine = Machine(target, policy, options.limits, progress=options.progress)
+    for observer in options.observers:
+        machine.observe(observer)
     mapped = _fill(machine, requests, programs)
     if begin is not None:
         begin(_buffers(programs, mapped))

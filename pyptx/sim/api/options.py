@@ -14,6 +14,7 @@ from typing import Any
 from ...core.arrays import is_array
 from ...core.errors import SpecError
 from ...layout.tensor_map import TensorMap
+from ..engine.stream import Observer
 from ..machine.schedule import make_policy
 from ..threads.limits import Limits, Progress
 from .every_schedule import EVERY_SCHEDULE
@@ -33,6 +34,7 @@ class LaunchOptions:
     timeout: float | None
     memory: int
     progress: Callable[[Progress], None] | None
+    observers: tuple[Observer, ...] = ()
 
     @property
     def limits(self) -> Limits:
@@ -53,6 +55,7 @@ def run_options(
     timeout: Any,
     memory: Any,
     progress: Any,
+    observers: Any,
 ) -> LaunchOptions:
     """What a caller gave; :meth:`.LoadedModule.launch` says what each means.
 
@@ -75,7 +78,19 @@ def run_options(
     memory = _whole("memory", memory, least=1)
     if progress is not None and not callable(progress):
         raise SpecError(f"progress is {progress!r}: expected a function of one Progress, or None")
-    return LaunchOptions(schedule, seed, seeds, sanitize, steps, timeout, memory, progress)
+    return LaunchOptions(
+        schedule, seed, seeds, sanitize, steps, timeout, memory, progress, _observers(observers)
+    )
+
+
+def _observers(given: Any) -> tuple[Observer, ...]:
+    """Raises :class:`SpecError` for what is no sequence of observers."""
+    if not isinstance(given, (list, tuple)) or not all(isinstance(each, Observer) for each in given):
+        raise SpecError(
+            f"observers is {given!r}: expected a list of sim.Observer objects",
+            hint="derive a class from sim.Observer, or pass a sim.Recorder()",
+        )
+    return tuple(given)
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...core.errors import SpecError
 from ...ir import Module
+from ..engine.stream import Observer
 from ..threads.limits import Limits, Progress
 from .launch import LoadedModule, Request, load, run
 from .options import run_options
@@ -70,6 +71,7 @@ class Stream:
         timeout: float | None = None,
         memory: int = Limits.memory,
         progress: Callable[[Progress], None] | None = None,
+        observers: Sequence[Observer] = (),
     ) -> list[Report]:
         """Run what was launched since the last run: one report for each launch, in their order.
 
@@ -81,6 +83,8 @@ class Stream:
         """
         if not self._requests:
             raise SpecError("nothing was launched in this stream")
-        options = run_options(schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress)
+        options = run_options(
+            schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
+        )
         requests, self._requests = self._requests, []
         return run(requests, options)

@@ -74,6 +74,7 @@ class _Copy:
             self.src[rest],
             None if self.taken is None else self.taken[rest],
         )
+        other.read.part_of, other.write.part_of = self.read.serial, self.write.serial
         if self.data is not None:
             other.data = self.data[rest]
             other.read.done = True
@@ -128,6 +129,8 @@ class ThreadCopies(CtaUnit):
         super().__init__(cta)
         self._committed = np.zeros(cta.threads + 31, np.int64)
         self._in_flight: list[_Copy] = []
+        #: Keep copies that have happened: observers see the order of the ISA, whatever the schedule.
+        self._all = bool(cta.machine.stream)
         #: Of each thread, the group of its last copy, groups below which it has waited for all, and the
         #: number of the operation that the copy belongs to.
         self._last = np.full_like(self._committed, -1)
@@ -136,7 +139,7 @@ class ThreadCopies(CtaUnit):
         self._operations: dict[Any, tuple[int, AsyncOperation]] = {}
 
     def _pending(self) -> list[_Copy]:
-        self._in_flight = [copy for copy in self._in_flight if not copy.done]
+        self._in_flight = [copy for copy in self._in_flight if self._all or not copy.done]
         return self._in_flight
 
     def issue(
@@ -169,7 +172,7 @@ class ThreadCopies(CtaUnit):
         limit = np.zeros_like(self._committed)
         limit[threads] = self._committed[threads] - keep
         np.maximum(self._waited, limit, out=self._waited)
-        return [copy.write for copy in self._select(limit)]
+        return [copy.write for copy in self._select(limit) if not copy.done]
 
     def arrive(self, operation: AsyncOperation, threads: Array, barrier: MBarrier) -> None:
         """Arrive once for each thread, when all that it has issued so far is written."""
@@ -206,7 +209,7 @@ class ThreadCopies(CtaUnit):
             meant = copy.group < limit[copy.threads]
             if not meant.any():
                 continue
-            if not meant.all():
+            if not meant.all() and not copy.done:
                 rest = copy.split(meant)
                 self._in_flight.append(rest)
                 self.cta.machine.issue(self.cta, [step for step in (rest.read, rest.write) if not step.done])

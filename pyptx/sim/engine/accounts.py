@@ -38,10 +38,12 @@ class Issuer:
         account: its launch's.
         cta_key: its CTA, as the number of the launch and the CTA's number in the grid.
         cluster: equal for the warps of one cluster, and for no others.
+        warp: its number in the CTA.
         thread_names: lanes of the warp, by number, in words.
     """
 
     account: LaunchAccount
     cta_key: tuple[int, int]
     cluster: object
+    warp: int
     thread_names: Callable[[Any], str]

@@ -20,6 +20,7 @@ from ..memory.access import AccessKind
 from ..memory.address_space import Fault, Segment
 from ..memory.mbarrier import Signal
 from .accounts import Issuer
+from .stream import NO_THREADS, EventStream, Sync, SyncKind
 
 __all__ = ["AsyncOperation", "Engine", "Engines", "Step", "StepKind", "nothing"]
 
@@ -74,6 +75,10 @@ class AsyncOperation:
         """The CTA that issued it."""
         return self.issuer.cta_key
 
+    def issuing_threads(self) -> NDArray[np.int64]:
+        """Numbers in their CTA of the threads that issued it."""
+        return np.asarray(self.lanes, np.int64) + 32 * self.issuer.warp
+
     def thread_numbers(self) -> None:
         """No threads: an engine accesses memory."""
 
@@ -124,7 +129,20 @@ class Step:
         nbytes: bytes that it moves, where the operation knows.
     """
 
-    __slots__ = ("action", "after", "done", "kind", "nbytes", "operation", "position", "serial", "signal")
+    __slots__ = (
+        "action",
+        "after",
+        "done",
+        "edges",
+        "kind",
+        "nbytes",
+        "operation",
+        "ordered",
+        "part_of",
+        "position",
+        "serial",
+        "signal",
+    )
 
     def __init__(
         self,
@@ -140,6 +158,12 @@ class Step:
         self.nbytes = nbytes
         self.done: bool = False
         self.after = [step for step in after if not step.done]
+        #: Until it is issued: the steps that it is ordered after, happened or not.
+        self.ordered = after
+        #: For observers: serial numbers of these steps.
+        self.edges: tuple[int, ...] = ()
+        #: For observers: the step whose work this one was a part of until it was split off, or -1.
+        self.part_of = -1
         self.serial = -1
         self.position = -1
 
@@ -170,10 +194,33 @@ def nothing() -> None:
     """The action of a step that only signals."""
 
 
+def _signaled(step: Step, signal: Signal) -> Sync:
+    """An engine brings arrivals, or bytes that it completes, to an mbarrier (a release at cluster scope)."""
+    kind, amount = SyncKind.MBARRIER_ARRIVE, signal.arrivals
+    if signal.nbytes:
+        kind, amount = SyncKind.MBARRIER_COMPLETE_TX, signal.nbytes
+    barrier, operation = signal.barrier, step.operation
+    return Sync(
+        kind,
+        barrier.key,
+        barrier.phase,
+        operation.cta_key,
+        NO_THREADS,
+        "release",
+        "cluster",
+        amount,
+        (step.serial,),
+        operation.location,
+    )
+
+
 class Engines:
     """Every step that has been issued and has not happened."""
 
-    def __init__(self, acts: Callable[[AsyncOperation], None], on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, acts: Callable[[AsyncOperation], None], on_change: Callable[[], None], stream: EventStream
+    ) -> None:
+        self._stream = stream
         self.pending: dict[int, Step] = {}
         #: The same steps in no order, to draw one from; each knows its position.
         self.pool: list[Step] = []
@@ -193,6 +240,19 @@ class Engines:
             self.pool.append(step)
             if step.signal is not None:
                 step.signal.barrier.signals[step.serial] = step.signal
+        if self._stream:
+            self._tell(steps)
+        for step in steps:
+            step.ordered = []
+
+    def _tell(self, steps: list[Step]) -> None:
+        """Send the stream each operation of ``steps`` once, with its steps."""
+        operations: dict[int, list[Step]] = {}
+        for step in steps:
+            step.edges = tuple(earlier.serial for earlier in step.ordered if earlier.serial >= 0)
+            operations.setdefault(id(step.operation), []).append(step)
+        for each in operations.values():
+            self._stream.issue(each[0].operation, each)
 
     def execute(self, step: Step) -> None:
         """Let one step happen; everything it is ordered after must have happened."""
@@ -204,11 +264,15 @@ class Engines:
         if last is not step:
             self.pool[step.position] = last
             last.position = step.position
+        if self._stream:
+            self._stream.happens(step)
         step.action()
         signal = step.signal
         if signal is not None:
             barrier = signal.barrier
             del barrier.signals[step.serial]
+            if self._stream:
+                self._stream.sync(_signaled(step, signal))
             if signal.nbytes:
                 barrier.complete(signal.nbytes, step.operation)
             if signal.arrivals:

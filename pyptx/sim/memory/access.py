@@ -41,7 +41,7 @@ class AccessKind(enum.Enum):
         return self in (AccessKind.WRITE, AccessKind.RMW, AccessKind.INIT, AccessKind.INVAL)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Footprint:
     """The bytes of an access, exactly: ``size`` bytes from each of ``starts``, offsets in the segment.
 
@@ -63,7 +63,7 @@ class Footprint:
         return np.unique(self.starts[:, None] + np.arange(self.size))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Access:
     """One access of one instruction, or of one step of an asynchronous operation.
 

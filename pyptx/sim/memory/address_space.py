@@ -227,6 +227,8 @@ class Memory:
         self._segments: list[Segment] = []
         self._next = GLOBAL_BASE
         self._report = report
+        #: Called with a global segment and whether it begins or ends, for observers.
+        self.on_life: Callable[[Segment, bool], None] | None = None
         #: Called with every access, before the bytes change.
         self.observers: list[Callable[[Access], None]] = []
         #: Counts changes that a spinning thread could see.
@@ -244,11 +246,15 @@ class Memory:
         self._next = (base + segment.size + RED_ZONE + 255) // 256 * 256
         self._bases.append(base)
         self._segments.append(segment)
+        if self.on_life is not None:
+            self.on_life(segment, True)
         return segment
 
     def unmap_global(self, base: int) -> None:
         """End the life of the allocation at ``base``."""
         position = bisect.bisect_left(self._bases, base)
+        if self.on_life is not None:
+            self.on_life(self._segments[position], False)
         del self._bases[position], self._segments[position]
 
     # --- the seam -----------------------------------------------------------------------------

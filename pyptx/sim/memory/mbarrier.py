@@ -10,7 +10,7 @@ the last arrival carries into the phase bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,7 @@ class MBarrier:
         "completed_by",
         "earlier_states",
         "expected",
+        "key",
         "layout",
         "location",
         "name",
@@ -91,8 +92,11 @@ class MBarrier:
         location: SourceLocation | None,
         layout: int = 0,
         *,
+        key: Hashable = None,
         completed_by: Callable[[Any], None],
     ) -> None:
+        #: What tells it from every other mbarrier of the run, for observers.
+        self.key = key
         self.address, self.expected, self.name, self.location = address, expected, name, location
         self.layout = layout
         #: Called with whoever completes a phase.

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from ..code.semantic import Op, executes
 from ..copies.cp_async import ThreadCopies
 from ..engine.events import Engine
+from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import StepsDone
 from ..memory.mbarrier import MAX_COUNT
+from ..threads.events import announce_sync
 from ..threads.warp import Split
 from .mbarrier import own_barrier
 
@@ -52,24 +54,35 @@ def copy_unless(
 
 @executes("cp.async.commit_group", per="warp", team=True)
 def commit_group(s: Split, op: Op, lanes: Array) -> None:
+    announce_sync(s, SyncKind.GROUP_COMMIT, GroupKind.CP_ASYNC, lanes=lanes)
     s.warp.cta.unit(ThreadCopies).commit(_threads(s, lanes))
 
 
-def _wait(s: Split, lanes: Array, keep: int) -> StepsDone | None:
+def _wait(s: Split, op: Op, lanes: Array, keep: int) -> StepsDone | None:
     steps = s.warp.cta.unit(ThreadCopies).to_wait_for(_threads(s, lanes), keep)
-    return StepsDone("cp.async copies", steps) if steps else None
+    frozen = lanes.copy()
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.GROUP_WAIT, GroupKind.CP_ASYNC, lanes=frozen, amount=keep)
+
+    if not steps:
+        leave()
+        return None
+    return StepsDone("cp.async copies", steps, leave)
 
 
 @executes("cp.async.wait_group", per="warp", yields=True)
 def wait_group(s: Split, op: Op, lanes: Array, n: Any) -> StepsDone | None:
-    return _wait(s, lanes, n.item())
+    return _wait(s, op, lanes, n.item())
 
 
 @executes("cp.async.wait_all", per="warp", yields=True)
 def wait_all(s: Split, op: Op, lanes: Array) -> StepsDone | None:
     """A commit and a wait for every group."""
+    announce_sync(s, SyncKind.GROUP_COMMIT, GroupKind.CP_ASYNC, lanes=lanes)
     s.warp.cta.unit(ThreadCopies).commit(_threads(s, lanes))
-    return _wait(s, lanes, 0)
+    return _wait(s, op, lanes, 0)
 
 
 @executes("cp.async.mbarrier.arrive", per="warp")

@@ -18,9 +18,11 @@ from ..code.semantic import Op, executes
 from ..copies import Range, tensor_copy
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
+from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import StepsDone
 from ..memory.mbarrier import Signal
 from ..numbers.read_modify_write import combination
+from ..threads.events import announce_sync
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -409,6 +411,7 @@ def _groups(s: Split, lane: int) -> BulkGroups:
 
 @executes("cp.async.bulk.commit_group", per="lane")
 def commit_group(s: Split, op: Op, lane: int) -> None:
+    announce_sync(s, SyncKind.GROUP_COMMIT, GroupKind.BULK, lanes=[lane])
     _groups(s, lane).commit()
 
 
@@ -420,4 +423,13 @@ def wait_group(s: Split, op: Op, lanes: Any, n: Any) -> StepsDone | None:
     for lane in lanes.tolist():
         steps += _groups(s, lane).to_wait_for(keep, reads=reads)
     what = "the sources of bulk copies to be read" if reads else "bulk copies"
-    return StepsDone(what, steps) if steps else None
+    group, frozen = GroupKind.BULK_READ if reads else GroupKind.BULK, lanes.copy()
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.GROUP_WAIT, group, lanes=frozen, amount=keep)
+
+    if not steps:
+        leave()
+        return None
+    return StepsDone(what, steps, leave)

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
+from ..engine.stream import SyncKind
 from ..engine.waits import Condition
 from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from ..threads.events import announce_sync
 from ..threads.warp import Split
 
 Array = NDArray[Any]
@@ -48,6 +50,8 @@ def arrive(s: Split, op: Op, lanes: Array) -> None:
     barrier = s.warp.cta.cluster.barrier
     threads = _threads(s, lanes)
     _misused(s, op, lanes, barrier.owed[threads] >= 0, "arrives again without having waited")
+    how = (op.chosen.get("sem", "release"), "cluster")
+    announce_sync(s, SyncKind.CLUSTER_ARRIVE, barrier.key, barrier.phase, lanes, order=how)
     barrier.arrived[threads] = True
     barrier.owed[threads] = barrier.phase
     barrier.advance()
@@ -67,9 +71,19 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
         barrier.advance()
         return barrier.phase > newest
 
+    def leave() -> None:
+        s.op = op
+        for phase in np.unique(phases).tolist():
+            its = lanes[phases == phase]
+            how = (op.chosen.get("sem", "acquire"), "cluster")
+            announce_sync(s, SyncKind.CLUSTER_WAIT, barrier.key, phase, its, order=how)
+
     if complete():
+        leave()
         return None
-    return Condition(complete, lambda: f"waits at {op.name}: {barrier.missing()} threads have not arrived")
+    return Condition(
+        complete, lambda: f"waits at {op.name}: {barrier.missing()} threads have not arrived", leave
+    )
 
 
 # --- addresses ----------------------------------------------------------------------------------

@@ -15,10 +15,12 @@ import numpy as np
 
 from ...core.findings import RULES, Finding
 from ..code.semantic import Op, executes
+from ..engine.stream import SyncKind
 from ..engine.waits import BarrierPhase
 from ..memory.access import AccessKind
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
+from ..threads.events import announce_sync
 from ..threads.warp import Split
 
 
@@ -94,6 +96,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         _name(op),
         op.location,
         int(op.chosen.get("layout", "layout::v0") == "layout::v1"),
+        key=(s.warp.cta.grid.number, s.warp.cta.cluster.number, segment.base + offset),
         completed_by=s.warp.cta.machine.completed.append,
     )
     segment.mark(offset, 8)
@@ -148,6 +151,18 @@ def _arrives(
     return register
 
 
+def _order(op: Op, default: str) -> tuple[str, str]:
+    """Order and scope of an instruction; ``default`` is what it has where it names none."""
+    return op.chosen.get("sem", default), op.chosen.get("scope", "cta")
+
+
+def _expect(s: Split, op: Op, barrier: MBarrier, nbytes: int) -> None:
+    """The acting lanes expect ``nbytes`` more, all together."""
+    kind = SyncKind.MBARRIER_EXPECT_TX
+    announce_sync(s, kind, barrier.key, barrier.phase, amount=nbytes, order=_order(op, "relaxed"))
+    barrier.expect(nbytes, s)
+
+
 def _arrive_lane(s: Split, op: Op, lane: int, address: int, count: int | None = None) -> int:
     barrier = live_barrier(s, op, address)
     state = barrier.state()
@@ -160,7 +175,7 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
     barrier = live_barrier(s, op, address)
     state = barrier.state()
     barrier.note_state(state)
-    barrier.expect(tx, s)
+    _expect(s, op, barrier, tx)
     _take(s, op, barrier, 1)
     return state
 
@@ -168,6 +183,8 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
 def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
     """``count`` arrivals, which may be dropped from later phases."""
     _changed(s)
+    kind = SyncKind.MBARRIER_ARRIVE
+    announce_sync(s, kind, barrier.key, barrier.phase, amount=count, order=_order(op, "release"))
     if op.traits is _DROPS:
         barrier.drop(count, s)
     if "noComplete" in op.chosen:
@@ -200,7 +217,7 @@ def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_by
         barrier.note_state(state)
         s.acting = lanes[positions]
         if with_bytes:
-            barrier.expect(value * len(positions), s)
+            _expect(s, op, barrier, value * len(positions))
         _take(s, op, barrier, len(positions) if with_bytes else value * len(positions))
     return states
 
@@ -252,13 +269,16 @@ def pending_count(state: Any) -> Any:
 @executes("mbarrier.expect_tx", per="lane")
 def expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
     _changed(s)
-    live_barrier(s, op, address).expect(tx, s)
+    _expect(s, op, live_barrier(s, op, address), tx)
 
 
 @executes("mbarrier.complete_tx", per="lane")
 def complete_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
     _changed(s)
-    live_barrier(s, op, address).complete(tx, s)
+    barrier = live_barrier(s, op, address)
+    kind = SyncKind.MBARRIER_COMPLETE_TX
+    announce_sync(s, kind, barrier.key, barrier.phase, amount=tx, order=_order(op, "relaxed"))
+    barrier.complete(tx, s)
 
 
 @executes("mbarrier.expect_tx.multicast", per="warp")
@@ -351,6 +371,26 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
         s.put("reportValue", 0, lanes)
 
 
+def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
+    """A wait of ``lanes`` has seen that the phase before the current one is complete."""
+    kind = SyncKind.MBARRIER_WAIT
+    announce_sync(s, kind, barrier.key, barrier.phase - 1, lanes, order=_order(op, "acquire"))
+
+
+def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = None) -> BarrierPhase:
+    """Park until the phase is complete; ``lanes`` get the answer, all of the split if None."""
+
+    def answer(value: bool) -> None:
+        _answer(s, op, value, lanes)
+        if value:
+            _acquire(s, op, barrier, s.lanes if lanes is None else lanes)
+
+    machine = s.warp.cta.machine
+    mask = _mask(s.lanes if lanes is None else lanes)
+    watch = barrier.watch(s.warp.issuer, mask) if machine.policy.starves_threads else None
+    return BarrierPhase(barrier, parity, answer, machine.engines, watch)
+
+
 def _try_wait_lane(
     s: Split, op: Op, lane: int, address: int, phase: int, hint: int | None = None
 ) -> BarrierPhase | None:
@@ -358,17 +398,11 @@ def _try_wait_lane(
     parity = _parity(op, phase)
     complete = _ask_one(s, op, barrier, parity, 1 << lane)
     _answer(s, op, complete)
+    if complete:
+        _acquire(s, op, barrier)
     if complete or s.warp.cta.machine.policy.gives_up():
         return None
-    return _wait(s, barrier, parity, (lane,), lambda value: _answer(s, op, value))
-
-
-def _wait(
-    s: Split, barrier: MBarrier, parity: int, lanes: Any, answer: Callable[[bool], None]
-) -> BarrierPhase:
-    machine = s.warp.cta.machine
-    watch = barrier.watch(s.warp.issuer, _mask(lanes)) if machine.policy.starves_threads else None
-    return BarrierPhase(barrier, parity, answer, machine.engines, watch)
+    return _wait_for(s, op, barrier, parity)
 
 
 _KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.report", ".parity.conditional")
@@ -382,8 +416,7 @@ def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any =
     if result.any() or len(questions) > 1 or s.warp.cta.machine.policy.gives_up():
         return None
     ((where, parity),) = questions
-    frozen = np.array(lanes)
-    return _wait(s, live_barrier(s, op, where), parity, frozen, lambda value: _answer(s, op, value, frozen))
+    return _wait_for(s, op, live_barrier(s, op, where), parity, np.array(lanes))
 
 
 def _mask(lanes: Any) -> int:
@@ -397,15 +430,21 @@ def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[t
     for question in dict.fromkeys(zip(address.tolist(), phases, strict=True)):
         _asked(s, op, *question)
     mask = _mask(lanes) if s.warp.cta.machine.policy.starves_threads else 0
-    answers = {
-        question: _ask_one(s, op, live_barrier(s, op, question[0]), question[1], mask)
-        for question in dict.fromkeys(asked)
-    }
+    answers = {}
+    for question in dict.fromkeys(asked):
+        barrier = live_barrier(s, op, question[0])
+        answers[question] = _ask_one(s, op, barrier, question[1], mask)
+        if answers[question]:
+            _acquire(s, op, barrier, [one for one, its in zip(lanes, asked, strict=True) if its == question])
     return answers, np.array([answers[question] for question in asked])
 
 
 def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bool:
-    return _ask_one(s, op, _asked(s, op, address, phase), _parity(op, phase), 1 << lane)
+    barrier = _asked(s, op, address, phase)
+    complete = _ask_one(s, op, barrier, _parity(op, phase), 1 << lane)
+    if complete:
+        _acquire(s, op, barrier)
+    return complete
 
 
 _PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]

@@ -12,9 +12,11 @@ from ...ir import Symbol
 from ..code.semantic import Op, executes
 from ..copies import Range
 from ..engine.events import Engine, Step, StepKind, nothing
+from ..engine.stream import SyncKind
 from ..engine.waits import Condition
 from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import Signal
+from ..threads.events import announce_sync
 from ..threads.register_budget import RegisterBudget
 from ..threads.warp import Split
 from .mbarrier import live_barrier
@@ -41,6 +43,7 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
     """
     grid = s.warp.cta.grid
     if op.chosen["action"] == "launch_dependents":
+        announce_sync(s, SyncKind.LAUNCH_DEPENDENTS, grid.number, lanes=lanes)
         grid.let_go(s.warp.cta)
         if grid.lets_go and grid.machine.residency.admit():
             # What has started goes as far as it can first: the wait is over when it is asked once more.
@@ -50,11 +53,21 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
             )
         return None
     before = grid.before
-    if before is None or before.complete:
+    if before is None:
+        return None
+    frozen = np.array(lanes)
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.GRID_WAIT, before.number, lanes=frozen)
+
+    if before.complete:
+        leave()
         return None
     return Condition(
         lambda: before.complete,
         lambda: f"waits at {op.name} for the end of launch {before.number}",
+        leave,
         ends_elsewhere=True,
     )
 

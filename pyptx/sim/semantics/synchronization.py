@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..code.semantic import Op, executes
+from ..engine.stream import SyncKind
 from ..engine.waits import Condition
 from ..memory.access import AccessKind
 from ..memory.address_space import Fault
+from ..threads.events import announce_fence, announce_sync
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
 from ..threads.warp import Split
 
@@ -46,29 +48,43 @@ def _arrive(
     yes = 0 if votes is None else _mask(np.asarray(lanes)[np.broadcast_to(votes, (len(lanes),))])
     place = op.statement if op.semantic.collective or "aligned" in op.chosen else None
     try:
-        return named, named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
+        round_ = named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
     except BarrierMisuse as misuse:
         raise _misuse(s, str(misuse)) from None
+    announce_sync(s, SyncKind.BAR_ARRIVE, _key(named), round_.number, lanes, order=("release", "cta"))
+    return named, round_
+
+
+def _key(named: NamedBarrier) -> tuple[int, int, int]:
+    return (*named.cta.key, named.number)
 
 
 def _mask(lanes: Any) -> int:
     return sum(1 << lane for lane in np.asarray(lanes).tolist())
 
 
-def _wait(s: Split, op: Op, named: NamedBarrier, round_: Round, finish: Any = None) -> Condition:
+def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, finish: Any = None) -> Condition:
     def text() -> str:
         missing = s.warp.live & ~round_.partial.get(s.warp.index, s.warp.live)
         elsewhere = f"; lanes {missing:#010x} of its warp have not" if missing else ""
         return f"waits at {op.name} {named.number}: {named.progress(round_)}{elsewhere}"
 
-    return Condition(lambda: named.advance(round_), text, finish)
+    acting = np.array(lanes)
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.BAR_WAIT, _key(named), round_.number, acting, order=("acquire", "cta"))
+        if finish is not None:
+            finish()
+
+    return Condition(lambda: named.advance(round_), text, leave)
 
 
 @executes("bar.sync", per="warp", yields=True, collective="warp")
 @executes("barrier.sync", per="warp", yields=True)
 def bar_sync(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
     """Lanes of a warp may come to ``barrier`` at different places, unless it is .aligned."""
-    return _wait(s, op, *_arrive(s, op, lanes, "sync", barrier, threads))
+    return _wait(s, op, lanes, *_arrive(s, op, lanes, "sync", barrier, threads))
 
 
 @executes("bar.arrive", per="warp", yields=True, collective="warp")
@@ -93,12 +109,11 @@ def bar_red(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any, votes: Any
     acting = np.array(lanes)
 
     def finish() -> None:
-        s.op = op
         s.put(
             "d" if kind == "popc" else "p", round_.result if kind == "popc" else bool(round_.result), acting
         )
 
-    return _wait(s, op, named, round_, finish)
+    return _wait(s, op, lanes, named, round_, finish)
 
 
 # --- warp barrier -------------------------------------------------------------------------------
@@ -111,15 +126,21 @@ def bar_warp_sync(s: Split, op: Op, lanes: Any, membermask: Any) -> Condition | 
     waits = [
         wait
         for mask in dict.fromkeys(masks.tolist())
-        if (wait := _meet(s, op, mask, _mask(np.asarray(lanes)[masks == mask]))) is not None
+        if (wait := _meet(s, op, mask, np.asarray(lanes)[masks == mask])) is not None
     ]
     if not waits:
         return None
-    return Condition(lambda: all(wait.over() for wait in waits), waits[0].describe)
+
+    def leave() -> None:
+        for wait in waits:
+            wait.finish()
+
+    return Condition(lambda: all(wait.over() for wait in waits), waits[0].describe, leave)
 
 
-def _meet(s: Split, op: Op, mask: int, executing: int) -> Condition | None:
+def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
     warp, machine = s.warp, s.warp.cta.machine
+    executing = _mask(lanes)
     if executing & ~mask:
         raise machine.fault(
             "divergent-collective",
@@ -129,6 +150,12 @@ def _meet(s: Split, op: Op, mask: int, executing: int) -> Condition | None:
     state = warp.syncs.setdefault(mask, [0, 0])
     state[0] |= executing
     generation = state[1]
+    key = (*s.cta_key, warp.index, mask)
+    announce_sync(s, SyncKind.WARP_ARRIVE, key, generation, lanes, order=("release", "cta"))
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.WARP_WAIT, key, generation, lanes, order=("acquire", "cta"))
 
     def complete() -> bool:
         if state[1] == generation and not mask & warp.live & ~state[0]:
@@ -138,12 +165,13 @@ def _meet(s: Split, op: Op, mask: int, executing: int) -> Condition | None:
         return state[1] != generation
 
     if complete():
+        leave()
         return None
 
     def text() -> str:
         return f"waits at {op.name} for lanes {mask & warp.live & ~state[0]:#010x} of its warp"
 
-    return Condition(complete, text)
+    return Condition(complete, text, leave)
 
 
 # --- fences -------------------------------------------------------------------------------------
@@ -169,10 +197,12 @@ def _meet(s: Split, op: Op, mask: int, executing: int) -> Condition | None:
     team=True,
 )
 def fence(s: Split, op: Op, lanes: Any) -> None:
-    return None
+    announce_fence(s, op, lanes)
 
 
 @executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
 def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
     """The bytes that it names must exist."""
+    for number, one in enumerate(np.asarray(address).tolist()):
+        announce_fence(s, op, lanes[number : number + 1], (one, int(size)))
     s.access(AccessKind.PROBE, op, lanes, address, int(size), align=1)

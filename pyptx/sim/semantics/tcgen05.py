@@ -17,6 +17,7 @@ from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
+from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import Condition, StepsDone
 from ..memory.access import AccessKind
 from ..memory.mbarrier import MBarrier, Signal
@@ -32,6 +33,7 @@ from ..tcgen05 import (
 )
 from ..tcgen05.tensor_memory import TensorMemory, find_room
 from ..tcgen05.transfers import TensorTransfers
+from ..threads.events import announce_fence, announce_sync
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -203,7 +205,7 @@ class _Access(NamedTuple):
         """Bytes of the cells, those between packed halves aside."""
         return 4 * self.lanes.size
 
-    def check(self, s: Split, kind: str, first: int, operation: AsyncOperation) -> None:
+    def check(self, s: Split, kind: AccessKind, first: int, operation: AsyncOperation) -> None:
         for start, width in self.windows:
             s.warp.cta.unit(TensorMemory).check(kind, self.rows, first + start, width, operation)
 
@@ -290,7 +292,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     where = _registers(op.dests["r"], lanes)
 
     def read() -> None:
-        access.check(s, "read", first, operation)
+        access.check(s, AccessKind.READ, first, operation)
         columns = access.columns + first
         words = cells[access.lanes, columns]
         if packed:
@@ -317,7 +319,7 @@ def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> Non
     chosen = op.chosen
 
     def read() -> None:
-        access.check(s, "read", first, operation)
+        access.check(s, AccessKind.READ, first, operation)
         words = cells[access.lanes, access.columns + first]
         frame.u32[where] = words
         frame.u32[reduced] = _extreme(words, chosen)
@@ -378,7 +380,7 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
     held = np.array(values, np.uint32)
 
     def write() -> None:
-        access.check(s, "write", first, operation)
+        access.check(s, AccessKind.WRITE, first, operation)
         columns = access.columns + first
         if unpacked:
             # One cell for each 16 bits, its upper half zero.
@@ -399,14 +401,22 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
 def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
     loads = op.chosen["op"] == "wait::ld"
     pending = s.warp.unit(TensorTransfers).in_flight(loads=loads)
+    group, frozen = GroupKind.TCGEN05_LD if loads else GroupKind.TCGEN05_ST, lanes.copy()
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.GROUP_WAIT, group, lanes=frozen)
+
     if not pending:
+        leave()
         return None
-    return StepsDone("tcgen05.ld" if loads else "tcgen05.st", pending)
+    return StepsDone("tcgen05.ld" if loads else "tcgen05.st", pending, leave)
 
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
     """Operations before and after a synchronization of threads are ordered like those of one thread."""
+    announce_fence(s, op, lanes)
     tensor = s.warp.cta.unit(TensorMemory)
     released = tensor.released
     for lane in lanes.tolist():

@@ -25,10 +25,12 @@ from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import FunctionCode
 from ..code.semantic import Op, executes
 from ..engine.events import Engine, Step, StepKind
+from ..engine.stream import GroupKind, SyncKind
 from ..matrices.kept_elements import KeptElements
 from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
 from ..numbers.multiply import Kinds, multiply_bits, multiply_floats, multiply_integers, multiply_short
+from ..threads.events import announce_fence, announce_sync
 from ..threads.warp import Split
 from ..wgmma.warpgroup import OperandRegisters, PendingWgmma, WgmmaGroupsDone, WgmmaState, check_warpgroup
 
@@ -205,12 +207,14 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
 @executes("wgmma.fence", fidelity="ordering", per="warp", collective="warp")
 def fence(s: Split, op: Op, lanes: Array) -> None:
     check_warpgroup(s, op, lanes)
+    announce_fence(s, op, lanes)
     s.warp.unit(WgmmaState).fence()
 
 
 @executes("wgmma.commit_group", fidelity="ordering", per="warp", collective="warp")
 def commit_group(s: Split, op: Op, lanes: Array) -> None:
     check_warpgroup(s, op, lanes)
+    announce_sync(s, SyncKind.GROUP_COMMIT, GroupKind.WGMMA, lanes=lanes)
     s.warp.unit(WgmmaState).commit()
 
 
@@ -218,7 +222,15 @@ def commit_group(s: Split, op: Op, lanes: Array) -> None:
 def wait_group(s: Split, op: Op, lanes: Array, pending: Any) -> WgmmaGroupsDone | None:
     check_warpgroup(s, op, lanes)
     first = s.warp.index // 4 * 4
-    wait = WgmmaGroupsDone(
-        s.warp.cta.warps[first : first + 4], s.warp.unit(WgmmaState).wait(int(np.ravel(pending)[0]))
-    )
-    return None if wait.over() else wait
+    keep, frozen = int(np.ravel(pending)[0]), lanes.copy()
+
+    def leave() -> None:
+        s.op = op
+        announce_sync(s, SyncKind.GROUP_WAIT, GroupKind.WGMMA, lanes=frozen, amount=keep)
+
+    groups = s.warp.unit(WgmmaState).wait(keep)
+    wait = WgmmaGroupsDone(s.warp.cta.warps[first : first + 4], groups, leave)
+    if wait.over():
+        leave()
+        return None
+    return wait

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.access import AccessKind
 from ..memory.address_space import Actor
 from .addresses import cell_at
 from .operands import PADDED, shared_words, unpacked
@@ -75,7 +76,7 @@ class Copy:
         columns = self.nbytes // 4
         for cta, data in zip(self.ctas, self.data, strict=True):
             tensor = cta.unit(TensorMemory)
-            tensor.check("write", lanes, first, columns, actor)
+            tensor.check(AccessKind.WRITE, lanes, first, columns, actor)
             tensor.cells[lanes[:, None], first + np.arange(columns)] = np.ascontiguousarray(data).view("<u4")
         self.data = []
 
@@ -93,7 +94,7 @@ def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int 
         )
     for cta in ctas:
         tensor = cta.unit(TensorMemory)
-        tensor.check("read", slice(lane, lane + 32 * quarters), first, 8, actor)
+        tensor.check(AccessKind.READ, slice(lane, lane + 32 * quarters), first, 8, actor)
         for start in range(lane, lane + 32 * quarters, 32):
             tile = tensor.cells[start : start + 32, first : first + 8]
             tile[:-1] = tile[1:].copy()

@@ -31,16 +31,14 @@ from ..engine.events import Step, StepKind
 __all__ = ["Issued"]
 
 
-def _flying(steps: Iterable[Step]) -> list[Step]:
-    return [step for step in steps if not step.done]
-
-
 class Issued:
     """Operations in flight that a thread is ordered behind: its own, and those that it learned of."""
 
-    __slots__ = ("copies", "last", "products", "shifts", "signals", "uncommitted")
+    __slots__ = ("_all", "copies", "last", "products", "shifts", "signals", "uncommitted")
 
-    def __init__(self) -> None:
+    def __init__(self, *, all_steps: bool = False) -> None:
+        #: Keep steps that have happened: observers see the order of the ISA, whatever the schedule.
+        self._all = all_steps
         #: Last writes of D, by accumulator and shape.
         self.products: dict[Hashable, list[Step]] = {}
         #: Last write of any D by the thread itself.
@@ -52,14 +50,17 @@ class Issued:
         #: Signals of the thread's last commit.
         self.signals: list[Step] = []
 
+    def _kept(self, steps: Iterable[Step]) -> list[Step]:
+        return [step for step in steps if self._all or not step.done]
+
     def tracked(self) -> list[Step]:
         """What a commit waits for."""
-        self.uncommitted = _flying(self.uncommitted)
-        return self.uncommitted + _flying(self.signals)
+        self.uncommitted = self._kept(self.uncommitted)
+        return self.uncommitted + self._kept(self.signals)
 
     def reading(self) -> list[Step]:
         """What a commit waits for with ``.sync_restrict::shared::read::mma::a``: that A was read."""
-        self.uncommitted = _flying(self.uncommitted)
+        self.uncommitted = self._kept(self.uncommitted)
         return [
             read
             for step in self.uncommitted
@@ -68,13 +69,16 @@ class Issued:
         ]
 
     def commit(self, signals: list[Step]) -> None:
+        """The thread's next commit follows ``signals``, and so everything that these follow."""
         self.signals = signals
+        if self._all:
+            self.uncommitted = []
 
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
         """What an mma reads its operands after, and what it writes D after."""
-        self.copies, self.shifts = _flying(self.copies), _flying(self.shifts)
+        self.copies, self.shifts = self._kept(self.copies), self._kept(self.shifts)
         earlier = self.products.get(accumulator, [])
-        if self.last is not None and not self.last.done:
+        if self.last is not None and (self._all or not self.last.done):
             earlier = [*earlier, self.last]
         return self.copies + self.shifts, earlier
 
@@ -85,7 +89,7 @@ class Issued:
 
     def before_copy(self, refresh: bool) -> list[Step]:
         """What a cp writes after; ``refresh``: it is a cp.4x256b."""
-        return self._all_products() + (_flying(self.shifts) if refresh else [])
+        return self._all_products() + (self._kept(self.shifts) if refresh else [])
 
     def copy(self, write: Step) -> None:
         self.copies.append(write)
@@ -99,19 +103,19 @@ class Issued:
         self.uncommitted.append(step)
 
     def _all_products(self) -> list[Step]:
-        return [step for steps in self.products.values() for step in steps if not step.done]
+        return self._kept(step for steps in self.products.values() for step in steps)
 
     def in_flight(self) -> bool:
         """Whether anything is left to be ordered behind."""
-        return bool(self._all_products() or _flying(self.copies) or _flying(self.shifts))
+        return bool(self._all_products() or self._kept(self.copies) or self._kept(self.shifts))
 
     def learn(self, other: Issued) -> None:
         """Be ordered behind what ``other`` is ordered behind."""
         for accumulator, steps in other.products.items():
-            flying = _flying(steps)
+            flying = self._kept(steps)
             if flying:
                 mine = self.products.setdefault(accumulator, [])
-                mine[:] = _flying(mine)
+                mine[:] = self._kept(mine)
                 mine += [step for step in flying if step not in mine]
-        self.copies += [step for step in _flying(other.copies) if step not in self.copies]
-        self.shifts += [step for step in _flying(other.shifts) if step not in self.shifts]
+        self.copies += [step for step in self._kept(other.copies) if step not in self.copies]
+        self.shifts += [step for step in self._kept(other.shifts) if step not in self.shifts]

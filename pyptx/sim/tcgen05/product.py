@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor, mma_kind
 from ...layout.zero_column_mask import ZeroColumnMask
+from ..memory.access import AccessKind
 from ..memory.address_space import Actor, Fault
 from ..numbers.products import round_to_f16
 from ..numbers.single import canonical
@@ -191,7 +192,7 @@ class MmaOperation:
         lanes = self._lanes(lane, "an A", actor)
         columns = k * _CONTAINERS.get(d.kind, 8) // 32
         tensor = cta.unit(TensorMemory)
-        tensor.check("read", lanes, first, columns, actor)
+        tensor.check(AccessKind.READ, lanes, first, columns, actor)
         values = contained(tensor.cells[lanes, first : first + columns], d.a_type, nibbles)
         return values.reshape(-1, self.held, k)
 
@@ -290,9 +291,9 @@ class MmaOperation:
                 return
         at = (where, slice(self.first, self.first + columns))
         if o.accumulate:
-            tensor.check("read", where, self.first, columns, actor)
+            tensor.check(AccessKind.READ, where, self.first, columns, actor)
         result = self._sum(product, tensor.cells[at] if o.accumulate else None)
-        tensor.check("write", where, self.first, columns, actor)
+        tensor.check(AccessKind.WRITE, where, self.first, columns, actor)
         tensor.cells[at] = result
 
     def _only_adds(self, pairs: list[tuple[Array, Array]]) -> bool:

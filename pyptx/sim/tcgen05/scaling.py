@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
 from ...layout.tensor_memory import LANES, scale_factors
+from ..memory.access import AccessKind
 from ..memory.address_space import Actor
 from ..numbers.formats import decoded
 from .addresses import cell_at
@@ -55,9 +56,9 @@ def read_scales(
     # With K = 96 the last scales may lie in the cells that follow those of all rows.
     for start in sorted({first, first + int(column[0, 0, -1])}):
         if whole:
-            tensor.check("read", lanes, start, whole, actor)
+            tensor.check(AccessKind.READ, lanes, start, whole, actor)
         if rest:
-            tensor.check("read", lanes[np.arange(LANES) % _QUARTER < rest], start + whole, 1, actor)
+            tensor.check(AccessKind.READ, lanes[np.arange(LANES) % _QUARTER < rest], start + whole, 1, actor)
     codes: NDArray[Any] = tensor.cells[lane + base, column + first]
     assert d.scale_type is not None
     return _values(d.scale_type).take(codes >> (8 * byte).astype(np.uint32) & np.uint32(255))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ...layout.sparsity_metadata import sparsity_metadata
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
+from ..memory.access import AccessKind
 from ..memory.address_space import Actor
 from .addresses import cell_at
 from .tensor_memory import TensorMemory
@@ -36,7 +37,7 @@ def read_indices(cta: CTA, address: int, d: InstructionDescriptor, actor: Actor)
     base, first = cell_at(cta, address, actor)
     first += d.sparsity_selector if wide else 0
     tensor = cta.unit(TensorMemory)
-    tensor.check("read", np.unique(lane) + base, first, 1 if wide else 2, actor)
+    tensor.check(AccessKind.READ, np.unique(lane) + base, first, 1 if wide else 2, actor)
     words = tensor.cells[lane + base, column + first]
     return (words >> bit.astype(np.uint32) & np.uint32(15)).astype(np.uint8)
 

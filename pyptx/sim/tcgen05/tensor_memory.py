@@ -17,6 +17,8 @@ import numpy as np
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
 from ..engine.events import Engine, Step, StepKind
+from ..engine.stream import Life, LifeKind
+from ..memory.access import Access, AccessKind, Footprint
 from ..memory.address_space import Actor
 from ..threads.units import CtaUnit
 from .deferred import DeferredSum
@@ -29,8 +31,15 @@ if TYPE_CHECKING:
 __all__ = ["TensorMemory", "TensorStorage", "find_room"]
 
 
+#: Bytes of a cell.
+_CELL = 4
+
+
 class TensorStorage:
     """What belongs to a multiprocessor: the cells, which of them were written, which columns are taken."""
+
+    #: Name of the state space, and the base of offsets, for observers.
+    space, base = "tensor", 0
 
     def __init__(self) -> None:
         #: First column of each live allocation: its width, and whose it is.
@@ -108,7 +117,7 @@ class TensorMemory(CtaUnit):
         #: What each thread, (warp, lane), has issued, and what the CTA's threads have released with
         #: fence::before_thread_sync for others to be ordered behind.
         self.issued: dict[tuple[int, int], Issued] = {}
-        self.released = Issued()
+        self.released = Issued(all_steps=bool(cta.machine.stream))
         #: Steps in flight that work on this CTA's memory: its own, and those that another CTA issued.
         self._own: list[Step] = []
         self._foreign: list[Step] = []
@@ -124,7 +133,10 @@ class TensorMemory(CtaUnit):
 
     def issued_by(self, warp: int, lane: int) -> Issued:
         """What one thread has issued."""
-        return self.issued.setdefault((warp, lane), Issued())
+        found = self.issued.get((warp, lane))
+        if found is None:
+            found = self.issued[warp, lane] = Issued(all_steps=bool(self.cta.machine.stream))
+        return found
 
     # --- allocation ---------------------------------------------------------------------------
 
@@ -145,8 +157,15 @@ class TensorMemory(CtaUnit):
 
     def allocate(self, first: int, columns: int, exclusive: bool, actor: Actor) -> None:
         self.allocations[first] = (columns, actor.location)
+        if self.cta.machine.stream:
+            self.cta.machine.stream.begin(self._life(first, columns))
         self.storage.take(first, columns, exclusive, self.cta)
         self._allocated += 1
+
+    def _life(self, first: int, columns: int) -> Life:
+        """An allocation, for observers."""
+        key = (self.cta.multiprocessor.number, first)
+        return Life(LifeKind.TENSOR_MEMORY, key, columns, "tensor memory", self.cta.key)
 
     def check_free(self, address: int, columns: int, exclusive: bool, actor: Actor) -> int:
         """The first column of what dealloc names. Raises a fault unless exactly this was allocated so."""
@@ -164,7 +183,9 @@ class TensorMemory(CtaUnit):
         return first
 
     def free(self, first: int) -> None:
-        del self.allocations[first]
+        columns, _ = self.allocations.pop(first)
+        if self.cta.machine.stream:
+            self.cta.machine.stream.end(self._life(first, columns))
         self.storage.release(first)
         self._allocated += 1
         self._deferred.clear()
@@ -248,10 +269,10 @@ class TensorMemory(CtaUnit):
         if known is None:
             self._flush(first, len(b))
             known = self._deferred[key] = DeferredSum(lanes, first)
-        if known.checked != self._allocated:
+        if known.checked != self._allocated or self.cta.machine.stream:
             if accumulate:
-                self.check("read", lanes, first, len(b), actor, flushed=False)
-            self.check("write", lanes, first, len(b), actor, flushed=False)
+                self.check(AccessKind.READ, lanes, first, len(b), actor, flushed=False)
+            self.check(AccessKind.WRITE, lanes, first, len(b), actor, flushed=False)
             known.checked = self._allocated
         if known.add(a, b, accumulate):
             known.flush(self.cells)
@@ -262,7 +283,7 @@ class TensorMemory(CtaUnit):
             self._deferred.pop(key).flush(self.cells)
 
     def check(
-        self, kind: str, lanes: Any, first: int, columns: int, actor: Actor, *, flushed: bool = True
+        self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor, *, flushed: bool = True
     ) -> None:
         """The seam for tensor memory: the columns must be allocated, and written before a read.
 
@@ -284,16 +305,19 @@ class TensorMemory(CtaUnit):
             have = ", ".join(f"columns {s}..{s + w - 1}" for s, (w, _) in self.allocations.items())
             fault = machine.fault(
                 "tensor-memory",
-                f"{kind} of lanes {numbers[0]}..{numbers[-1]}, columns {first}..{end - 1}{self._where()}; "
+                f"{kind.value} of lanes {numbers[0]}..{numbers[-1]}, "
+                f"columns {first}..{end - 1}{self._where()}; "
                 f"allocated: {have or 'nothing'}",
                 actor,
             )
             if beyond:
                 raise fault
             machine.report(fault.finding)
+        if machine.stream:
+            self._announce(kind, numbers, first, columns, actor)
         written = self.storage.written
         where = (lanes, slice(first, first + columns))
-        if kind == "write":
+        if kind is AccessKind.WRITE:
             written[where] = True
         elif not written[where].all():
             lane, column = np.argwhere(~written[where])[0]
@@ -306,6 +330,14 @@ class TensorMemory(CtaUnit):
                     actor.description(),
                 )
             )
+
+    def _announce(self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor) -> None:
+        """Tell the observers of an access to ``columns`` cells from ``first`` on of each of ``lanes``."""
+        starts = _CELL * (COLUMNS * np.asarray(lanes, np.int64) + first)
+        footprint = Footprint(starts, _CELL * columns)
+        self.cta.machine.stream.access(
+            Access(kind, self.storage.space, self.storage, footprint, actor, None, "tensor", "weak", "")
+        )
 
     def _where(self) -> str:
         """Which CTA's tensor memory it is, where an instruction reaches that of two."""

@@ -71,6 +71,8 @@ class ClusterBarrier:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        #: What tells it from the barriers of other clusters, for observers.
+        self.key = (cluster.grid.number, cluster.number)
         self.phase = 0
         threads = 32 * sum(len(cta.warps) for cta in cluster.ctas)
         self.arrived = np.zeros(threads, np.bool_)

@@ -13,6 +13,7 @@ from ..code.function import round_up
 from ..code.program import SHARED_START
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import Step
+from ..engine.stream import Life, LifeKind
 from ..memory.address_space import Segment
 from .local_memory import LocalMemory
 from .units import CtaUnit, Units
@@ -96,6 +97,10 @@ class CTA:
     def units(self) -> list[CtaUnit]:
         """The units that hold something, in the order in which they are called at the CTA's end."""
         return sorted(self._units.known(), key=lambda unit: unit.exit_order)
+
+    def life(self) -> Life:
+        """The CTA and its shared memory, for observers."""
+        return Life(LifeKind.CTA, self.key, self.threads, f"CTA {self.coordinates}", self.key)
 
     @property
     def shared_base(self) -> int:

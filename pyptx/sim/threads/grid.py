@@ -18,6 +18,7 @@ import numpy as np
 from ...ir import Launch
 from ..code.program import SHARED_START, EntryProgram
 from ..engine.accounts import LaunchAccount
+from ..engine.stream import Life, LifeKind
 from ..memory.address_space import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
@@ -97,6 +98,10 @@ class Grid:
     def lets_go(self) -> bool:
         """Whether a dependent launch may start: nothing of this one holds it back any more."""
         return self.started and not self.waiting and not self.holding
+
+    def life(self) -> Life:
+        """The launch, for observers."""
+        return Life(LifeKind.GRID, self.number, self.ctas, self.program.function.name)
 
     def entered(self) -> None:
         """A CTA begins."""

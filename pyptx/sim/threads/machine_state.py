@@ -19,7 +19,8 @@ from ...isa import Target
 from ..code.function import FunctionCode
 from ..engine.accounts import LaunchAccount
 from ..engine.events import AsyncOperation, Engine, Engines, Step
-from ..memory.address_space import Fault, Memory
+from ..engine.stream import EventStream, Life, LifeKind, Observer
+from ..memory.address_space import Fault, Memory, Segment
 from .choices import ScheduleChoices
 from .divergence import Divergence
 from .frames import Registers
@@ -60,7 +61,9 @@ class MachineState:
         self.memory = Memory(self.report)
         #: The threads and operations that completed a phase of an mbarrier in this turn.
         self.completed: list[Split | AsyncOperation] = []
-        self.engines = Engines(self._charge_operation, self._changed)
+        #: Every event, for those who observe the machine.
+        self.stream = EventStream()
+        self.engines = Engines(self._charge_operation, self._changed, self.stream)
         self.divergence = Divergence(self)
         self.printed_characters = 0
         #: Live allocations of the device's heap: bytes of it that each takes, by address.
@@ -79,6 +82,16 @@ class MachineState:
         self._ticks = self._slept = 0
         self._started = self._shown = time.monotonic()
         self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
+
+    def observe(self, observer: Observer) -> None:
+        """Send ``observer`` all events from now on."""
+        self.stream.add(observer)
+        self.memory.observers = [self.stream.access]
+        self.memory.on_life = self._tell_life
+
+    def _tell_life(self, segment: Segment, begins: bool) -> None:
+        life = Life(LifeKind.SEGMENT, segment.base, segment.size, segment.name)
+        (self.stream.begin if begins else self.stream.end)(life)
 
     # --- storage of threads ---------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class Round:
     """One use of a barrier, from its first arrival until all have arrived.
 
     Attributes:
+        number: counts the rounds of the barrier, from 0.
         kind: ``sync`` (also for arrivals without waiting), or the operation of a reduction.
         count: threads that the instructions name, or None: all.
         arrivals: how often whole warps have arrived.
@@ -37,10 +38,10 @@ class Round:
         complete: whether all have arrived.
     """
 
-    __slots__ = ("arrivals", "complete", "count", "kind", "partial", "places", "voters", "votes")
+    __slots__ = ("arrivals", "complete", "count", "kind", "number", "partial", "places", "voters", "votes")
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, number: int) -> None:
+        self.kind, self.number = kind, number
         self.count: int | None = None
         self.arrivals = 0
         self.partial: dict[int, int] = {}
@@ -59,11 +60,13 @@ class Round:
 class NamedBarrier:
     """Barrier ``number`` of a CTA."""
 
-    __slots__ = ("cta", "number", "round")
+    __slots__ = ("cta", "number", "round", "rounds")
 
     def __init__(self, cta: CTA, number: int) -> None:
         self.cta, self.number = cta, number
         self.round: Round | None = None
+        #: Rounds that have begun.
+        self.rounds = 0
 
     def expected(self, round_: Round) -> int:
         """Threads that complete a round, in whole warps."""
@@ -80,7 +83,8 @@ class NamedBarrier:
             self._check_count(count)
         round_ = self.round
         if round_ is None:
-            round_ = self.round = Round(kind)
+            round_ = self.round = Round(kind, self.rounds)
+            self.rounds += 1
             round_.count = count
         elif kind != round_.kind:
             raise BarrierMisuse(

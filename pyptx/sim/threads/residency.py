@@ -74,6 +74,8 @@ class Residency:
             if not self.machine.policy.starts():
                 self.undecided = True
                 return False
+        if not grid.started and self.machine.stream:
+            self.machine.stream.begin(grid.life())
         grid.started = True
         return True
 
@@ -93,6 +95,8 @@ class Residency:
             self.live[cta.key] = cta
             cta.multiprocessor.ctas.append(cta)
             grid.entered()
+            if self.machine.stream:
+                self.machine.stream.begin(cta.life())
         return cluster
 
     def retire(self, cta: CTA) -> None:
@@ -133,6 +137,10 @@ class Residency:
         cta.multiprocessor.ctas.remove(cta)
         self.multiprocessors.free(cta.multiprocessor, grid.demand)
         grid.left(cta)
+        if self.machine.stream:
+            self.machine.stream.end(cta.life())
+            if grid.complete:
+                self.machine.stream.end(grid.life())
         self.admit()
 
     def _report_never_waited(self, cta: CTA, steps: list[Step]) -> None:

@@ -78,7 +78,7 @@ class Warp:
         #: The last wait that timed out because nothing else could happen, and its line.
         self.given_up: tuple[Wait, SourceLocation | None] | None = None
         #: What engines know of it.
-        self.issuer = Issuer(cta.grid.account, cta.key, cta.cluster, self.thread_names)
+        self.issuer = Issuer(cta.grid.account, cta.key, cta.cluster, index, self.thread_names)
         self._splits: dict[int, Split] = {}
         #: Each thread's local stack: the first free address.
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)

@@ -20,7 +20,7 @@ H200: a register that is touched too early has the operation's result.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -187,10 +187,13 @@ class WgmmaGroupsDone(Wait):
     A warp that has ended issues no more: what it leaves out is told at the CTA's end.
     """
 
-    __slots__ = ("_groups", "_warps")
+    __slots__ = ("_groups", "_leave", "_warps")
 
-    def __init__(self, warps: list[Warp], groups: int) -> None:
-        self._warps, self._groups = warps, groups
+    def __init__(self, warps: list[Warp], groups: int, leave: Callable[[], None]) -> None:
+        self._warps, self._groups, self._leave = warps, groups, leave
+
+    def finish(self) -> None:
+        self._leave()
 
     def _late(self) -> list[Warp]:
         return [one for one in self._warps if one.live and one.unit(WgmmaState).committed < self._groups]

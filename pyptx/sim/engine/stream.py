@@ -1,0 +1,226 @@
+"""The stream of events that a machine sends to its observers.
+
+Owns :class:`Observer`, the base class of all listeners (a sanitizer, a clock, a timeline, a recorder), the
+records that it gets, and :class:`EventStream`, which hands each event to every observer.  A machine without
+observers makes no records: every place that sends an event asks ``if stream`` first.
+
+Events come in the order in which the simulator executes them, under the schedule of the run.  What holds for
+every schedule is in the records: the order edges of an operation's steps are those that the ISA gives at the
+moment of issue, whether or not the earlier steps have happened by then.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.source import SourceLocation
+from ..memory.access import Access
+
+if TYPE_CHECKING:
+    from .events import AsyncOperation, Step
+
+__all__ = [
+    "NO_THREADS",
+    "EventStream",
+    "Fence",
+    "GroupKind",
+    "Life",
+    "LifeKind",
+    "Observer",
+    "Sync",
+    "SyncKind",
+]
+
+#: Numbers of threads in their CTA.
+Threads = NDArray[np.int64]
+#: The threads of an engine's part.
+NO_THREADS: Threads = np.zeros(0, np.int64)
+
+
+class SyncKind(enum.Enum):
+    """What a synchronization event does. ``*_WAIT`` is sent when the wait ends, not when it begins."""
+
+    MBARRIER_ARRIVE = "mbarrier.arrive"
+    MBARRIER_EXPECT_TX = "mbarrier.expect_tx"
+    MBARRIER_COMPLETE_TX = "mbarrier.complete_tx"
+    MBARRIER_WAIT = "mbarrier.wait"
+    BAR_ARRIVE = "bar.arrive"
+    BAR_WAIT = "bar.wait"
+    WARP_ARRIVE = "bar.warp.arrive"
+    WARP_WAIT = "bar.warp.wait"
+    CLUSTER_ARRIVE = "barrier.cluster.arrive"
+    CLUSTER_WAIT = "barrier.cluster.wait"
+    GROUP_COMMIT = "commit_group"
+    GROUP_WAIT = "wait_group"
+    LAUNCH_DEPENDENTS = "griddepcontrol.launch_dependents"
+    GRID_WAIT = "griddepcontrol.wait"
+
+
+class GroupKind(enum.Enum):
+    """What a group of a thread consists of: the object of a commit of a group, or a wait for groups.
+
+    A wait for ``BULK_READ`` covers the reads of the sources alone.  tcgen05's loads and stores have no
+    groups: their wait is for all of the thread's earlier ones.
+    """
+
+    CP_ASYNC = "cp.async"
+    BULK = "cp.async.bulk"
+    BULK_READ = "cp.async.bulk.read"
+    WGMMA = "wgmma"
+    TCGEN05_LD = "tcgen05.ld"
+    TCGEN05_ST = "tcgen05.st"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sync:
+    """One thread's, warp's or engine's part in a synchronization.
+
+    Attributes:
+        kind: what is done.
+        object: the barrier, group or launch, as a key that is equal for all parts in one of them.
+        phase: number of the object's phase, round or generation, from 0.
+        cta: the CTA whose threads take part, as (launch, number in the grid).
+        threads: their numbers in the CTA; empty for an engine.
+        semantics: ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
+        scope: ``cta``, ``cluster``, ``gpu`` or ``sys``.
+        amount: arrivals, bytes, or the newest groups that a wait leaves out.
+        steps: serial number of the step by which an engine signals.
+        location: the line of the instruction.
+    """
+
+    kind: SyncKind
+    object: Hashable
+    phase: int
+    cta: tuple[int, int]
+    threads: Threads
+    semantics: str = "relaxed"
+    scope: str = "cta"
+    amount: int = 0
+    steps: tuple[int, ...] = ()
+    location: SourceLocation | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fence:
+    """A fence that threads executed.
+
+    Attributes:
+        name: the instruction as written, without operands: ``fence.proxy.async.shared::cta``.
+        form: id of its form in the instruction table.
+        modifiers: chosen value of each modifier, by its name in the table.
+        cta: as in :class:`Sync`.
+        threads: as in :class:`Sync`.
+        footprint: address and size of the bytes that it names, of a fence of the tensor-map proxy.
+        location: the line of the instruction.
+    """
+
+    name: str
+    form: str
+    modifiers: dict[str, str]
+    cta: tuple[int, int]
+    threads: Threads
+    footprint: tuple[int, int] | None = None
+    location: SourceLocation | None = None
+
+
+class LifeKind(enum.Enum):
+    """What begins and ends. A CTA's shared memory lives as long as it; a segment lies in global memory."""
+
+    GRID = "grid"
+    CTA = "cta"
+    SEGMENT = "segment"
+    TENSOR_MEMORY = "tensor memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Something that begins or ends: a launch, a CTA, an allocation.
+
+    Attributes:
+        kind: what it is.
+        key: the launch's number; (launch, CTA number); the segment's base address; for tensor memory
+            (multiprocessor, first column).
+        size: threads of a CTA, CTAs of a grid, bytes of a segment, columns of tensor memory.
+        name: a name for people.
+        cta: the CTA itself, or the one that allocates tensor memory.
+    """
+
+    kind: LifeKind
+    key: Hashable
+    size: int
+    name: str = ""
+    cta: tuple[int, int] | None = None
+
+
+class Observer:
+    """A listener. Override the events of interest; an observer must not change the machine."""
+
+    def access(self, access: Access) -> None:
+        """Threads or an engine access memory. Sent before the bytes change."""
+
+    def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        """A thread has issued an operation. Each step knows its ``serial`` and its ``edges``, the serial
+        numbers of the steps that the ISA orders before it."""
+
+    def happens(self, step: Step) -> None:
+        """A step of an operation happens. Sent before its accesses."""
+
+    def sync(self, sync: Sync) -> None:
+        """A part in a synchronization."""
+
+    def fence(self, fence: Fence) -> None:
+        """Threads execute a fence."""
+
+    def begin(self, life: Life) -> None:
+        """Something begins to live."""
+
+    def end(self, life: Life) -> None:
+        """Something has ended."""
+
+
+class EventStream(Observer):
+    """Hands every event to each of its observers, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._observers: list[Observer] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def add(self, observer: Observer) -> None:
+        """Send ``observer`` all events from now on."""
+        self._observers.append(observer)
+
+    def access(self, access: Access) -> None:
+        for observer in self._observers:
+            observer.access(access)
+
+    def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        for observer in self._observers:
+            observer.issue(operation, steps)
+
+    def happens(self, step: Step) -> None:
+        for observer in self._observers:
+            observer.happens(step)
+
+    def sync(self, sync: Sync) -> None:
+        for observer in self._observers:
+            observer.sync(sync)
+
+    def fence(self, fence: Fence) -> None:
+        for observer in self._observers:
+            observer.fence(fence)
+
+    def begin(self, life: Life) -> None:
+        for observer in self._observers:
+            observer.begin(life)
+
+    def end(self, life: Life) -> None:
+        for observer in self._observers:
+            observer.end(life)

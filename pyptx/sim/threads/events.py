@@ -1,0 +1,49 @@
+"""What threads tell the observers of a machine: synchronization and fences.
+
+Both functions cost one test where the machine has no observers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from ..code.semantic import Op
+from ..engine.stream import Fence, Sync, SyncKind
+from .warp import Split
+
+__all__ = ["announce_fence", "announce_sync"]
+
+
+def announce_sync(
+    s: Split,
+    kind: SyncKind,
+    object: Hashable,
+    phase: int = 0,
+    lanes: Any = None,
+    *,
+    order: tuple[str, str] = ("relaxed", "cta"),
+    amount: int = 0,
+    steps: tuple[int, ...] = (),
+) -> None:
+    """Send the part of ``lanes`` (of the acting ones if None) in a synchronization; see :class:`Sync`.
+
+    ``order`` is semantics and scope.
+    """
+    stream = s.warp.cta.machine.stream
+    if stream:
+        chosen = s.actors if lanes is None else lanes
+        threads = np.asarray(chosen, np.int64) + 32 * s.warp.index
+        stream.sync(Sync(kind, object, phase, s.cta_key, threads, *order, amount, steps, s.location))
+
+
+def announce_fence(s: Split, op: Op, lanes: Any, footprint: tuple[int, int] | None = None) -> None:
+    """Send a fence that ``lanes`` execute; see :class:`Fence`."""
+    stream = s.warp.cta.machine.stream
+    if stream:
+        threads = np.asarray(lanes, np.int64) + 32 * s.warp.index
+        stream.fence(
+            Fence(op.name, op.binding.form_id, dict(op.chosen), s.cta_key, threads, footprint, op.location)
+        )
