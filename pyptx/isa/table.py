@@ -52,6 +52,7 @@ CHAPTERS = (
     "mbarrier",
     "bulk_copy",
     "tensor_copy",
+    "multimem",
     "matrix",
     "mma",
     "wmma",

@@ -160,7 +160,7 @@ class Instructions(Node):
     and_: And
     """Bitwise and."""
     applypriority: Applypriority
-    """Give a box at another address than the map says an L2 eviction priority."""
+    """Give a box of a tensor an L2 eviction priority; completes through a bulk group."""
     atom: Atom
     """Read, combine with b and write back in one step; d is the old value."""
     bar: Bar
@@ -198,7 +198,7 @@ class Instructions(Node):
     cos: Cos
     """Cosine, approximate."""
     cp: Cp
-    """Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier."""
+    """Copy size bytes, a multiple of 16, from global to shared memory; signals bytes on an mbarrier."""
     createpolicy: Createpolicy
     """Make a cache policy: a fraction of the accesses gets the first priority, the rest the second."""
     cvt: Cvt
@@ -274,7 +274,7 @@ class Instructions(Node):
     mul24: Mul24
     """Multiply two 24-bit integers and keep the low or the high 32 of 48 bits."""
     multimem: Multimem
-    """Store to all replicas of a multicast address asynchronously, with release order."""
+    """Add b to all replicas of a multicast address asynchronously, with release order."""
     nanosleep: Nanosleep
     """Sleep for about t nanoseconds, at most twice as long."""
     neg: Neg

@@ -184,162 +184,8 @@ red.async{.mmio}.release.scope{.global}.add.type  [a: addr global], b: .type;
   .mmio excludes .gpu
   since 8.7 on sm_100+
   see parallel-synchronization-and-communication-instructions-red-async
-
-[multimem.red.async] "Add b to all replicas of a multicast address asynchronously, with release order."
-multimem.red.async.release.scope{.global}.add.type  [a: addr global], b: .type;
-  .scope = { .gpu, .sys }
-  .type = { .u32, .s32, .u64 }
-  since 9.3 on sm_100+
-  see parallel-synchronization-and-communication-instructions-multimem-red-async
-
-[multimem.ld_reduce] "Load from all replicas of a multicast address and combine."
-multimem.ld_reduce{.weak}{.sem.scope}{.space}.op.type  =d: .type, [a: addr global];
-  .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add, .and, .or, .xor }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
-  .weak excludes .sem
-  since 8.1 on sm_90+
-  check multimem_operation
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.ld_reduce.float] "Load floats from all replicas of a multicast address and combine."
-multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: .type x .vec, [a: addr global];
-  .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f32 since 8.2 }
-  .vec = { .v2, .v4, .v8 }
-  .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
-  .weak excludes .sem
-  since 8.1 on sm_90+
-  check multimem_float
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.ld_reduce.fp8] "Load 8-bit floats from all replicas of a multicast address and combine."
-multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b8 x .vec, [a: addr global];
-  .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f16 }
-  .vec = { .v4, .v8 }
-  .type = { .e5m2, .e4m3 }
-  .weak excludes .sem
-  since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  check multimem_fp8
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.ld_reduce.fp8x2] "Load pairs of 8-bit floats from all replicas of a multicast address and combine."
-multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b16 x .vec, [a: addr global];
-  .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f16 }
-  .vec = { .v2, .v4, .v8 }
-  .type = { .e5m2x2, .e4m3x2 }
-  .weak excludes .sem
-  since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  check multimem_fp8
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.ld_reduce.fp8x4] "Load fours of 8-bit floats from all replicas of a multicast address and combine."
-multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: b32 x .vec, [a: addr global];
-  .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f16 }
-  .vec = { .v2, .v4 }
-  .type = { .e5m2x4, .e4m3x4 }
-  .weak excludes .sem
-  since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  check multimem_fp8
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.st] "Store to all replicas of a multicast address."
-multimem.st{.weak}{.sem.scope}{.space}.type  [a: addr global], b: .type;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
-  .weak excludes .sem
-  since 8.1 on sm_90+
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.st.float] "Store floats to all replicas of a multicast address."
-multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: .type x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .vec = { .v2, .v4, .v8 }
-  .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
-  .weak excludes .sem
-  since 8.1 on sm_90+
-  check multimem_float
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.st.fp8] "Store 8-bit floats to all replicas of a multicast address."
-multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b8 x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .vec = { .v4, .v8 }
-  .type = { .e5m2, .e4m3 }
-  .weak excludes .sem
-  since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.st.fp8x2] "Store packs of 8-bit floats to all replicas of a multicast address."
-multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b16 x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .vec = { .v2, .v4, .v8 }
-  .type = { .e5m2x2, .e4m3x2 }
-  .weak excludes .sem
-  since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.st.fp8x4] "Store packs of 8-bit floats to all replicas of a multicast address."
-multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: b32 x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .vec = { .v2, .v4 }
-  .type = { .e5m2x4, .e4m3x4 }
-  .weak excludes .sem
-  since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.red] "Combine b with all replicas of a multicast address."
-multimem.red{.sem.scope}{.space}.op.type  [a: addr global], b: .type;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add, .and, .or, .xor }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
-  since 8.1 on sm_90+
-  check multimem_operation
-  see data-movement-and-conversion-instructions-multimem
-
-[multimem.red.float] "Combine floats with all replicas of a multicast address."
-multimem.red{.sem.scope}{.space}.op{.vec}.type  [a: addr global], b: .type x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .add, .min, .max }
-  .vec = { .v2, .v4, .v8 }
-  .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
-  since 8.1 on sm_90+
-  check multimem_float_reduction
-  see data-movement-and-conversion-instructions-multimem
 """
 
-_BITWISE = ("and", "or", "xor")
 _TYPES_OF = {
     "and": ("b32", "b64"),
     "or": ("b32", "b64"),
@@ -351,7 +197,7 @@ _TYPES_OF = {
     "min": ("u32", "u64", "s32", "s64"),
     "max": ("u32", "u64", "s32", "s64"),
 }
-_BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64}
+BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64}
 
 
 def _typed(chosen: dict[str, str]) -> str | None:
@@ -382,46 +228,7 @@ def async_operation(chosen: dict[str, str]) -> str | None:
 
 
 def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
-    bits = int(chosen["vec"][1:]) * _BITS[chosen["type"]]
+    bits = int(chosen["vec"][1:]) * BITS[chosen["type"]]
     return (
         f".{chosen['vec']}.{chosen['type']} is {bits} bits; a vector has at most 128" if bits > 128 else None
     )
-
-
-def multimem_operation(chosen: dict[str, str]) -> str | None:
-    op, kind = chosen["op"], chosen["type"]
-    if (op in _BITWISE) != (kind[0] == "b") or (op, kind) == ("add", "s64"):
-        return f".{op} does not exist for .{kind}"
-    return None
-
-
-def multimem_float(chosen: dict[str, str]) -> str | None:
-    """Whole words, at most 128 bits; min and max for 16-bit elements only."""
-    kind = chosen["type"]
-    lanes = int(chosen["vec"][1:]) if "vec" in chosen else 1
-    if kind == "f64" and lanes > 1:
-        return "there are no vectors of .f64"
-    if lanes * _BITS[kind] > 128:
-        return f".{chosen['vec']}.{kind} is {lanes * _BITS[kind]} bits; a vector has at most 128"
-    if _BITS[kind] == 16 and lanes == 1:
-        return f".{kind} needs .v2, .v4 or .v8"
-    if chosen.get("op") in ("min", "max"):
-        if kind in ("f32", "f64"):
-            return f".{chosen['op']} does not exist for .{kind}"
-        if "acc" in chosen:
-            return f".{chosen['acc']} is for .add"
-    if "acc" in chosen and kind in ("f32", "f64"):
-        return f".{chosen['acc']} is for 16-bit elements"
-    return None
-
-
-def multimem_float_reduction(chosen: dict[str, str]) -> str | None:
-    if chosen["op"] in ("min", "max") and chosen["type"] in ("f16x2", "bf16x2") and "vec" not in chosen:
-        return f".{chosen['op']} of .{chosen['type']} needs .v2 or .v4"
-    return multimem_float(chosen)
-
-
-def multimem_fp8(chosen: dict[str, str]) -> str | None:
-    if "acc" in chosen and chosen["op"] != "add":
-        return f".{chosen['acc']} is for .add"
-    return None

@@ -1,4 +1,4 @@
-"""Bulk and tensor copies of the TMA engine."""
+"""Bulk copies of the TMA engine, and the groups that bulk and tensor copies complete through."""
 
 from __future__ import annotations
 
@@ -7,140 +7,6 @@ from collections.abc import Mapping
 from ...ir import Immediate, Operand
 
 TEXT = r"""
-[cp.async.bulk.tensor.load] "Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier."
-cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .dst = { .shared::cta since 8.6, .shared::cluster }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .multicast = { .multicast::cluster }
-  .cta_group = { .cta_group::1 since 8.6 on sm_100f sm_110f, .cta_group::2 since 8.6 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
-  .multicast iff ctaMask
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  check own_cta_takes_no_multicast
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.async.bulk.tensor.load.im2col] "Copy a box in im2col order to shared memory; signals bytes on an mbarrier."
-cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .dst = { .shared::cta since 8.6, .shared::cluster }
-  .load_mode = { .im2col }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .multicast = { .multicast::cluster }
-  .cta_group = { .cta_group::1 since 8.6 on sm_100f sm_110f, .cta_group::2 since 8.6 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
-  .multicast iff ctaMask
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  check own_cta_takes_no_multicast
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.async.bulk.tensor.load.im2col_w] "Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset."
-cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
-  .load_mode = { .im2col::w, .im2col::w::128 on sm_100f sm_110f }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .multicast = { .multicast::cluster }
-  .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
-  .multicast iff ctaMask
-  .cache iff cache-policy
-  since 8.6 on sm_100+
-  check own_cta_takes_no_multicast
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.async.bulk.tensor.load.gather4] "Copy four rows of a matrix to shared memory: a column and four row numbers."
-cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_group}{.cache}
-  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .multicast = { .multicast::cluster }
-  .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
-  .multicast iff ctaMask
-  .cache iff cache-policy
-  since 8.6 on sm_100+
-  check own_cta_takes_no_multicast
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.async.bulk.tensor.store] "Copy a box from shared memory to a tensor in global memory; completes through a bulk group."
-cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.async.bulk.tensor.store.im2col] "Copy a box from shared memory to a tensor in im2col order without offsets."
-cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.async.bulk.tensor.store.scatter4] "Copy four rows from shared memory to a matrix: a column and four row numbers."
-cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.6 on sm_100f sm_110f
-  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
-
-[cp.reduce.async.bulk.tensor] "Combine a box in shared memory with a tensor in global memory."
-cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}
-  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
-  .load_mode = { .tile, .im2col_no_offs }
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  check im2col_has_three_dimensions
-  see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
-
-[cp.async.bulk.prefetch.tensor] "Bring a box of a tensor into L2."
-cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.cache}  [tensorMap: addr global, coords: s32 x .dim] {, cache-policy: u64};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
-
-[cp.async.bulk.prefetch.tensor.im2col] "Bring a box of a tensor in im2col order into L2."
-cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.0 on sm_90+
-  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
-
-[cp.async.bulk.prefetch.tensor.im2col_w] "Bring a box of a tensor in im2col order along W into L2."
-cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .load_mode = { .im2col::w, .im2col::w::128 }
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.6 on sm_100f sm_110f
-  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
-
-[cp.async.bulk.prefetch.tensor.gather4] "Bring four rows of a matrix into L2."
-cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: addr global, coords: s32 x 5] {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
-  .cache iff cache-policy
-  since 8.6 on sm_100f sm_110f
-  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
-
 [cp.async.bulk.load] "Copy size bytes, a multiple of 16, from global to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.dst.global.completion{.multicast}{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
@@ -271,22 +137,6 @@ cp.async.bulk.sem{.scope}.global.shared::cta.bulk_group{.cache}{.cp_mask}{.b128}
   since 9.3 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[multimem.cp.async.bulk] "Copy size bytes from shared memory to all replicas of a multicast address; completes through a bulk group."
-multimem.cp.async.bulk{.weak}.global.shared::cta.bulk_group{.cp_mask}  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, byteMask: u16};
-  .weak since 9.3
-  .cp_mask on sm_100+
-  .cp_mask iff byteMask
-  since 9.1 on sm_90+
-  see data-movement-and-conversion-instructions-multimem-cp-async-bulk
-
-[multimem.cp.async.bulk.relaxed] "The same by strong accesses of 16 bytes."
-multimem.cp.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cp_mask}.b128  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, byteMask: u16};
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .cp_mask on sm_100+
-  .cp_mask iff byteMask
-  since 9.3 on sm_90+
-  see data-movement-and-conversion-instructions-multimem-cp-async-bulk
-
 [cp.async.bulk.prefetch] "Bring size bytes, a multiple of 16, of global memory into L2."
 cp.async.bulk.prefetch.L2.global{.cache}  [srcMem: addr global], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .cache = { .L2::cache_hint }
@@ -367,36 +217,6 @@ cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.add.nof
   since 9.3 on sm_90+
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
-[multimem.cp.reduce.async.bulk] "Combine size bytes with all replicas of a multicast address; completes through a bulk group."
-multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
-  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
-  .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
-  since 9.1 on sm_90+
-  check global_reduction
-  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
-
-[multimem.cp.reduce.async.bulk.noftz] "Add floats to all replicas of a multicast address, keeping subnormal numbers."
-multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
-  .type = { .f16, .bf16, .f32 since 9.4 }
-  since 9.1 on sm_90+
-  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
-
-[multimem.cp.reduce.async.bulk.relaxed] "Combine size bytes with all replicas of a multicast address, its order and scope spelled out."
-multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
-  .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
-  since 9.3 on sm_90+
-  check global_reduction
-  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
-
-[multimem.cp.reduce.async.bulk.noftz.relaxed] "Add floats to all replicas of a multicast address, keeping subnormal numbers, order and scope spelled out."
-multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .type = { .f16, .bf16, .f32 since 9.4 }
-  since 9.3 on sm_90+
-  see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
-
 [cp.async.bulk.commit_group] "Put the thread's uncommitted bulk operations into a group."
 cp.async.bulk.commit_group;
   since 8.0 on sm_90+
@@ -434,12 +254,6 @@ def own_cta_takes_no_multicast(chosen: dict[str, str]) -> str | None:
     """.shared::cta names this CTA's memory alone."""
     if chosen["dst"] == "shared::cta" and "multicast" in chosen:
         return ".multicast::cluster needs the destination .shared::cluster"
-    return None
-
-
-def im2col_has_three_dimensions(chosen: dict[str, str]) -> str | None:
-    if chosen.get("load_mode") == "im2col_no_offs" and chosen["dim"] in ("1d", "2d"):
-        return f".im2col_no_offs needs .3d, .4d or .5d, not .{chosen['dim']}"
     return None
 
 

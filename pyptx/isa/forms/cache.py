@@ -44,31 +44,6 @@ applypriority.async.bulk{.global}.bulk_group.L2::evict_normal  [srcMem: addr glo
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk
 
-[applypriority.async.bulk.tensor] "Give a box of a tensor an L2 eviction priority; completes through a bulk group."
-applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim];
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
-
-[applypriority.async.bulk.tensor.im2col] "Give a box of a tensor in im2col order an L2 eviction priority."
-applypriority.async.bulk.tensor.dim{.global}.bulk_group.im2col.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
-  .dim = { .3d, .4d, .5d }
-  since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
-
-[applypriority.async.bulk.tensor.im2col_w] "Give a box of a tensor in im2col order along W an L2 eviction priority."
-applypriority.async.bulk.tensor.dim{.global}.bulk_group.load_mode.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2;
-  .dim = { .3d, .4d, .5d }
-  .load_mode = { .im2col::w, .im2col::w::128 }
-  since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
-
-[applypriority.async.bulk.tensor.gather4] "Give four rows of a matrix an L2 eviction priority."
-applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_normal  [tensorMap: addr global, coords: s32 x 5];
-  since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
-
 [discard] "Drop the line at a from L2 without writing it back."
 discard{.global}.L2  [a: addr global], size imm 128..128;
   since 7.4 on sm_80+

@@ -586,13 +586,6 @@ st.async{.mmio}.release.scope{.global}.type  [a: addr global], b: .type;
   since 8.7 on sm_100+
   see data-movement-and-conversion-instructions-st-async
 
-[multimem.st.async] "Store to all replicas of a multicast address asynchronously, with release order."
-multimem.st.async.release.scope{.global}.type  [a: addr global], b: .type;
-  .scope = { .gpu, .sys }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
-  since 9.3 on sm_100+
-  see data-movement-and-conversion-instructions-multimem-st-async
-
 [st.bulk] "Fill size bytes of shared memory, a multiple of 8, with zeroes, asynchronously."
 st.bulk{.weak}{.space}  [a: addr .space], size: u64 reg imm 0..1048568/8, initval: u64 imm 0..0;
   .space = { .shared::cta }

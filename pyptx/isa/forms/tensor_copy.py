@@ -1,8 +1,168 @@
-"""What PTX 9.4 adds to tensor copies: reports of invalid data, masks of 32 CTAs, properties put in place of the map's."""
+"""Copies of tensor boxes by the TMA engine; of PTX 9.4 with reports of invalid data, wide masks, properties put in place of the map's."""
 
+from .bulk_copy import own_cta_takes_no_multicast as own_cta_takes_no_multicast
 from .bulk_copy import unsigned_mask as unsigned_mask
 
 TEXT = r"""
+[cp.async.bulk.tensor.load] "Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier."
+cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_group}{.cache}
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
+  .dim = { .1d, .2d, .3d, .4d, .5d }
+  .dst = { .shared::cta since 8.6, .shared::cluster }
+  .load_mode = { .tile }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster }
+  .cta_group = { .cta_group::1 since 8.6 on sm_100f sm_110f, .cta_group::2 since 8.6 on sm_100f sm_110f }
+  .cache = { .L2::cache_hint }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  check own_cta_takes_no_multicast
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.async.bulk.tensor.load.im2col] "Copy a box in im2col order to shared memory; signals bytes on an mbarrier."
+cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
+  .dim = { .3d, .4d, .5d }
+  .dst = { .shared::cta since 8.6, .shared::cluster }
+  .load_mode = { .im2col }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster }
+  .cta_group = { .cta_group::1 since 8.6 on sm_100f sm_110f, .cta_group::2 since 8.6 on sm_100f sm_110f }
+  .cache = { .L2::cache_hint }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  check own_cta_takes_no_multicast
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.async.bulk.tensor.load.im2col_w] "Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset."
+cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
+  .dim = { .3d, .4d, .5d }
+  .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
+  .load_mode = { .im2col::w, .im2col::w::128 on sm_100f sm_110f }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster }
+  .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
+  .cache = { .L2::cache_hint }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 8.6 on sm_100+
+  check own_cta_takes_no_multicast
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.async.bulk.tensor.load.gather4] "Copy four rows of a matrix to shared memory: a column and four row numbers."
+cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_group}{.cache}
+  [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
+  .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
+  .completion = { .mbarrier::complete_tx::bytes }
+  .multicast = { .multicast::cluster }
+  .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
+  .cache = { .L2::cache_hint }
+  .multicast iff ctaMask
+  .cache iff cache-policy
+  since 8.6 on sm_100+
+  check own_cta_takes_no_multicast
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.async.bulk.tensor.store] "Copy a box from shared memory to a tensor in global memory; completes through a bulk group."
+cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
+  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
+  .dim = { .1d, .2d, .3d, .4d, .5d }
+  .load_mode = { .tile }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.async.bulk.tensor.store.im2col] "Copy a box from shared memory to a tensor in im2col order without offsets."
+cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs.bulk_group{.cache}
+  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
+  .dim = { .3d, .4d, .5d }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.async.bulk.tensor.store.scatter4] "Copy four rows from shared memory to a matrix: a column and four row numbers."
+cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
+  [tensorMap: addr global, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: u64};
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.6 on sm_100f sm_110f
+  see data-movement-and-conversion-instructions-cp-async-bulk-tensor
+
+[cp.reduce.async.bulk.tensor] "Combine a box in shared memory with a tensor in global memory."
+cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}
+  [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
+  .dim = { .1d, .2d, .3d, .4d, .5d }
+  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
+  .load_mode = { .tile, .im2col_no_offs }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  check im2col_has_three_dimensions
+  see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
+
+[cp.async.bulk.prefetch.tensor] "Bring a box of a tensor into L2."
+cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.cache}  [tensorMap: addr global, coords: s32 x .dim] {, cache-policy: u64};
+  .dim = { .1d, .2d, .3d, .4d, .5d }
+  .load_mode = { .tile }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
+
+[cp.async.bulk.prefetch.tensor.im2col] "Bring a box of a tensor in im2col order into L2."
+cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: u64};
+  .dim = { .3d, .4d, .5d }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.0 on sm_90+
+  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
+
+[cp.async.bulk.prefetch.tensor.im2col_w] "Bring a box of a tensor in im2col order along W into L2."
+cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: u64};
+  .dim = { .3d, .4d, .5d }
+  .load_mode = { .im2col::w, .im2col::w::128 }
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.6 on sm_100f sm_110f
+  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
+
+[cp.async.bulk.prefetch.tensor.gather4] "Bring four rows of a matrix into L2."
+cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: addr global, coords: s32 x 5] {, cache-policy: u64};
+  .cache = { .L2::cache_hint }
+  .cache iff cache-policy
+  since 8.6 on sm_100f sm_110f
+  see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
+
+[applypriority.async.bulk.tensor] "Give a box of a tensor an L2 eviction priority; completes through a bulk group."
+applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim];
+  .dim = { .1d, .2d, .3d, .4d, .5d }
+  .load_mode = { .tile }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
+[applypriority.async.bulk.tensor.im2col] "Give a box of a tensor in im2col order an L2 eviction priority."
+applypriority.async.bulk.tensor.dim{.global}.bulk_group.im2col.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
+  .dim = { .3d, .4d, .5d }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
+[applypriority.async.bulk.tensor.im2col_w] "Give a box of a tensor in im2col order along W an L2 eviction priority."
+applypriority.async.bulk.tensor.dim{.global}.bulk_group.load_mode.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2;
+  .dim = { .3d, .4d, .5d }
+  .load_mode = { .im2col::w, .im2col::w::128 }
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
+[applypriority.async.bulk.tensor.gather4] "Give four rows of a matrix an L2 eviction priority."
+applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_normal  [tensorMap: addr global, coords: s32 x 5];
+  since 9.4 on sm_107f
+  see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
+
 [cp.async.bulk.tensor.load.report] "Copy a box to shared memory, and report on the mbarrier whether the data are valid."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion.report{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
@@ -467,4 +627,10 @@ def multicast_to_a_cluster(chosen: dict[str, str]) -> str | None:
     """.shared::cta names this CTA's memory alone."""
     if chosen["dst"] == "shared::cta" and "multicast" in chosen:
         return f".{chosen['multicast']} needs the destination .shared::cluster"
+    return None
+
+
+def im2col_has_three_dimensions(chosen: dict[str, str]) -> str | None:
+    if chosen.get("load_mode") == "im2col_no_offs" and chosen["dim"] in ("1d", "2d"):
+        return f".im2col_no_offs needs .3d, .4d or .5d, not .{chosen['dim']}"
     return None

@@ -1,4 +1,4 @@
-"""Bulk and tensor copies as events: read the source, write the target, signal.
+"""Bulk copies as events: read the source, write the target, signal.
 
 Nothing else orders them: a copy's steps follow each other, and an mbarrier or a bulk group says when they
 have happened (``#data-movement-and-conversion-instructions-asynchronous-copy-completion-mechanisms``).
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
-from ..copies import Range, tensor_copy
+from ..copies import Range
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
@@ -27,8 +27,6 @@ from ..threads.warp import Split
 from .mbarrier import live_barrier
 
 Bytes = NDArray[np.uint8]
-#: The map's address and the coordinates, innermost first.
-Tensor = tuple[int, tuple[int, ...]]
 
 
 # --- operations ---------------------------------------------------------------------------------
@@ -39,7 +37,7 @@ _RANK_BIT = 24
 _OFFSET = (1 << _RANK_BIT) - 1
 
 
-def _targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
+def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
     """Destinations and their barriers: the two addresses, or the same offsets in each CTA of ``mask``.
 
     The barrier lies in the destination's CTA.  With .cta_group::2 it may be the peer's, and of a mask the
@@ -64,7 +62,7 @@ def _targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tu
     return found
 
 
-def _signaled(
+def signaled(
     s: Split,
     op: Op,
     operation: AsyncOperation,
@@ -91,7 +89,7 @@ def _signaled(
     cta.machine.issue(cta, steps)
 
 
-def _grouped(
+def grouped(
     s: Split,
     lane: int,
     operation: AsyncOperation,
@@ -141,7 +139,7 @@ def load(
     policy: int | None = None,
 ) -> None:
     target = _range(s, op, "shared", dst, size)
-    _copy(s, op, _range(s, op, "global", src, size), target, _targets(s, op, dst, mbar, mask), size)
+    _copy(s, op, _range(s, op, "global", src, size), target, targets(s, op, dst, mbar, mask), size)
 
 
 def _copy(
@@ -156,7 +154,7 @@ def _copy(
 ) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
-    _signaled(
+    signaled(
         s,
         op,
         operation,
@@ -197,7 +195,7 @@ def load_ignore_oob(
 def within_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
     target = _range(s, op, "shared", dst, size)
     source = _range(s, op, "shared", src, size)
-    _copy(s, op, source, target, _targets(s, op, dst, mbar, None), size, reads=StepKind.READ_SHARED)
+    _copy(s, op, source, target, targets(s, op, dst, mbar, None), size, reads=StepKind.READ_SHARED)
 
 
 @executes("cp.async.bulk.store", "cp.async.bulk.store.sem", per="lane")
@@ -214,7 +212,7 @@ def store_range(
     cta = s.warp.cta
     source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
-    _grouped(
+    grouped(
         s,
         lane,
         operation,
@@ -236,11 +234,11 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
     source, target = _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size)
     combine = _combination(op, in_shared=True)
     operation = cta.machine.operation(s, Engine.TMA)
-    _signaled(
+    signaled(
         s,
         op,
         operation,
-        _targets(s, op, dst, mbar, None),
+        targets(s, op, dst, mbar, None),
         size,
         lambda: source.read(cta, operation),
         lambda _, data: target.combine(cta, data, combine, operation),
@@ -261,7 +259,7 @@ def reduce_in_global(
     source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
     combine = _combination(op, in_shared=False)
     operation = cta.machine.operation(s, Engine.TMA)
-    _grouped(
+    grouped(
         s,
         lane,
         operation,
@@ -275,131 +273,6 @@ def reduce_in_global(
 def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | None = None) -> None:
     """Nothing that a thread could see."""
     _range(s, op, "global", src, size)
-
-
-# --- tensor copies ------------------------------------------------------------------------------
-
-
-def _mode(op: Op) -> str:
-    """The load mode, which a modifier or the form itself says."""
-    return op.chosen.get("load_mode") or op.traits or "tile"
-
-
-def _load(
-    s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
-) -> None:
-    cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
-    copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
-    _signaled(
-        s,
-        op,
-        operation,
-        _targets(s, op, dst, mbar, mask),
-        copy.counted,
-        lambda: copy.read_tensor(cta, operation),
-        lambda where, data: copy.write_shared(cta, where, data, operation),
-    )
-
-
-@executes("cp.async.bulk.tensor.load", per="lane")
-@executes("cp.async.bulk.tensor.load.gather4", per="lane", traits="tile::gather4")
-def load_box(
-    s: Split,
-    op: Op,
-    lane: int,
-    dst: int,
-    tensor: Tensor,
-    mbar: int,
-    mask: int | None = None,
-    policy: int | None = None,
-) -> None:
-    _load(s, op, dst, tensor, mbar, (), mask)
-
-
-@executes("cp.async.bulk.tensor.load.im2col", per="lane", traits="im2col")
-def load_pixels(
-    s: Split,
-    op: Op,
-    lane: int,
-    dst: int,
-    tensor: Tensor,
-    mbar: int,
-    offsets: tuple[int, ...],
-    mask: int | None = None,
-    policy: int | None = None,
-) -> None:
-    _load(s, op, dst, tensor, mbar, tuple(offsets), mask)
-
-
-def _store(
-    s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
-) -> None:
-    cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
-    copy = tensor_copy(cta, tensor, _mode(op), (), operation)
-    if min(tensor[1]) < 0:
-        # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
-        raise cta.machine.fault(
-            "bad-tensor-map",
-            f"a store at the negative coordinates {tensor[1]} (innermost first)",
-            operation,
-        )
-    for what in (copy.kind.name, copy.decoded.swizzle):
-        # The manual has them for loads alone.
-        if what in ("b4x16_p64", "128B_ATOM_32B_FLIP_8B"):
-            raise cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", operation)
-    _grouped(
-        s,
-        lane,
-        operation,
-        copy.nbytes,
-        lambda: copy.read_shared(cta, src, operation),
-        lambda data: copy.write_tensor(cta, data, operation, combine),
-    )
-
-
-@executes("cp.async.bulk.tensor.store", per="lane")
-@executes("cp.async.bulk.tensor.store.im2col", per="lane", traits="im2col")
-@executes("cp.async.bulk.tensor.store.scatter4", per="lane", traits="tile::scatter4")
-def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
-    _store(s, op, lane, tensor, src)
-
-
-#: What a reduction takes each element type for; bitwise operations take words for what they are.
-_WORDS = {4: "b32", 8: "b64"}
-_REDUCED = {
-    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f64"),
-    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
-    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
-    "inc": ("u32",),
-    "dec": ("u32",),
-}
-
-
-@executes("cp.reduce.async.bulk.tensor", per="lane")
-def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
-    name = op.chosen["op"]
-    kind = tensor_copy(s.warp.cta, tensor, _mode(op), (), s).kind
-    if name in _REDUCED:
-        type = kind.name.removesuffix(".ftz")
-        known = type in _REDUCED[name]
-    else:
-        type = _WORDS.get(kind.nbytes, "")
-        known = bool(type) and not kind.type.is_float
-    if not known:
-        raise s.warp.cta.machine.fault(
-            "bad-tensor-map", f"{op.name} on a tensor of .{kind.name} elements: there is no such reduction", s
-        )
-    _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
-
-
-@executes("cp.async.bulk.prefetch.tensor", per="lane")
-@executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits="im2col")
-@executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits="tile::gather4")
-def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
-    """Nothing that a thread could see; the map must be one, all the same."""
-    tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)
 
 
 # --- bulk groups --------------------------------------------------------------------------------

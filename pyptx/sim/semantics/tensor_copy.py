@@ -1,15 +1,151 @@
-"""Tensor copies of PTX 9.4: those with masks of 16 and 32 bits are what they are with any mask.
+"""Tensor copies as events: what :mod:`.bulk_copy` does with bytes, for the boxes of a tensor map.
 
 Not modeled are reports of validity, overrides of a map's fields, and the im2col orders along W.
 """
 
 from __future__ import annotations
 
-from ..code.semantic import executes
-from .bulk_copy import load_box, load_pixels
+from collections.abc import Callable
+from typing import Any
 
-_LOAD = "cp.async.bulk.tensor.load"
+from ..code.semantic import Op, executes
+from ..copies import tensor_copy
+from ..engine.events import Engine
+from ..numbers.read_modify_write import combination
+from ..threads.warp import Split
+from .bulk_copy import Bytes, grouped, signaled, targets
 
-executes(f"{_LOAD}.wide_multicast", per="lane")(load_box)
-executes(f"{_LOAD}.gather4.wide_multicast", per="lane", traits="tile::gather4")(load_box)
-executes(f"{_LOAD}.im2col.wide_multicast", per="lane", traits="im2col")(load_pixels)
+#: The map's address and the coordinates, innermost first.
+Tensor = tuple[int, tuple[int, ...]]
+
+
+def _mode(op: Op) -> str:
+    """The load mode, which a modifier or the form itself says."""
+    return op.chosen.get("load_mode") or op.traits or "tile"
+
+
+def _load(
+    s: Split, op: Op, dst: int, tensor: Tensor, mbar: int, offsets: tuple[int, ...], mask: int | None
+) -> None:
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
+    copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
+    signaled(
+        s,
+        op,
+        operation,
+        targets(s, op, dst, mbar, mask),
+        copy.counted,
+        lambda: copy.read_tensor(cta, operation),
+        lambda where, data: copy.write_shared(cta, where, data, operation),
+    )
+
+
+@executes("cp.async.bulk.tensor.load", "cp.async.bulk.tensor.load.wide_multicast", per="lane")
+@executes(
+    "cp.async.bulk.tensor.load.gather4",
+    "cp.async.bulk.tensor.load.gather4.wide_multicast",
+    per="lane",
+    traits="tile::gather4",
+)
+def load_box(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    tensor: Tensor,
+    mbar: int,
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    _load(s, op, dst, tensor, mbar, (), mask)
+
+
+@executes(
+    "cp.async.bulk.tensor.load.im2col",
+    "cp.async.bulk.tensor.load.im2col.wide_multicast",
+    per="lane",
+    traits="im2col",
+)
+def load_pixels(
+    s: Split,
+    op: Op,
+    lane: int,
+    dst: int,
+    tensor: Tensor,
+    mbar: int,
+    offsets: tuple[int, ...],
+    mask: int | None = None,
+    policy: int | None = None,
+) -> None:
+    _load(s, op, dst, tensor, mbar, tuple(offsets), mask)
+
+
+def _store(
+    s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
+) -> None:
+    cta = s.warp.cta
+    operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
+    copy = tensor_copy(cta, tensor, _mode(op), (), operation)
+    if min(tensor[1]) < 0:
+        # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
+        raise cta.machine.fault(
+            "bad-tensor-map",
+            f"a store at the negative coordinates {tensor[1]} (innermost first)",
+            operation,
+        )
+    for what in (copy.kind.name, copy.decoded.swizzle):
+        # The manual has them for loads alone.
+        if what in ("b4x16_p64", "128B_ATOM_32B_FLIP_8B"):
+            raise cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", operation)
+    grouped(
+        s,
+        lane,
+        operation,
+        copy.nbytes,
+        lambda: copy.read_shared(cta, src, operation),
+        lambda data: copy.write_tensor(cta, data, operation, combine),
+    )
+
+
+@executes("cp.async.bulk.tensor.store", per="lane")
+@executes("cp.async.bulk.tensor.store.im2col", per="lane", traits="im2col")
+@executes("cp.async.bulk.tensor.store.scatter4", per="lane", traits="tile::scatter4")
+def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
+    _store(s, op, lane, tensor, src)
+
+
+#: What a reduction takes each element type for; bitwise operations take words for what they are.
+_WORDS = {4: "b32", 8: "b64"}
+_REDUCED = {
+    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f64"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "inc": ("u32",),
+    "dec": ("u32",),
+}
+
+
+@executes("cp.reduce.async.bulk.tensor", per="lane")
+def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
+    name = op.chosen["op"]
+    kind = tensor_copy(s.warp.cta, tensor, _mode(op), (), s).kind
+    if name in _REDUCED:
+        type = kind.name.removesuffix(".ftz")
+        known = type in _REDUCED[name]
+    else:
+        type = _WORDS.get(kind.nbytes, "")
+        known = bool(type) and not kind.type.is_float
+    if not known:
+        raise s.warp.cta.machine.fault(
+            "bad-tensor-map", f"{op.name} on a tensor of .{kind.name} elements: there is no such reduction", s
+        )
+    _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
+
+
+@executes("cp.async.bulk.prefetch.tensor", per="lane")
+@executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits="im2col")
+@executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits="tile::gather4")
+def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
+    """Nothing that a thread could see; the map must be one, all the same."""
+    tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)
