@@ -53,6 +53,7 @@ def test_right_under_every_schedule(shape: tuple[int, int, int], schedule: str, 
     assert not _wrong(shape, schedule, seed, clusters=2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("K", "dtype", "options"),
     [

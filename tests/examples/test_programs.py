@@ -17,6 +17,7 @@ PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
 SOURCES = sorted(EXAMPLES.glob("**/*.py"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_runs(program: Path, ptxas: Tool) -> None:
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=300)

@@ -74,6 +74,7 @@ PRIMITIVES = {
 }
 
 
+@pytest.mark.full
 def test_the_whole_family_is_there() -> None:
     wanted = {word for words in PRIMITIVES.values() for word in words.split()}
     words = {
@@ -87,6 +88,7 @@ def test_the_whole_family_is_there() -> None:
     assert wanted <= words, wanted - words
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mma-f16", "mma-f16-d16", "mma-f8f6f4", "mma-i8", "ld-red", "pair-mma-256"])
 def test_tensors_of_torch(name: str) -> None:
     """What a launch on a GPU does with arrays; in host memory the same call ends in the simulator."""

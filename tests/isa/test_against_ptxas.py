@@ -117,6 +117,7 @@ def by_targets() -> list[tuple[isa.Binding, object]]:
     return list(found.values())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", KNOWN_TARGETS)
 def test_other_targets_are_refused(
     name: str, by_targets: list[tuple[isa.Binding, object]], ptxas: Tool, newest: Version

@@ -168,6 +168,7 @@ def _without(module: Module, drop: Callable[[Instruction], bool]) -> Module:
     return replace(module, functions=(replace(function, body=body),))
 
 
+@pytest.mark.full
 def test_a_stage_is_not_overwritten_while_it_is_read() -> None:
     """Without the wait for the reads of earlier copies, some schedule shows another chunk's values."""
     copy = through_shared(128, f32, 32, "128B", 2)
