@@ -61,6 +61,20 @@ RULES: dict[str, Rule] = _rules(
         "state-spaces",
     ),
     Rule(
+        "buffer-overrun",
+        Verdict.ERROR,
+        "one access that leaves the shared buffer it begins in, or lies in none",
+        "compare the offset with the size of the buffer named in the finding",
+        "state-spaces-shared-state-space",
+    ),
+    Rule(
+        "buffer-crossing",
+        Verdict.REVIEW,
+        "lanes that fill two neighboring shared buffers without a gap: perhaps one is too small",
+        "let the lanes beyond the buffer do nothing, or make it larger",
+        "state-spaces-shared-state-space",
+    ),
+    Rule(
         "misaligned",
         Verdict.ERROR,
         "an address that is not a multiple of the access size",

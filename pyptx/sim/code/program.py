@@ -13,6 +13,7 @@ from ...ir import Function, Instruction, Module, Special, Symbol, Variable, leav
 from ...isa import bind_instruction, target
 from ...isa.table import form
 from ..memory.address_space import LOCAL_LIMIT, Fault
+from ..memory.named_parts import NamedParts, Part
 from .function import CodeBlock, FunctionCode, round_up
 from .image import ModuleImage
 from .semantic import semantic_of, semantics
@@ -109,6 +110,25 @@ class EntryProgram:
                 dynamic = round_up(offset, max(variable.align or 1, 16))
                 self.symbols[variable.name] = ("shared", dynamic)
         self.dynamic_start = dynamic
+
+    def shared_parts(self, nbytes: int) -> NamedParts:
+        """The buffers in ``nbytes`` of shared memory from :attr:`shared_start` on: variables, and the ranges
+        that a recording names in them. What is behind the ranges of dynamic memory is that variable's.
+        """
+        own = [v for f in self.reachable for v in f.variables if v.space == "shared"]
+        ranges = [r for f in self.reachable for r in f.shared_ranges]
+        parts = [Part(0, SHARED_START - self.shared_start, "the system's part")]
+        for variable in [v for v in self.module.variables if v.space == "shared"] + own:
+            start = self.symbols[variable.name][1] - self.shared_start
+            inside = [r for r in ranges if r.variable == variable.name]
+            end = nbytes if variable.external else start + variable.nbytes
+            if not inside:
+                parts.append(Part(start, end, variable.name))
+                continue
+            parts += [Part(start + r.offset, start + r.offset + r.size, r.name) for r in inside]
+            if variable.external:
+                parts.append(Part(start + max(r.offset + r.size for r in inside), end, variable.name))
+        return NamedParts(parts)
 
     def shared_bytes(self, dynamic: int) -> int:
         """Bytes of shared memory per CTA with ``dynamic`` bytes of it dynamic."""

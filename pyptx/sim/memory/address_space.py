@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from .access import Access, AccessKind, Footprint
+from .named_parts import NamedParts
 
 if TYPE_CHECKING:
     from .mbarrier import MBarrier
@@ -137,6 +138,7 @@ class Segment:
         "data",
         "derived",
         "name",
+        "parts",
         "size",
         "space",
         "writes",
@@ -149,6 +151,8 @@ class Segment:
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
         #: Live mbarrier objects by offset.
         self.barriers: dict[int, MBarrier] = {}
+        #: Its buffers by name, where they are known.
+        self.parts: NamedParts | None = None
         #: How many accesses wrote to it: what is :attr:`derived` from its bytes holds while this is the same.
         self.writes = 0
         self.derived: dict[Any, tuple[int, Any]] = {}
@@ -167,6 +171,10 @@ class Segment:
     def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
         skip = -self.base % size
         return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
+
+    def place(self, offset: int) -> str:
+        """In which buffer a byte is, to follow a message; nothing where that is not known."""
+        return "" if self.parts is None else f": {self.parts.describe(offset)}"
 
     def near_barriers(self, offset: int | Offsets, size: int) -> bool:
         """Whether an access lies between the first and the last live mbarrier, as far as its ends tell."""
@@ -304,6 +312,8 @@ class Memory:
                 lane = segment.unwritten(offset, size)
                 if lane is not None:
                     self.uninitialized(segment, offset, size, lane, actor)
+        if segment.parts is not None and check_written and kind is not PROBE:
+            self._check_parts(segment, segment.parts, kind, offset, size, actor)
         if kind is WRITE:
             self._count_write(segment, offset, size, actor)
         elif kind is READ and check_written and segment.barriers and segment.near_barriers(offset, size):
@@ -433,6 +443,49 @@ class Memory:
         if acting is not None:
             actor.acting = acting  # type: ignore[attr-defined]
         return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
+
+    def _check_parts(
+        self,
+        segment: Segment,
+        parts: NamedParts,
+        kind: AccessKind,
+        offset: int | Offsets,
+        size: int,
+        actor: Actor,
+    ) -> None:
+        """One access of contiguous bytes lies in one buffer.
+
+        Of many lanes the first and the last are looked at; where they lie in different buffers and the lanes'
+        bytes leave no gap, that is for review.
+        """
+        first, last = (offset, offset) if isinstance(offset, int) else (int(offset[0]), int(offset[-1]))
+        here, there = parts.at(first), parts.at(last)
+        for lane, start, part in ((0, first, here), (-1, last, there)):
+            if part is not None and start + size <= part.end:
+                continue
+            where = "lies" if part is None else "runs past the end of its buffer: it begins"
+            self._report(
+                Finding(
+                    RULES["buffer-overrun"],
+                    f"{kind.value} of {size} bytes {where} at {parts.describe(start)}",
+                    actor.location,
+                    actor.description(lane if lane == 0 or isinstance(offset, int) else len(offset) - 1),
+                )
+            )
+            return
+        if here is there or here is None or there is None or isinstance(offset, int):
+            return
+        steps = np.diff(np.sort(offset))
+        if (steps <= size).all():
+            self._report(
+                Finding(
+                    RULES["buffer-crossing"],
+                    f"{kind.value} by {len(offset)} lanes, without a gap from {parts.describe(first)}, "
+                    f"to {parts.describe(last)}",
+                    actor.location,
+                    actor.description(),
+                )
+            )
 
     def _read_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
         """A live mbarrier is opaque: what an ordinary read of its bytes gives is undefined."""
@@ -611,7 +664,7 @@ class Memory:
             Finding(
                 RULES[actor.unwritten_rule(known)],
                 f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
-                f"(offset {position}) was never written",
+                f"(offset {position}) was never written{segment.place(position)}",
                 actor.location,
                 actor.description(lane),
             )

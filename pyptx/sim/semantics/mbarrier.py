@@ -93,7 +93,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
     segment.barriers[offset] = MBarrier(
         segment.base + offset,
         count,
-        _name(op),
+        _name(op) if segment.parts is None else segment.parts.describe(offset),
         op.location,
         int(op.chosen.get("layout", "layout::v0") == "layout::v1"),
         key=(s.warp.cta.grid.number, s.warp.cta.cluster.number, segment.base + offset),

@@ -65,6 +65,7 @@ class CTA:
             data,
             tracked=True,
         )
+        self.shared.parts = grid.shared_parts
         # The system's part is zero at first.
         self.shared.mark(0, SHARED_START - start)
         #: Shared memories of the cluster that this CTA can reach, by rank.

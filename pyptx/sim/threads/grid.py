@@ -52,6 +52,7 @@ class Grid:
         self.number: int = 0 if before is None else before.number + 1
         self.const = Segment("constant memory", "const", 0, program.image.const, tracked=False)
         self.shared_bytes = program.shared_bytes(launch.dynamic_smem)
+        self.shared_parts = program.shared_parts(self.shared_bytes + SHARED_START - program.shared_start)
         x, y, z = launch.block
         self.threads = x * y * z
         x, y, z = launch.grid

@@ -1,0 +1,50 @@
+"""The buffers in a CTA's shared memory by name: in which one an access lies.
+
+A shared address is a plain number, so that which buffer an instruction means cannot be known.  What can be
+known: one access of one thread or engine, whose bytes are contiguous, lies in one buffer.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["NamedParts", "Part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes ``start`` to ``end`` of a segment under one name."""
+
+    start: int
+    end: int
+    name: str
+
+
+class NamedParts:
+    """Parts that do not overlap; of those that would, the first stays and the others are dropped."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts: list[Part] = []
+        for part in sorted(parts, key=lambda part: (part.start, part.end)):
+            if part.end > part.start and (not self._parts or part.start >= self._parts[-1].end):
+                self._parts.append(part)
+        self._starts = [part.start for part in self._parts]
+
+    def at(self, offset: int) -> Part | None:
+        """The part that holds a byte; None between parts."""
+        position = bisect.bisect_right(self._starts, offset) - 1
+        if position < 0 or offset >= self._parts[position].end:
+            return None
+        return self._parts[position]
+
+    def describe(self, offset: int) -> str:
+        """A byte in words: ``full, byte 8 of 16``."""
+        part = self.at(offset)
+        if part is not None:
+            return f"{part.name}, byte {offset - part.start} of {part.end - part.start}"
+        position = bisect.bisect_right(self._starts, offset) - 1
+        if position < 0:
+            return "before every buffer"
+        return f"{offset - self._parts[position].end} bytes past the end of {self._parts[position].name}"
