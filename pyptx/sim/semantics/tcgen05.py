@@ -206,8 +206,9 @@ class _Access(NamedTuple):
         return 4 * self.lanes.size
 
     def check(self, s: Split, kind: AccessKind, first: int, operation: AsyncOperation) -> None:
+        tensor = s.warp.cta.unit(TensorMemory)
         for start, width in self.windows:
-            s.warp.cta.unit(TensorMemory).check(kind, self.rows, first + start, width, operation)
+            tensor.check(kind, self.rows, first + start, width, operation)
 
 
 def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:

@@ -35,4 +35,5 @@ class TensorTransfers(RegisterOwner):
         return [step for step in (self.steps if loads else self._stores) if not step.done]
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        self.complete(s.warp.cta.machine.engines)
+        if self.steps:
+            self.complete(s.warp.cta.machine.engines)

@@ -16,7 +16,7 @@ from ..engine.events import Step
 from ..engine.stream import Life, LifeKind
 from ..memory.address_space import Segment
 from .local_memory import LocalMemory
-from .units import CtaUnit, Units
+from .units import CtaUnit
 from .warp import Warp
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class CTA:
         self.bars: dict[int, NamedBarrier] = {}
         #: Bulk groups of (warp, lane).
         self.bulk: dict[tuple[int, int], BulkGroups] = {}
-        self._units = Units()
+        self._units: dict[Any, Any] = {}
         #: Steps of this CTA in flight.
         self.in_flight: list[Step] = []
         count = (self.threads + 31) // 32
@@ -93,11 +93,14 @@ class CTA:
 
     def unit(self, kind: type[Unit]) -> Unit:
         """What a unit of the hardware holds for this CTA, made when first asked for."""
-        return self._units.get(kind, self)
+        found: Unit | None = self._units.get(kind)
+        if found is None:
+            found = self._units[kind] = kind(self)
+        return found
 
     def units(self) -> list[CtaUnit]:
         """The units that hold something, in the order in which they are called at the CTA's end."""
-        return sorted(self._units.known(), key=lambda unit: unit.exit_order)
+        return sorted(self._units.values(), key=lambda unit: unit.exit_order)
 
     def life(self) -> Life:
         """The CTA and its shared memory, for observers."""

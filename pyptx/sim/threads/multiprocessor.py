@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...isa import Target
 from ..code.program import SHARED_START
-from .units import Units
 
 if TYPE_CHECKING:
     from .cta import CTA
@@ -48,14 +47,17 @@ class Multiprocessor:
     def __init__(self, number: int, most: int, room: Demand) -> None:
         self.number, self.most = number, most
         self.ctas: list[CTA] = []
-        self._units = Units()
+        self._units: dict[Any, Any] = {}
         #: CTAs that have their place, here perhaps before they are made.
         self.held = 0
         self.threads, self.shared, self.registers = room.threads, room.shared, room.registers
 
     def unit(self, kind: Callable[[], Unit]) -> Unit:
         """What a unit of the hardware holds here for all CTAs, made when first asked for."""
-        return self._units.get(kind)
+        found: Unit | None = self._units.get(kind)
+        if found is None:
+            found = self._units[kind] = kind()
+        return found
 
     def fits(self, demand: Demand) -> bool:
         """Whether one more such CTA has room. Alone, any CTA has."""

@@ -5,8 +5,7 @@ Threads know no unit by name: a unit is made when an instruction first asks its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..engine.events import Engines, Step
 
@@ -15,29 +14,7 @@ if TYPE_CHECKING:
     from .cta import CTA
     from .warp import Split
 
-__all__ = ["CtaUnit", "RegisterOwner", "Units"]
-
-Unit = TypeVar("Unit")
-
-
-class Units:
-    """The units of one owner, by class."""
-
-    __slots__ = ("_found",)
-
-    def __init__(self) -> None:
-        self._found: dict[Any, Any] = {}
-
-    def get(self, kind: Callable[..., Unit], *given: Any) -> Unit:
-        """The unit of a class, made of ``given`` on first use."""
-        found: Unit | None = self._found.get(kind)
-        if found is None:
-            found = self._found[kind] = kind(*given)
-        return found
-
-    def known(self) -> list[Any]:
-        """Those that were made, in that order."""
-        return list(self._found.values())
+__all__ = ["CtaUnit", "RegisterOwner"]
 
 
 class CtaUnit:

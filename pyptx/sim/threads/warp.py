@@ -9,7 +9,7 @@ CTA at one program counter, which execute together what treats each lane alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class Warp:
         self.cta, self.index, self.frame = cta, index, frame
         self.live = FULL_MASK if threads >= 32 else (1 << threads) - 1
         #: Units that have registers of this warp at times, by class.
-        self.register_owners: dict[Any, RegisterOwner] = {}
+        self.register_owners: dict[Any, Any] = {}
         #: Lanes that wait at a collective instruction: block -> splits there.
         self.gathering: dict[int, list[Split]] = {}
         #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
@@ -108,10 +108,10 @@ class Warp:
 
     def unit(self, kind: Callable[[], Owner]) -> Owner:
         """What a unit of the hardware holds for this warp, made when first asked for."""
-        found = self.register_owners.get(kind)
+        found: Owner | None = self.register_owners.get(kind)
         if found is None:
             found = self.register_owners[kind] = kind()
-        return cast(Owner, found)
+        return found
 
     def complete_register_writes(self) -> None:
         """Let what is in flight into this warp's registers be written."""
