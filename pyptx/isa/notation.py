@@ -27,6 +27,7 @@ __all__ = [
     "Relation",
     "Slot",
     "read_form",
+    "read_sets",
     "split_entries",
 ]
 
@@ -325,8 +326,24 @@ def split_entries(text: str) -> dict[str, str]:
     return entries
 
 
-def read_form(text: str) -> Form:
-    """Read one entry. Raises :class:`NotationError` saying which clause is at fault."""
+def read_sets(text: str) -> dict[str, tuple[Alternative, ...]]:
+    """The sets that a chapter defines before its first entry, for the entries that have none of that name."""
+    head = re.split(r"^(?=\[)", text, maxsplit=1, flags=re.MULTILINE)[0]
+    sets: dict[str, tuple[Alternative, ...]] = {}
+    for clause in _clauses("\n".join(line for line in head.splitlines() if not line.startswith("#"))):
+        match = _SET.match(clause)
+        if match is None or match[1][1:] in sets:
+            raise NotationError(f"not a new set of a chapter: {clause!r}")
+        sets[match[1][1:]] = _members(match[2])
+    return sets
+
+
+def read_form(text: str, sets: Mapping[str, tuple[Alternative, ...]] | None = None) -> Form:
+    """Read one entry; ``sets`` are its chapter's.
+
+    Raises:
+        NotationError: saying which clause is at fault.
+    """
     lines = [line.rstrip() for line in text.strip().splitlines() if not line.lstrip().startswith("#")]
     header = _HEADER.match(lines[0])
     if header is None:
@@ -337,7 +354,9 @@ def read_form(text: str) -> Form:
     if not semicolon:
         raise NotationError(f"[{identifier}]: the syntax does not end with ';'")
     try:
-        return _Reader(identifier, header["summary"], " ".join(syntax.split()), _clauses(rest)).form()
+        return _Reader(
+            identifier, header["summary"], " ".join(syntax.split()), _clauses(rest), sets or {}
+        ).form()
     except NotationError as error:
         raise NotationError(f"[{identifier}]: {error}") from None
 
@@ -357,7 +376,15 @@ def _clauses(rest: str) -> list[str]:
 
 
 class _Reader:
-    def __init__(self, identifier: str, summary: str, syntax: str, clauses: list[str]) -> None:
+    def __init__(
+        self,
+        identifier: str,
+        summary: str,
+        syntax: str,
+        clauses: list[str],
+        shared: Mapping[str, tuple[Alternative, ...]],
+    ) -> None:
+        self.shared = shared
         self.identifier, self.summary, self.syntax = identifier, summary, syntax
         self.sets: dict[str, tuple[Alternative, ...]] = {}
         self.cases: dict[str, Cases] = {}
@@ -374,18 +401,13 @@ class _Reader:
 
     def _clause(self, clause: str) -> None:
         if match := _SET.match(clause):
-            self.sets[match[1][1:]] = tuple(
-                self._alternative(text)
-                for item in match[2].split(",")
-                if item.strip()
-                for text in _each_number(item.strip())
-            )
+            self.sets[match[1][1:]] = _members(match[2])
         elif match := _CASES.match(clause):
             self.cases[match[1]] = _read_cases(tuple(match[2][1:].split(".")), match[3])
         elif match := _RELATION.match(clause):
             self.relations.append(Relation(match[1], match[2], match[3]))
         elif clause.startswith("."):
-            limit = self._alternative(clause)
+            limit = _alternative(clause)
             if "." in limit.text:
                 self.sequence_limits.append(limit)
             else:
@@ -393,7 +415,7 @@ class _Reader:
         elif re.match(r"^[\w\-]+(\.(_|pair|unified))? (since|on) ", clause) and not clause.startswith(
             "since "
         ):
-            self.operand_limits.append(self._alternative("." + clause))
+            self.operand_limits.append(_alternative("." + clause))
         else:
             word, _, value = clause.partition(" ")
             value = value.strip()
@@ -415,17 +437,6 @@ class _Reader:
                 self.notes.append(clause)
             else:
                 raise NotationError(f"clause not understood: {clause!r}")
-
-    @staticmethod
-    def _alternative(text: str) -> Alternative:
-        match = re.match(r"^\.([\w:.\-]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
-        if match is None:
-            raise NotationError(f"not a modifier: {text!r}")
-        return Alternative(
-            match[1],
-            parse_version(match[2]) if match[2] else None,
-            TargetSet.parse(match[3]) if match[3] else None,
-        )
 
     def form(self) -> Form:
         head, _, operands = self.syntax.partition(" ")
@@ -455,7 +466,7 @@ class _Reader:
 
     def _slot(self, name: str) -> Slot:
         limit = self.limits.get(name, Alternative(name))
-        members = self.sets.get(name)
+        members = self.sets.get(name, self.shared.get(name))
         if members is None:
             return Slot(name, (limit,))
         return Slot(
@@ -589,6 +600,23 @@ class _Reader:
                     raise NotationError(f"unknown type {expression!r} of operand {spec.name}")
                 if slot_name is not None and slot_name[1] not in names:
                     raise NotationError(f"type {expression} of operand {spec.name} names no slot")
+
+
+def _alternative(text: str) -> Alternative:
+    match = re.match(r"^\.([\w:.\-]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
+    if match is None:
+        raise NotationError(f"not a modifier: {text!r}")
+    return Alternative(
+        match[1],
+        parse_version(match[2]) if match[2] else None,
+        TargetSet.parse(match[3]) if match[3] else None,
+    )
+
+
+def _members(text: str) -> tuple[Alternative, ...]:
+    """The members of a set."""
+    items = filter(None, map(str.strip, text.split(",")))
+    return tuple(_alternative(member) for item in items for member in _each_number(item))
 
 
 def _each_number(item: str) -> Iterator[str]:

@@ -18,7 +18,17 @@ from types import ModuleType
 
 from ..core.errors import InstructionError
 from ..ir import Operand
-from .notation import Alternative, Chosen, Form, ModifierGroup, NotationError, Slot, read_form, split_entries
+from .notation import (
+    Alternative,
+    Chosen,
+    Form,
+    ModifierGroup,
+    NotationError,
+    Slot,
+    read_form,
+    read_sets,
+    split_entries,
+)
 
 __all__ = [
     "Match",
@@ -97,6 +107,12 @@ def _chapter(name: str) -> ModuleType:
 
 
 @cache
+def _sets(chapter: str) -> dict[str, tuple[Alternative, ...]]:
+    """The sets that a chapter defines for all of its entries."""
+    return read_sets(_chapter(chapter).TEXT)
+
+
+@cache
 def _entries() -> dict[str, tuple[str, str]]:
     """id -> (chapter, text) of every entry, unread."""
     found: dict[str, tuple[str, str]] = {}
@@ -123,7 +139,8 @@ def _by_opcode() -> dict[str, list[str]]:
 @cache
 def form(identifier: str) -> Form:
     """The form called ``identifier``. Raises KeyError."""
-    return read_form(_entries()[identifier][1])
+    chapter, text = _entries()[identifier]
+    return read_form(text, _sets(chapter))
 
 
 def chapter_of(identifier: str) -> str:

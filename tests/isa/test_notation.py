@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
+
 import pytest
 
 from pyptx.isa import all_forms
-from pyptx.isa.notation import NotationError, evaluate, read_form
+from pyptx.isa.notation import NotationError, evaluate, read_form, read_sets, split_entries
+from pyptx.isa.table import CHAPTERS, chapter_of
 from tests.isa.samples import instructions
 
 pytestmark = pytest.mark.smoke
@@ -45,6 +49,49 @@ def test_a_limit_of_modifiers_side_by_side() -> None:
     assert (limit.text, limit.since) == ("s8.u8", (8, 4))
     with pytest.raises(NotationError, match="s4 is no modifier"):
         read_form(ENTRY.replace(".s8.u8 since", ".s8.s4 since"))
+
+
+CHAPTER = f""".btype = {{ .s4, .u4 }}
+.ctype = {{ .f16, .f32 since 8.0 }}
+
+{ENTRY.replace("btype  a", "btype.ctype  a")}"""
+
+
+def test_a_set_of_the_chapter_is_for_entries_without_their_own() -> None:
+    sets = read_sets(CHAPTER)
+    (text,) = split_entries(CHAPTER).values()
+    *_, btype, ctype = read_form(text, sets).slots()
+    assert [a.text for a in btype.alternatives] == ["s8", "u8"]
+    assert [(a.text, a.since) for a in ctype.alternatives] == [("f16", None), ("f32", (8, 0))]
+    # A limit of the entry holds for the members of the chapter's set too.
+    limited = read_form(text.replace("  since 7.0", "  .ctype since 8.1\n  since 7.0"), sets)
+    assert [a.since for a in list(limited.slots())[-1].alternatives] == [(8, 1), (8, 0)]
+    # Without the chapter it is a literal modifier.
+    assert [a.text for a in list(read_form(text).slots())[-1].alternatives] == ["ctype"]
+
+
+@pytest.mark.parametrize("head", [".a = { .b }\n.a = { .c }\n", "since 8.0\n", "a by .b = { .c u32 }\n"])
+def test_a_chapter_begins_with_sets_alone(head: str) -> None:
+    with pytest.raises(NotationError, match="not a new set of a chapter"):
+        read_sets(head + ENTRY)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_sets_of_a_chapter_are_used_and_not_repeated(chapter: str) -> None:
+    text = import_module(f"pyptx.isa.forms.{chapter}").TEXT
+    sets, entries = read_sets(text), split_entries(text)
+    for name, members in sets.items():
+        written = [entry for entry in entries.values() if f"\n  .{name} = {{" in entry]
+        users = [
+            form
+            for form in all_forms()
+            if chapter_of(form.id) == chapter
+            and entries[form.id] not in written
+            and any(slot.name == name for slot in form.slots())
+        ]
+        assert len(users) >= 3, name
+        texts = {text for entry in written for text in re.findall(rf"\n  \.{name} = \{{(.*?)\}}", entry)}
+        assert tuple(members) not in {read_sets(f".{name} = {{{text}}}\n")[name] for text in texts}, name
 
 
 def test_no_form_is_hidden_by_another() -> None:

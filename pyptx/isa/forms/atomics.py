@@ -1,9 +1,14 @@
 """Atomic operations and reductions on memory: atom, red, red.async, multimem."""
 
 TEXT = r"""
+.sem = { .relaxed, .acquire, .release, .acq_rel }
+.scope = { .cta, .cluster, .gpu, .sys }
+.space = { .global }
+.cache = { .L2::cache_hint }
+.vec = { .v2, .v4 }
+
 [atom] "Read, combine with b and write back in one step; d is the old value."
 atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b: .type {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .op = { .and, .or, .xor, .exch, .add, .inc, .dec, .min, .max }
@@ -15,7 +20,6 @@ atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b:
 
 [atom.cas] "Write c if memory holds b, in one step; d is the old value."
 atom{.sem}{.scope}{.space}.cas.type  =d: .type sink, [a: addr .space], b: .type, c: .type;
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .type = { .b16, .b32, .b64 }
@@ -23,7 +27,6 @@ atom{.sem}{.scope}{.space}.cas.type  =d: .type sink, [a: addr .space], b: .type,
 
 [atom.cas.b128] "Write c if memory holds b, in one step, 16 bytes; d is the old value."
 atom{.sem}{.scope}{.space}.cas.b128  =d: b128 sink, [a: addr .space], b: b128 reg, c: b128 reg;
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
   since 8.3 on sm_90+
@@ -31,10 +34,8 @@ atom{.sem}{.scope}{.space}.cas.b128  =d: b128 sink, [a: addr .space], b: b128 re
 
 [atom.exch.b128] "Exchange 16 bytes of memory in one step; d is the old value."
 atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b: b128 reg {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.3 on sm_90+
   check hint
@@ -42,7 +43,6 @@ atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b
 
 [atom.add.noftz] "Add 16-bit floats in memory in one step, each element for itself; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .space], b: .type reg {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
@@ -53,10 +53,7 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .spa
 
 [atom.add.noftz.f32] "Add an f32 to memory in one step, keeping subnormal numbers; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.f32  =d: f32 sink, [a: addr .space], b: f32 {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
-  .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_90+
   check hint
@@ -64,33 +61,19 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.f32  =d: f32 sink, [a: addr .space]
 
 [atom.add.vec] "Add a vector of f32 to memory, each element for itself; d is the old value."
 atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .cache = { .L2::cache_hint }
-  .vec = { .v2, .v4 }
   .cache iff cache-policy
   since 8.1 on sm_90+
   see parallel-synchronization-and-communication-instructions-atom
 
 [atom.add.vec.noftz] "Add a vector of f32 to memory, keeping subnormal numbers; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .cache = { .L2::cache_hint }
-  .vec = { .v2, .v4 }
   .cache iff cache-policy
   since 9.4 on sm_90+
   see parallel-synchronization-and-communication-instructions-atom
 
 [atom.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself; d is the old value."
 atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire, .release, .acq_rel }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .op = { .add, .min, .max }
-  .cache = { .L2::cache_hint }
   .vec = { .v2, .v4, .v8 }
   .type = { .f16, .bf16, .f16x2, .bf16x2 }
   .cache iff cache-policy
@@ -124,9 +107,7 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg
 [red.add.noftz.f32] "Add an f32 to memory in one step, keeping subnormal numbers."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.f32  [a: addr .space], b: f32 {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_90+
   check hint
@@ -135,10 +116,6 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.f32  [a: addr .space], b: f32 {, cac
 [red.add.vec] "Add a vector of f32 to memory, each element for itself."
 red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .cache = { .L2::cache_hint }
-  .vec = { .v2, .v4 }
   .cache iff cache-policy
   since 8.1 on sm_90+
   see parallel-synchronization-and-communication-instructions-red
@@ -146,10 +123,6 @@ red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {
 [red.add.vec.noftz] "Add a vector of f32 to memory, keeping subnormal numbers."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .cache = { .L2::cache_hint }
-  .vec = { .v2, .v4 }
   .cache iff cache-policy
   since 9.4 on sm_90+
   see parallel-synchronization-and-communication-instructions-red
@@ -157,10 +130,7 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  [a: addr .space], b: f32 x 
 [red.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself."
 red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .op = { .add, .min, .max }
-  .cache = { .L2::cache_hint }
   .vec = { .v2, .v4, .v8 }
   .type = { .f16, .bf16, .f16x2, .bf16x2 }
   .cache iff cache-policy

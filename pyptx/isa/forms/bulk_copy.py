@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from ...ir import Immediate, Operand
 
 TEXT = r"""
+.completion = { .mbarrier::complete_tx::bytes }
+.cache = { .L2::cache_hint }
+.scope = { .cta, .cluster, .gpu, .sys }
+.op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
+
 [cp.async.bulk.load] "Copy size bytes, a multiple of 16, from global to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.dst.global.completion{.multicast}{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dst = { .shared::cta since 8.6, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 8.0 on sm_90+
@@ -24,9 +27,7 @@ cp.async.bulk.dst.global.completion{.multicast}{.cache}
 cp.async.bulk.weak.dst.global.completion{.multicast}{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.3 on sm_90+
@@ -36,11 +37,8 @@ cp.async.bulk.weak.dst.global.completion{.multicast}{.cache}
 [cp.async.bulk.load.relaxed] "Copy size bytes from global to shared memory by strong accesses of 16 bytes; signals bytes on an mbarrier."
 cp.async.bulk.relaxed.scope.dst.global.completion{.multicast}{.cache}.b128
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .scope = { .cta, .cluster, .gpu, .sys }
   .dst = { .shared::cta, .shared::cluster on sm_90a sm_100f sm_110f }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster, .multicast::cluster::16b since 9.4 }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.3 on sm_90+
@@ -51,8 +49,6 @@ cp.async.bulk.relaxed.scope.dst.global.completion{.multicast}{.cache}.b128
 cp.async.bulk{.weak}.shared::cta.global.completion{.cache}.ignore_oob
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, ignoreBytesLeft: u32 0..15, ignoreBytesRight: u32 0..15, [mbar: addr shared] {, cache-policy: u64};
   .weak since 9.3
-  .completion = { .mbarrier::complete_tx::bytes }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.2 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
@@ -60,9 +56,6 @@ cp.async.bulk{.weak}.shared::cta.global.completion{.cache}.ignore_oob
 [cp.async.bulk.load.relaxed.ignore_oob] "The same by strong accesses of 16 bytes."
 cp.async.bulk.relaxed.scope.shared::cta.global.completion{.cache}.ignore_oob.b128
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, ignoreBytesLeft: u32 0..15, ignoreBytesRight: u32 0..15, [mbar: addr shared] {, cache-policy: u64};
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.3 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
@@ -70,9 +63,7 @@ cp.async.bulk.relaxed.scope.shared::cta.global.completion{.cache}.ignore_oob.b12
 [cp.async.bulk.load.wide_multicast] "Copy size bytes from global memory to the shared memory of the CTAs in a mask of 16 or 32 bits."
 cp.async.bulk{.weak}.shared::cluster.global.completion.multicast{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared], ctaMask: by {, cache-policy: u64};
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_90+
@@ -83,10 +74,8 @@ cp.async.bulk{.weak}.shared::cluster.global.completion.multicast{.cache}
 cp.async.bulk{.weak}.dst.global.completion.report{.multicast}{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
   .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
   .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -98,7 +87,6 @@ cp.async.bulk{.weak}.dst.global.completion.report{.multicast}{.cache}
 [cp.async.bulk.cluster] "Copy size bytes, a multiple of 16, to another CTA's shared memory; signals bytes on an mbarrier there."
 cp.async.bulk.shared::cluster.shared::cta.completion
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
-  .completion = { .mbarrier::complete_tx::bytes }
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
@@ -107,7 +95,6 @@ cp.async.bulk.sem{.scope}.shared::cluster.shared::cta.completion{.b128}
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
   .sem = { .weak, .relaxed }
   .scope = { .cta, .cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
   .scope iff .relaxed
   .b128 iff .relaxed
   since 9.3 on sm_90+
@@ -116,7 +103,6 @@ cp.async.bulk.sem{.scope}.shared::cluster.shared::cta.completion{.b128}
 [cp.async.bulk.store] "Copy size bytes, a multiple of 16, from shared to global memory; completes through a bulk group."
 cp.async.bulk.global.shared::cta.bulk_group{.cache}{.cp_mask}
   [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64} {, byteMask: u16};
-  .cache = { .L2::cache_hint }
   .cp_mask since 8.6 on sm_100+
   .cache iff cache-policy
   .cp_mask iff byteMask
@@ -127,8 +113,6 @@ cp.async.bulk.global.shared::cta.bulk_group{.cache}{.cp_mask}
 cp.async.bulk.sem{.scope}.global.shared::cta.bulk_group{.cache}{.cp_mask}{.b128}
   [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64} {, byteMask: u16};
   .sem = { .weak, .relaxed }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .cache = { .L2::cache_hint }
   .cp_mask on sm_100+
   .scope iff .relaxed
   .b128 iff .relaxed
@@ -139,7 +123,6 @@ cp.async.bulk.sem{.scope}.global.shared::cta.bulk_group{.cache}{.cp_mask}{.b128}
 
 [cp.async.bulk.prefetch] "Bring size bytes, a multiple of 16, of global memory into L2."
 cp.async.bulk.prefetch.L2.global{.cache}  [srcMem: addr global], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch
@@ -152,8 +135,6 @@ cp.async.bulk.prefetch.L2.global.L2::evict_last  [srcMem: addr global], size: u3
 [cp.reduce.async.bulk.cluster] "Combine size bytes with another CTA's shared memory; signals bytes on an mbarrier there."
 cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.type
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
-  .completion = { .mbarrier::complete_tx::bytes }
-  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .b32, .u32, .s32, .u64 }
   since 8.0 on sm_90+
   check cluster_reduction
@@ -163,8 +144,6 @@ cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.type
 cp.reduce.async.bulk.relaxed.scope.shared::cluster.shared::cta.completion.op.type
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
   .scope = { .cta, .cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .b32, .u32, .s32, .u64 }
   since 9.3 on sm_90+
   check cluster_reduction
@@ -173,8 +152,6 @@ cp.reduce.async.bulk.relaxed.scope.shared::cluster.shared::cta.completion.op.typ
 [cp.reduce.async.bulk.global] "Combine size bytes with global memory; completes through a bulk group."
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.op.type
   [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
-  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
   .cache iff cache-policy
   since 8.0 on sm_90+
@@ -184,7 +161,6 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.op.type
 [cp.reduce.async.bulk.global.noftz] "Add 16-bit floats to global memory, keeping subnormals."
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.type
   [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
   .type = { .f16, .bf16 }
   .cache iff cache-policy
   since 8.0 on sm_90+
@@ -192,16 +168,12 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.type
 
 [cp.reduce.async.bulk.global.noftz.f32] "Add f32 to global memory, keeping subnormal numbers."
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.f32  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_90+
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
 [cp.reduce.async.bulk.global.relaxed] "Combine size bytes with global memory, its order and scope spelled out."
 cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .cache = { .L2::cache_hint }
-  .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
   .cache iff cache-policy
   since 9.3 on sm_90+
@@ -210,8 +182,6 @@ cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.op.type
 
 [cp.reduce.async.bulk.global.noftz.relaxed] "Add floats to global memory, keeping subnormal numbers, order and scope spelled out."
 cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .cache = { .L2::cache_hint }
   .type = { .f16, .bf16, .f32 since 9.4 }
   .cache iff cache-policy
   since 9.3 on sm_90+

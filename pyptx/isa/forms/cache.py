@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from ...ir import Immediate, Operand
 
 TEXT = r"""
+.primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
+.secondary = { .L2::evict_first, .L2::evict_unchanged }
+
 [prefetch] "Bring a line into a cache."
 prefetch{.space}.level  [a: addr .space];
   .space = { .global, .local }
@@ -51,24 +54,18 @@ discard{.global}.L2  [a: addr global], size imm 128..128;
 
 [createpolicy.fractional] "Make a cache policy: a fraction of the accesses gets the first priority, the rest the second."
 createpolicy.fractional.primary{.secondary}.b64  =cache-policy: u64 {, fraction: f32};
-  .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
-  .secondary = { .L2::evict_first, .L2::evict_unchanged }
   since 7.4 on sm_80+
   check operands fraction_of_one
   see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.range] "Make a cache policy for the range of memory at a."
 createpolicy.range{.global}.primary{.secondary}.b64  =cache-policy: u64, [a: addr global], primary-size: u32, total-size: u32;
-  .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
-  .secondary = { .L2::evict_first, .L2::evict_unchanged }
   since 7.4 on sm_80+
   check operands primary_within_total
   see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.range.fabric] "Make a cache policy for a range of memory behind a fabric handle."
 createpolicy.range.fabric.primary{.secondary}.b64  =cache-policy: u64, [endpoint: u32 fabric, offset: u64 reg], primary-size: u32, total-size: u32;
-  .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
-  .secondary = { .L2::evict_first, .L2::evict_unchanged }
   since 9.4 on sm_100+
   check operands primary_within_total
   see data-movement-and-conversion-instructions-createpolicy

@@ -1,51 +1,44 @@
 """Comparison and selection instructions."""
 
 TEXT = r"""
+.cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
+.type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
+.bool = { .and, .or, .xor }
+
 [setp] "Compare and set a predicate, and its complement with p|q."
 setp.cmp.type  =p{|q}: pred, a: .type, b: .type;
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   check comparison_fits
   see comparison-and-selection-instructions-setp
 
 [selp] "Select one of two values by a predicate."
 selp.type  =d: .type, a: .type, b: .type, c: pred;
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   STRICTER !c, which ptxas takes
   see comparison-and-selection-instructions-selp
 
 [setp.ftz] "Compare f32, subnormal numbers being zero."
 setp.cmp.ftz.f32  =p{|q}: pred, a: f32, b: f32;
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
   see comparison-and-selection-instructions-setp
 
 [setp.bool] "Compare, combine with a predicate; q combines the complement."
 setp.cmp.bool{.ftz}.type  =p{|q}: pred, a: .type, b: .type, !c: pred;
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   check comparison_fits
   see comparison-and-selection-instructions-setp
 
 [setp.half] "Compare two halves."
 setp.cmp{.bool}{.ftz}.f16  =p: pred, a: f16 reg, b: f16 reg{, !c: pred};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .bool iff c
   see half-precision-comparison-instructions-setp
 
 [setp.half2] "Compare two packs of halves: p of the lower, q of the upper."
 setp.cmp{.bool}{.ftz}.f16x2  =p{|q}: pred, a: f16x2 reg, b: f16x2 reg{, !c: pred};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .bool iff c
   MEASURED q may be absent, though the manual writes p|q
   see half-precision-comparison-instructions-setp
 
 [setp.bfloat] "Compare two bfloats."
 setp.cmp{.bool}.bf16  =p: pred, a: bf16 reg, b: bf16 reg{, !c: pred reg};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
@@ -53,8 +46,6 @@ setp.cmp{.bool}.bf16  =p: pred, a: bf16 reg, b: bf16 reg{, !c: pred reg};
 
 [setp.bfloat2] "Compare two packs of bfloats: p of the lower, q of the upper."
 setp.cmp{.bool}.bf16x2  =p{|q}: pred, a: bf16x2 reg, b: bf16x2 reg{, !c: pred reg};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
@@ -63,9 +54,7 @@ setp.cmp{.bool}.bf16x2  =p{|q}: pred, a: bf16x2 reg, b: bf16x2 reg{, !c: pred re
 [set] "Compare, perhaps combine with a predicate; true is all ones, or 1.0."
 set.cmp{.bool}{.ftz}.dtype.type  =d: .dtype, a: .type, b: .type{, !c: pred};
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .dtype = { .u32, .s32, .f32 }
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   .bool iff c
   check comparison_fits
   see comparison-and-selection-instructions-set
@@ -73,8 +62,6 @@ set.cmp{.bool}{.ftz}.dtype.type  =d: .dtype, a: .type, b: .type{, !c: pred};
 [set.half] "Compare into a half: true is 1.0."
 set.cmp{.bool}{.ftz}.f16.type  =d: f16, a: .type, b: .type{, !c: pred};
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   .bool iff c
   check comparison_fits
   see half-precision-comparison-instructions-set
@@ -82,8 +69,6 @@ set.cmp{.bool}{.ftz}.f16.type  =d: f16, a: .type, b: .type{, !c: pred};
 [set.bfloat] "Compare into a bfloat: true is 1.0."
 set.cmp{.bool}.bf16.type  =d: bf16, a: .type, b: .type{, !c: pred reg};
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   .bool iff c
   since 7.8 on sm_90+
   check comparison_fits
@@ -92,15 +77,11 @@ set.cmp{.bool}.bf16.type  =d: bf16, a: .type, b: .type{, !c: pred reg};
 
 [set.half.half] "Compare two halves into a half: true is 1.0."
 set.cmp{.bool}{.ftz}.f16.f16  =d: f16, a: f16 reg, b: f16 reg{, !c: pred};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .bool iff c
   see half-precision-comparison-instructions-set
 
 [set.bfloat.half] "Compare two halves or bfloats into a bfloat: true is 1.0."
 set.cmp{.bool}.bf16.type  =d: bf16, a: .type reg, b: .type reg{, !c: pred reg};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .type = { .f16, .bf16 }
   .bool iff c
   since 7.8 on sm_90+
@@ -109,8 +90,6 @@ set.cmp{.bool}.bf16.type  =d: bf16, a: .type reg, b: .type reg{, !c: pred reg};
 
 [set.int.half] "Compare two halves into an integer: true is all ones."
 set.cmp{.bool}{.ftz}.dtype.f16  =d: .dtype, a: f16 reg, b: f16 reg{, !c: pred};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .dtype = { .u16, .s16, .u32, .s32 }
   .bool iff c
   since 6.5
@@ -118,8 +97,6 @@ set.cmp{.bool}{.ftz}.dtype.f16  =d: .dtype, a: f16 reg, b: f16 reg{, !c: pred};
 
 [set.int.bfloat] "Compare two bfloats into an integer: true is all ones."
 set.cmp{.bool}.dtype.bf16  =d: .dtype, a: bf16 reg, b: bf16 reg{, !c: pred reg};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .dtype = { .u16, .s16, .u32, .s32 }
   .bool iff c
   since 7.8 on sm_90+
@@ -128,16 +105,12 @@ set.cmp{.bool}.dtype.bf16  =d: .dtype, a: bf16 reg, b: bf16 reg{, !c: pred reg};
 
 [set.half2] "Compare two packs of halves, each into its half of d."
 set.cmp{.bool}{.ftz}.dtype.f16x2  =d: .dtype, a: f16x2 reg, b: f16x2 reg{, !c: pred};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .dtype = { .f16x2, .u32 since 6.5, .s32 since 6.5 }
   .bool iff c
   see half-precision-comparison-instructions-set
 
 [set.bfloat2] "Compare two packs of bfloats, each into its half of d."
 set.cmp{.bool}.dtype.bf16x2  =d: .dtype, a: bf16x2 reg, b: bf16x2 reg{, !c: pred reg};
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool = { .and, .or, .xor }
   .dtype = { .bf16x2, .u32, .s32 }
   .bool iff c
   since 7.8 on sm_90+
@@ -154,12 +127,10 @@ set.cmp.type  =d: .type, a: .type reg, b: .type reg;
 
 [slct.int] "a if c is not negative, otherwise b."
 slct.type.s32  =d: .type, a: .type, b: .type, c: s32;
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   see comparison-and-selection-instructions-slct
 
 [slct.float] "a if c is not negative, otherwise b (NaN selects b, -0 selects a)."
 slct{.ftz}.type.f32  =d: .type, a: .type, b: .type, c: f32;
-  .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   see comparison-and-selection-instructions-slct
 """
 

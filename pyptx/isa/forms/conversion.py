@@ -7,25 +7,24 @@ from collections.abc import Mapping
 from ...ir import Operand, Register
 
 TEXT = r"""
+.dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+.atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
+.rnd = { .rn, .rz, .rm, .rp }
+.irnd = { .rni, .rzi, .rmi, .rpi }
+
 [cvt.int] "Integer to integer: truncates, zero- or sign-extends, saturates with .sat."
 cvt{.sat}.dtype.atype  =d: .dtype+, a: .atype+ reg imm special;
-  .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
-  .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   check sat_has_something_to_do
   MEASURED "Illegal modifier '.sat' for instruction 'cvt'" where every source value fits the destination
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.float_from_int] "Integer to float, rounded."
 cvt.rnd.dtype.atype  =d: .dtype, a: .atype+;
-  .rnd = { .rn, .rz, .rm, .rp }
   .dtype = { .f32, .f64 }
-  .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_float] "Float to integer, rounded and clamped to the integer's range."
 cvt.irnd{.ftz}.dtype.atype  =d: .dtype+, a: .atype;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
-  .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   .atype = { .f32, .f64 }
   check ftz_from_f32
   see data-movement-and-conversion-instructions-cvt
@@ -52,28 +51,22 @@ cvt{.ftz}.f32.atype  =d: f32, a: .atype reg;
 
 [cvt.float_from_int.sat] "Integer to float, rounded, clamped to [0, 1] with .sat."
 cvt.rnd{.ftz}{.sat}.dtype.atype  =d: .dtype, a: .atype+;
-  .rnd = { .rn, .rz, .rm, .rp }
   .dtype = { .f32, .f64 }
-  .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   check ftz_or_sat_to_f32
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.half_from_int] "Integer to half or bfloat, rounded."
 cvt.rnd{.sat}.f16.atype  =d: f16, a: .atype+;
-  .rnd = { .rn, .rz, .rm, .rp }
-  .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_int] "Integer to bfloat, rounded."
 cvt.rnd.bf16.atype  =d: bf16, a: .atype;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_byte] "A byte to bfloat: exact."
 cvt.rnd.bf16.atype  =d: bf16, a: .atype reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .u8, .s8 }
   since 7.8 on sm_90+
   MEASURED the register has 8 bits: ptxas refuses a wider one
@@ -81,28 +74,22 @@ cvt.rnd.bf16.atype  =d: bf16, a: .atype reg;
 
 [cvt.int_from_float.sat] "Float to integer, rounded and clamped; .sat repeats what happens anyway."
 cvt.irnd{.ftz}.sat.dtype.atype  =d: .dtype+, a: .atype;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
-  .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   .atype = { .f32, .f64 }
   check ftz_from_f32
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_half] "Half to integer, rounded and clamped."
 cvt.irnd{.sat}.dtype.f16  =d: .dtype+, a: f16 reg;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
-  .dtype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_bfloat] "Bfloat to integer, rounded and clamped."
 cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
   .dtype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.byte_from_bfloat] "Bfloat to a byte, rounded and clamped."
 cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
   .dtype = { .u8, .s8 }
   since 7.8 on sm_90+
   MEASURED the register has 8 bits: ptxas refuses a wider one
@@ -110,17 +97,14 @@ cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
 
 [cvt.f32] "f32 to f32: to an integral value, .ftz or .sat."
 cvt{.irnd}{.ftz}{.sat}.f32.f32  =d: f32, a: f32;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64] "f64 to f64: to an integral value, or .sat."
 cvt{.irnd}{.sat}.f64.f64  =d: f64, a: f64;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_f64] "f64 to f32, rounded."
 cvt.rnd{.ftz}{.sat}.f32.f64  =d: f32, a: f64;
-  .rnd = { .rn, .rz, .rm, .rp }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_f32] "f32 to f64: exact."
@@ -129,37 +113,31 @@ cvt{.ftz}{.sat}.f64.f32  =d: f64, a: f32;
 
 [cvt.f16] "f16 to f16: to an integral value, or .sat."
 cvt{.irnd}{.sat}.f16.f16  =d: f16, a: f16 reg;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16] "bf16 to bf16: to an integral value."
 cvt{.irnd}.bf16.bf16  =d: bf16, a: bf16 reg;
-  .irnd = { .rni, .rzi, .rmi, .rpi }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_bf16] "bf16 to f16, rounded."
 cvt{.rnd}.f16.bf16  =d: f16, a: bf16 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.8 on sm_90+
   MEASURED the rounding may be absent
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f16] "f16 to bf16, rounded."
 cvt{.rnd}.bf16.f16  =d: bf16, a: f16 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.8 on sm_90+
   MEASURED the rounding may be absent
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_f64] "f64 to f16, rounded."
 cvt.rnd{.sat}.f16.f64  =d: f16, a: f64;
-  .rnd = { .rn, .rz, .rm, .rp }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f64] "f64 to bf16, rounded."
 cvt.rnd.bf16.f64  =d: bf16, a: f64;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
@@ -169,7 +147,6 @@ cvt{.sat}.f64.f16  =d: f64, a: f16 reg;
 
 [cvt.f64_from_bf16] "bf16 to f64: exact."
 cvt{.rnd}.f64.bf16  =d: f64, a: bf16 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.8 on sm_90+
   MEASURED ptxas takes a rounding, which changes nothing
   see data-movement-and-conversion-instructions-cvt
@@ -180,13 +157,11 @@ cvt{.ftz}.sat.f32.f16  =d: f32, a: f16 reg;
 
 [cvt.f32_from_bf16.rnd] "bf16 to f32 with a rounding that changes nothing."
 cvt.rnd.f32.bf16  =d: f32, a: bf16 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.1 on sm_80+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_bf16.ftz] "bf16 to f32, subnormal numbers becoming zero."
 cvt{.rnd}.ftz.f32.bf16  =d: f32, a: bf16 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.8 on sm_90+
   MEASURED ptxas takes .ftz here
   see data-movement-and-conversion-instructions-cvt
@@ -199,13 +174,11 @@ cvt.rnd.dtype.f32  =d: .dtype, a: f32;
 
 [cvt.f16_from_f32] "f32 to f16 with .ftz or .sat."
 cvt.rnd{.ftz}{.sat}.f16.f32  =d: f16, a: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   check ftz_or_sat
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f32.ftz] "f32 to bf16, subnormal numbers being zero."
 cvt.rnd.ftz.bf16.f32  =d: bf16, a: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   since 7.0 on sm_80+
   MEASURED ptxas takes .ftz here
   see data-movement-and-conversion-instructions-cvt

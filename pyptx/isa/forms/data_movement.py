@@ -5,6 +5,16 @@ from collections.abc import Mapping
 from ...ir import Address, Operand, Register
 
 TEXT = r"""
+.type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
+.vec = { .v2, .v4 }
+.ss = { .global }
+.cop = { .ca, .cg, .cs, .lu, .cv }
+.cache = { .L2::cache_hint on sm_80+ }
+.prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
+.level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
+.level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
+.sem = { .relaxed, .acquire }
+
 [mov] "Copy a register, an immediate, a special register, or the address of a variable."
 mov.type  =d: .type, a: .type reg imm special symbol;
   .type = { .pred, .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
@@ -12,7 +22,6 @@ mov.type  =d: .type, a: .type reg imm special symbol;
 
 [mov.vec] "Copy a vector register, or the elements of a vector."
 mov.vec.type  =d: by reg sink, a: by reg imm;
-  .vec = { .v2, .v4 }
   .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   d by .vec.type = { .v2.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64 .type x 2, .v4.b16|.b32|.u16|.u32|.s16|.s32|.f32 .type x 4 }
   a by .vec.type = { .v2.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64 .type x 2, .v4.b16|.b32|.u16|.u32|.s16|.s32|.f32 .type x 4 }
@@ -88,11 +97,8 @@ mov.b128  =d: b32 x 4 reg sink, a: b128 reg;
 [ld] "Load; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check load
   STRICTER .v8 of 8- and 16-bit types and _ in vectors of less than 256 bits, which ptxas takes
@@ -100,12 +106,6 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a
 
 [ld.evict] "Load with an L1 eviction priority; weak order."
 ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   since 7.4
   check load
@@ -113,9 +113,6 @@ ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [
 
 [ld.v256] "Load 32 bytes; weak order."
 ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .cache = { .L2::cache_hint }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
@@ -128,7 +125,6 @@ ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec 
 [ld.b128] "Load a 128-bit register; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
   .cache iff cache-policy
@@ -138,18 +134,12 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-p
 
 [ld.evict.b128] "Load a 128-bit register with an L1 eviction priority; weak order."
 ld{.weak}{.ss}.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
   .cache iff cache-policy
   since 8.3
   see data-movement-and-conversion-instructions-ld
 
 [ld.cop.v256] "Load 32 bytes with a cache operator; weak order."
 ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .ss = { .global }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
   .cache = { .L2::cache_hint }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
@@ -161,12 +151,8 @@ ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: 
 
 [ld.unified] "Load from a variable that is declared unified; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .ss = { .global }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check load
   STRICTER .unified on strong, volatile and non-coherent loads, which ptxas takes
@@ -174,10 +160,6 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a
 
 [ld.unified.b128] "Load a 128-bit register from a variable that is declared unified; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .ss = { .global }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
   .cache iff cache-policy
   since 8.3
   see data-movement-and-conversion-instructions-ld
@@ -185,9 +167,6 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {,
 [ld.param.where] "Load from a parameter of the kernel."
 ld{.weak}.ss{.cop}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   .ss = { .param::entry }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.3
   check load
   see data-movement-and-conversion-instructions-ld
@@ -195,22 +174,17 @@ ld{.weak}.ss{.cop}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
 [ld.param.where.b128] "Load a 128-bit register from a parameter of the kernel."
 ld{.weak}.ss{.cop}.b128  =d: b128, [a: addr .ss];
   .ss = { .param::entry }
-  .cop = { .ca, .cg, .cs, .lu, .cv }
   since 8.3
   see data-movement-and-conversion-instructions-ld
 
 [ld.param.func] "Load from a parameter of this function, or what a function that was called returned."
 ld{.weak}.param::func{.cop}{.vec}.type  =d: .type+ x .vec braces, [a symbol param];
-  .cop = { .ca, .cg, .cs, .lu, .cv }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.3
   check load
   see data-movement-and-conversion-instructions-ld
 
 [ld.param.func.b128] "Load 128 bits from a parameter of this function, or of what a function that was called returned."
 ld{.weak}.param::func{.cop}.b128  =d: b128, [a symbol param];
-  .cop = { .ca, .cg, .cs, .lu, .cv }
   since 8.3
   see data-movement-and-conversion-instructions-ld
 
@@ -218,8 +192,6 @@ ld{.weak}.param::func{.cop}.b128  =d: b128, [a symbol param];
 ld.volatile{.ss}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   .ss = { .global, .local since 9.1, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check load
   MEASURED .const and .param are refused
   see data-movement-and-conversion-instructions-ld
@@ -227,15 +199,12 @@ ld.volatile{.ss}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
 [ld.volatile.b128] "Load a 128-bit register; the compiler may not remove, repeat or move it."
 ld.volatile{.ss}{.prefetch}.b128  =d: b128, [a: addr .ss];
   .ss = { .global, .local since 9.1, .shared, .shared::cta, .shared::cluster on sm_90+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
   since 8.3
   check load
   see data-movement-and-conversion-instructions-ld
 
 [ld.volatile.v256] "Load 32 bytes; the compiler may not remove, repeat or move it."
 ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss];
-  .ss = { .global }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
@@ -245,27 +214,20 @@ ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: a
 
 [ld.strong] "Load with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .ss = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .level1 = { .L1::evict_normal since 7.4, .L1::evict_unchanged since 7.4, .L1::evict_first since 7.4,
               .L1::evict_last since 7.4, .L1::no_allocate since 7.4 }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check load
   see data-movement-and-conversion-instructions-ld
 
 [ld.strong.b128] "Load a 128-bit register with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire }
   .scope = { .cta, .cluster on sm_90+, .gpu, .sys since 8.4 }
   .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
   .cache iff cache-policy
   since 8.3
   check load
@@ -273,11 +235,7 @@ ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, c
 
 [ld.strong.v256] "Load 32 bytes with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss] {, cache-policy: u64 reg};
-  .sem = { .relaxed, .acquire }
   .scope = { .cta, .cluster, .gpu, .sys }
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .cache = { .L2::cache_hint }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
@@ -290,15 +248,12 @@ ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .v
 [ld.mmio] "Load of memory-mapped input and output: exactly one access."
 ld.mmio.sem.sys{.ss}.type  =d: .type+, [a: addr .ss];
   .sem = { .relaxed, .acquire since 9.3 }
-  .ss = { .global }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.2
   see data-movement-and-conversion-instructions-ld
 
 [ld.mmio.b128] "Load of 128 bits of memory-mapped input and output: exactly one access."
 ld.mmio.sem.sys{.ss}.b128  =d: b128, [a: addr .ss];
   .sem = { .relaxed, .acquire since 9.3 }
-  .ss = { .global }
   since 8.4
   see data-movement-and-conversion-instructions-ld
 
@@ -307,19 +262,12 @@ ld.global{.cop}.nc{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: 
   .cop = { .ca, .cg, .cs }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check load
   see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.evict] "Load through the non-coherent cache with an L1 eviction priority."
 ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr global] {, cache-policy: u64 reg};
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   since 7.4
   check load
@@ -327,8 +275,6 @@ ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a:
 
 [ld.nc.v256] "Load 32 bytes through the non-coherent cache."
 ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .cache = { .L2::cache_hint }
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
@@ -341,16 +287,12 @@ ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec re
 [ld.nc.b128] "Load a 128-bit register through the non-coherent cache."
 ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
   .cop = { .ca, .cg, .cs }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
   .cache iff cache-policy
   since 8.3
   see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.readonly] "Load through the read-only proxy, from memory that nobody writes during the kernel."
 ld{.global}{.vec}.type.proxy::readonly  =d: .type+ x .vec braces, [a: addr global];
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 9.4 on sm_90+
   check vector_at_most_128_bits
   see data-movement-and-conversion-instructions-ld
@@ -365,9 +307,6 @@ ld{.global}.vec.type.proxy::readonly  =d: .type+ x .vec, [a: addr global];
 
 [ld.nc.evict.b128] "Load a 128-bit register through the non-coherent cache with an L1 eviction priority."
 ld.global.nc.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B on sm_80+ }
   .cache iff cache-policy
   since 8.3
   see data-movement-and-conversion-instructions-ld-global-nc
@@ -386,15 +325,11 @@ ld.global.cop.nc{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: ad
 
 [ldu] "Load read-only data whose address is the same in all lanes."
 ldu{.ss}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
-  .ss = { .global }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check load
   see data-movement-and-conversion-instructions-ldu
 
 [ldu.b128] "Load a 128-bit register of read-only data whose address is the same in all lanes."
 ldu{.ss}.b128  =d: b128, [a: addr .ss];
-  .ss = { .global }
   since 8.3
   see data-movement-and-conversion-instructions-ldu
 
@@ -403,19 +338,12 @@ st{.weak}{.ss}{.cop}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces 
   .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .wb, .cg, .cs, .wt }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check store
   see data-movement-and-conversion-instructions-st
 
 [st.evict] "Store with an L1 eviction priority; weak order."
 st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   since 7.4
   check store
@@ -423,9 +351,6 @@ st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces
 
 [st.v256] "Store 32 bytes; weak order."
 st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .cache = { .L2::cache_hint }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
@@ -446,16 +371,12 @@ st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u
 
 [st.evict.b128] "Store a 128-bit register with an L1 eviction priority; weak order."
 st{.weak}{.ss}.level1{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
   .cache iff cache-policy
   since 8.3
   see data-movement-and-conversion-instructions-st
 
 [st.cop.v256] "Store 32 bytes with a cache operator; weak order."
 st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
-  .ss = { .global }
   .cop = { .wb, .cg, .cs, .wt }
   .cache = { .L2::cache_hint }
   .vec = { .v4, .v8 }
@@ -469,8 +390,6 @@ st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sin
 st{.weak}.ss{.cop}{.vec}.type  [a symbol .ss], b: .type+ x .vec braces;
   .ss = { .param, .param::func since 8.3 }
   .cop = { .wb, .cg, .cs, .wt }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check vector_at_most_128_bits
   STRICTER registers as addresses, which ptxas reads and then fails on
   see data-movement-and-conversion-instructions-st
@@ -485,8 +404,6 @@ st{.weak}.ss{.cop}.b128  [a symbol .ss], b: b128 reg;
 [st.volatile] "Store that the compiler may not remove, repeat or move."
 st.volatile{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces;
   .ss = { .global, .local since 9.1, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   check store
   see data-movement-and-conversion-instructions-st
 
@@ -498,8 +415,6 @@ st.volatile{.ss}.b128  [a: addr .ss], b: b128 reg;
 
 [st.volatile.v256] "Store 32 bytes; the compiler may not remove, repeat or move it."
 st.volatile{.ss}{.level2}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink;
-  .ss = { .global }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
   since 8.8 on sm_100+
@@ -514,8 +429,6 @@ st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec b
   .level1 = { .L1::evict_normal since 7.4, .L1::evict_unchanged since 7.4, .L1::evict_first since 7.4,
               .L1::evict_last since 7.4, .L1::no_allocate since 7.4 }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
-  .vec = { .v2, .v4 }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .cache iff cache-policy
   check store
   see data-movement-and-conversion-instructions-st
@@ -525,8 +438,6 @@ st.sem.scope{.ss}{.level1}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-pol
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster on sm_90+, .gpu, .sys since 8.4 }
   .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .cache = { .L2::cache_hint on sm_80+ }
   .cache iff cache-policy
   since 8.3
   check store
@@ -536,9 +447,6 @@ st.sem.scope{.ss}{.level1}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-pol
 st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster, .gpu, .sys }
-  .ss = { .global }
-  .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
-  .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
   .cache = { .L2::cache_hint }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
@@ -550,22 +458,18 @@ st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x
 [st.mmio] "Store to memory-mapped input and output: exactly one access."
 st.mmio.sem.sys{.ss}.type  [a: addr .ss], b: .type+;
   .sem = { .relaxed, .release since 9.3 }
-  .ss = { .global }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   since 8.2
   see data-movement-and-conversion-instructions-st
 
 [st.mmio.b128] "Store of 128 bits to memory-mapped input and output: exactly one access."
 st.mmio.sem.sys{.ss}.b128  [a: addr .ss], b: b128 reg;
   .sem = { .relaxed, .release since 9.3 }
-  .ss = { .global }
   since 8.4
   see data-movement-and-conversion-instructions-st
 
 [st.async] "Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
 st.async{.weak}{.shared::cluster}.completion{.vec}.type  [a: addr shared::cluster], b: .type x .vec, [mbar: addr shared::cluster];
   .completion = { .mbarrier::complete_tx::bytes }
-  .vec = { .v2, .v4 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
   since 8.1 on sm_90+
   check vector_at_most_128_bits
@@ -581,7 +485,6 @@ st.async{.weak}{.shared::cluster}.completion.b128  [a: addr shared::cluster], b:
 [st.async.release] "Store to global memory asynchronously, with release order."
 st.async{.mmio}.release.scope{.global}.type  [a: addr global], b: .type;
   .scope = { .gpu, .sys }
-  .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
   .mmio excludes .gpu
   since 8.7 on sm_100+
   see data-movement-and-conversion-instructions-st-async

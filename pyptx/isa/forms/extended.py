@@ -1,37 +1,33 @@
 """Extended-precision integer arithmetic: the condition code CC carries between instructions."""
 
 TEXT = r"""
+.type = { .u32, .s32, .u64, .s64 }
+
 [add.cc] "Add and write the carry."
 add.cc.type  =d: .type, a: .type, b: .type;
-  .type = { .u32, .s32, .u64, .s64 }
   see extended-precision-integer-arithmetic-instructions-add-cc
 
 [addc] "Add with the carry; .cc writes the new one."
 addc{.cc}.type  =d: .type, a: .type, b: .type;
-  .type = { .u32, .s32, .u64, .s64 }
   see extended-precision-integer-arithmetic-instructions-addc
 
 [sub.cc] "Subtract and write the carry."
 sub.cc.type  =d: .type, a: .type, b: .type;
-  .type = { .u32, .s32, .u64, .s64 }
   see extended-precision-integer-arithmetic-instructions-sub-cc
 
 [subc] "Subtract with the carry; .cc writes the new one."
 subc{.cc}.type  =d: .type, a: .type, b: .type;
-  .type = { .u32, .s32, .u64, .s64 }
   STRICTER ptxas takes .sat with .s32, which the manual does not have
   see extended-precision-integer-arithmetic-instructions-subc
 
 [mad.cc] "Multiply, keep one half, add and write the carry."
 mad.half.cc.type  =d: .type, a: .type, b: .type, c: .type;
   .half = { .hi, .lo }
-  .type = { .u32, .s32, .u64, .s64 }
   see extended-precision-integer-arithmetic-instructions-mad-cc
 
 [madc] "Multiply, keep one half, add with the carry; .cc writes the new one."
 madc.half{.cc}.type  =d: .type, a: .type, b: .type, c: .type;
   .half = { .hi, .lo }
-  .type = { .u32, .s32, .u64, .s64 }
   STRICTER ptxas takes madc.hi.sat.s32, which the manual does not have
   see extended-precision-integer-arithmetic-instructions-madc
 """

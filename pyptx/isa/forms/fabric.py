@@ -1,10 +1,14 @@
 """Fabric instructions: asynchronous copies, reductions and atomics through handles of logical endpoints."""
 
 TEXT = r"""
+.cache = { .L2::cache_hint }
+.op = { .add, .min, .max, .and, .or, .xor }
+.dim = { .1d, .2d, .3d, .4d, .5d }
+.load_mode = { .tile }
+
 [fabric.try_get] "Copy size bytes, a multiple of 16, from a fabric handle to shared memory; signals bytes on an mbarrier."
 fabric.try_get.async.shared::cta.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.b128
   [dst: addr shared], [src: u32 fabric, srcOffset: u64 reg], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.3 on sm_100+
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
@@ -13,7 +17,6 @@ fabric.try_get.async.shared::cta.mbarrier::complete_tx::bytes.mbarrier::report::
 [fabric.try_put] "Copy size bytes, a multiple of 16, from shared memory to a fabric handle; signals every 16 bytes on an mbarrier."
 fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric{.cp_mask}.relaxed.sys{.cache}.b128
   [dst: u32 fabric, dstOffset: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, byteMask: b16 reg} {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
   .cp_mask iff byteMask
   .cache iff cache-policy
   since 9.3 on sm_100+
@@ -23,7 +26,6 @@ fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
 [fabric.try_put.counted] "The same, and count the bytes at the destination."
 fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.b128
   [dst: u32 fabric, dstOffset: u64 reg, dstCounter: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.3 on sm_100+
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
@@ -32,7 +34,6 @@ fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
 [fabric.try_red] "Combine size bytes of shared memory with those behind a fabric handle; signals every 16 bytes on an mbarrier."
 fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.op.type
   [dst: u32 fabric, dstOffset: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
   .op = { .and, .or, .xor, .min, .max, .add }
   .type = { .b32, .b64, .u32, .s32, .u64, .s64, .f16, .bf16, .f32, .f64 }
   .cache iff cache-policy
@@ -44,7 +45,6 @@ fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
 [fabric.try_red.counted] "The same, and count the bytes at the destination."
 fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.op.type
   [dst: u32 fabric, dstOffset: u64 reg, dstCounter: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
   .op = { .and, .or, .xor, .min, .max, .add }
   .type = { .b32, .b64, .u32, .s32, .u64, .s64, .f16, .bf16, .f32, .f64 }
   .cache iff cache-policy
@@ -85,9 +85,6 @@ fabric.try_atom.async.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::f
 [fabric.try_get.tensor] "Copy a box of a tensor, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
 fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.b128
   [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -96,9 +93,6 @@ fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::b
 [fabric.try_put.tensor] "Copy shared memory to a box of a tensor, behind a fabric handle."
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -107,10 +101,6 @@ fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 [fabric.try_red.tensor] "Combine shared memory with a box of a tensor, behind a fabric handle."
 fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .op = { .add, .min, .max, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -119,9 +109,6 @@ fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 [fabric.try_put.tensor.counted] "Copy shared memory to a box of a tensor, behind a fabric handle, and count the bytes at the destination."
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -130,10 +117,6 @@ fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 [fabric.try_red.tensor.counted] "Combine shared memory with a box of a tensor, behind a fabric handle, and count the bytes at the destination."
 fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .op = { .add, .min, .max, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -142,8 +125,6 @@ fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 [fabric.try_get.tensor.dim] "Copy a box of a vector whose size replaces the map's, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
 fabric.try_get.async.tensor.1d.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
   [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [mbar: addr shared] {, cache-policy: u64 reg};
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -152,8 +133,6 @@ fabric.try_get.async.tensor.1d.shared::cta{.load_mode}.mbarrier::complete_tx::by
 [fabric.try_put.tensor.dim] "Copy shared memory to a box of a vector whose size replaces the map's, behind a fabric handle."
 fabric.try_put.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -162,9 +141,6 @@ fabric.try_put.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::comp
 [fabric.try_red.tensor.dim] "Combine shared memory with a box of a vector whose size replaces the map's, behind a fabric handle."
 fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .load_mode = { .tile }
-  .op = { .add, .min, .max, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -173,8 +149,6 @@ fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::comp
 [fabric.try_put.tensor.dim.counted] "Copy shared memory to a box of a vector whose size replaces the map's, behind a fabric handle, and count the bytes at the destination."
 fabric.try_put.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -183,9 +157,6 @@ fabric.try_put.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::comp
 [fabric.try_red.tensor.dim.counted] "Combine shared memory with a box of a vector whose size replaces the map's, behind a fabric handle, and count the bytes at the destination."
 fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .load_mode = { .tile }
-  .op = { .add, .min, .max, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -195,8 +166,6 @@ fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::comp
 fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
   [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -206,8 +175,6 @@ fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::b
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -217,9 +184,6 @@ fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .op = { .add, .min, .max, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -229,8 +193,6 @@ fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
@@ -240,9 +202,6 @@ fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
 fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .op = { .add, .min, .max, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken

@@ -1,9 +1,14 @@
 """Half-precision and mixed-precision floating-point instructions."""
 
 TEXT = r"""
+.type = { .f16, .f16x2 }
+.rnd = { .rn, .rz, .rm, .rp }
+.atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
+.dtype = { .f16x2, .bf16x2 }
+.cdtype = { .e5m2x4, .e4m3x4 }
+
 [add.half] "Add two halves, or two packs of two."
 add{.rn}{.ftz}{.sat}.type  =d: .type, a: .type reg, b: .type reg;
-  .type = { .f16, .f16x2 }
   see half-precision-floating-point-instructions-add
 
 [add.bfloat] "Add two bfloats, or two packs of two."
@@ -14,7 +19,6 @@ add{.rn}.type  =d: .type, a: .type reg, b: .type reg;
 
 [sub.half] "Subtract two halves, or two packs of two."
 sub{.rn}{.ftz}{.sat}.type  =d: .type, a: .type reg, b: .type reg;
-  .type = { .f16, .f16x2 }
   see half-precision-floating-point-instructions-sub
 
 [sub.bfloat] "Subtract two bfloats, or two packs of two."
@@ -25,7 +29,6 @@ sub{.rn}.type  =d: .type, a: .type reg, b: .type reg;
 
 [mul.half] "Multiply two halves, or two packs of two."
 mul{.rn}{.ftz}{.sat}.type  =d: .type, a: .type reg, b: .type reg;
-  .type = { .f16, .f16x2 }
   see half-precision-floating-point-instructions-mul
 
 [mul.bfloat] "Multiply two bfloats, or two packs of two."
@@ -36,7 +39,6 @@ mul{.rn}.type  =d: .type, a: .type reg, b: .type reg;
 
 [fma.half] "Fused multiply-add of halves; .relu makes negative results zero, .oob zeroes where an input is out of bounds."
 fma.rn{.ftz}{.oob}{.sat}{.relu}.type  =d: .type, a: .type reg, b: .type reg, c: .type reg;
-  .type = { .f16, .f16x2 }
   .relu since 7.0 on sm_80+
   .oob since 8.1 on sm_90+
   .oob excludes .ftz
@@ -54,7 +56,6 @@ fma.rn{.oob}{.relu}.type  =d: .type, a: .type reg, b: .type reg, c: .type reg;
 
 [neg.half] "Negate a half, or two in a pack."
 neg{.ftz}.type  =d: .type, a: .type reg;
-  .type = { .f16, .f16x2 }
   see half-precision-floating-point-instructions-neg
 
 [neg.bfloat] "Negate a bfloat, or two in a pack."
@@ -65,7 +66,6 @@ neg.type  =d: .type, a: .type reg;
 
 [abs.half] "Absolute value of a half, or two in a pack."
 abs{.ftz}.type  =d: .type, a: .type reg;
-  .type = { .f16, .f16x2 }
   since 6.5
   see half-precision-floating-point-instructions-abs
 
@@ -77,7 +77,6 @@ abs.type  =d: .type, a: .type reg;
 
 [min.half] "The smaller of two halves, or of each of two in a pack."
 min{.ftz}{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
-  .type = { .f16, .f16x2 }
   .xorsign since 7.2 on sm_86+
   since 7.0 on sm_80+
   see half-precision-floating-point-instructions-min
@@ -91,7 +90,6 @@ min{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
 
 [max.half] "The larger of two halves, or of each of two in a pack."
 max{.ftz}{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
-  .type = { .f16, .f16x2 }
   .xorsign since 7.2 on sm_86+
   since 7.0 on sm_80+
   see half-precision-floating-point-instructions-max
@@ -105,93 +103,77 @@ max{.NaN}{.xorsign.abs}.type  =d: .type, a: .type reg, b: .type reg;
 
 [add.mixed] "Add a half or bfloat to an f32."
 add{.rnd}{.sat}.f32.atype  =d: f32, a: .atype reg, c: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .f16, .bf16 }
   since 8.6 on sm_100+
   see mixed-precision-floating-point-instructions-add
 
 [sub.mixed] "Subtract an f32 from a half or bfloat."
 sub{.rnd}{.sat}.f32.atype  =d: f32, a: .atype reg, c: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .f16, .bf16 }
   since 8.6 on sm_100+
   see mixed-precision-floating-point-instructions-sub
 
 [fma.mixed] "Fused multiply-add of two halves or bfloats and an f32."
 fma.rnd{.sat}.f32.abtype  =d: f32, a: .abtype reg, b: .abtype reg, c: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   .abtype = { .f16, .bf16 }
   since 8.6 on sm_100+
   see mixed-precision-floating-point-instructions-fma
 
 [add.mixed.packed] "Add f32 values to two halves or bfloats, both in packs."
 add{.rnd}.f32x2.atype.f32x2  =d: f32x2, a: .atype reg, c: f32x2 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .f16x2, .bf16x2 }
   since 9.4 on sm_107f
   see mixed-precision-floating-point-instructions-add
 
 [sub.mixed.packed] "Subtract f32 values from two halves or bfloats, both in packs."
 sub{.rnd}.f32x2.atype.f32x2  =d: f32x2, a: .atype reg, c: f32x2 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .f16x2, .bf16x2 }
   since 9.4 on sm_107f
   see mixed-precision-floating-point-instructions-sub
 
 [add.narrow] "Add two packs of two f32 and round the results toward zero to halves or bfloats."
 add.rz{.ftz}.dtype.f32x2.f32x2  =d: .dtype, a: f32x2 reg, c: f32x2 reg;
-  .dtype = { .f16x2, .bf16x2 }
   .ftz iff .f16x2
   since 9.4 on sm_107f
   see mixed-precision-floating-point-instructions-add
 
 [sub.narrow] "Subtract two packs of two f32 and round the results toward zero to halves or bfloats."
 sub.rz{.ftz}.dtype.f32x2.f32x2  =d: .dtype, a: f32x2 reg, c: f32x2 reg;
-  .dtype = { .f16x2, .bf16x2 }
   .ftz iff .f16x2
   since 9.4 on sm_107f
   see mixed-precision-floating-point-instructions-sub
 
 [mul.narrow] "Multiply two packs of two f32 and round the results toward zero to halves or bfloats."
 mul.rz{.ftz}.dtype.f32x2.f32x2  =d: .dtype, a: f32x2 reg, c: f32x2 reg;
-  .dtype = { .f16x2, .bf16x2 }
   .ftz iff .f16x2
   since 9.4 on sm_107f
   see mixed-precision-floating-point-instructions-mul
 
 [fma.mixed.packed] "Fused multiply-add of two halves or bfloats with two f32 each, all in packs."
 fma.rnd.f32x2.atype.f32x2.f32x2  =d: f32x2, a: .atype reg, b: f32x2 reg, c: f32x2 reg;
-  .rnd = { .rn, .rz, .rm, .rp }
   .atype = { .f16x2, .bf16x2 }
   since 9.4 on sm_107f
   see mixed-precision-floating-point-instructions-fma
 
 [add.narrow8] "Add four narrow floats and four 8-bit floats, in packs."
 add{.rn}{.satfinite}.cdtype.atype  =d: .cdtype, a: .atype reg, c: .cdtype reg;
-  .cdtype = { .e5m2x4, .e4m3x4 }
-  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
   since 9.4 on sm_100a sm_103a
   see alternate-floating-point-instructions-add
 
 [sub.narrow8] "Subtract four 8-bit floats from four narrow floats, in packs."
 sub{.rn}{.satfinite}.cdtype.atype  =d: .cdtype, a: .atype reg, c: .cdtype reg;
-  .cdtype = { .e5m2x4, .e4m3x4 }
-  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
   since 9.4 on sm_100a sm_103a
   see alternate-floating-point-instructions-sub
 
 [mul.narrow8] "Multiply four narrow floats each into 8-bit floats, in packs."
 mul{.rn}{.satfinite}.dtype.atype.ctype  =d: .dtype, a: .atype reg, c: .ctype reg;
   .dtype = { .e5m2x4, .e4m3x4 }
-  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
   .ctype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
   since 9.4 on sm_100a sm_103a
   see alternate-floating-point-instructions-mul
 
 [fma.narrow8] "Fused multiply-add of four narrow floats each and four 8-bit floats, in packs."
 fma.rn{.satfinite}.cdtype.atype.btype  =d: .cdtype, a: .atype reg, b: .btype reg, c: .cdtype reg;
-  .cdtype = { .e5m2x4, .e4m3x4 }
-  .atype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
   .btype = { .e5m2x4, .e4m3x4, .e3m2x4, .e2m3x4, .e2m1x4, .e2m1p4x4, .ue8m0x4 }
   since 9.4 on sm_100a sm_103a
   see alternate-floating-point-instructions-fma

@@ -1,22 +1,21 @@
 """Integer arithmetic instructions."""
 
 TEXT = r"""
+.type = { .u16, .u32, .u64, .s16, .s32, .s64 }
+.half = { .lo, .hi }
+
 [add.int] "Add two integers; wraps unless .sat."
 add{.sat}.type  =d: .type, a: .type, b: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   check saturate_s32
   see integer-arithmetic-instructions-add
 
 [sub.int] "Subtract two integers; wraps unless .sat."
 sub{.sat}.type  =d: .type, a: .type, b: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   check saturate_s32
   see integer-arithmetic-instructions-sub
 
 [mul.int] "Multiply two integers and keep the low or the high half."
 mul.half.type  =d: .type, a: .type, b: .type;
-  .half = { .lo, .hi }
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-mul
 
 [mul.wide] "Multiply two integers into a product of twice their width."
@@ -26,8 +25,6 @@ mul.wide.type  =d: wide(.type), a: .type, b: .type;
 
 [mad.int] "Multiply, keep one half, add."
 mad.half.type  =d: .type, a: .type, b: .type, c: .type;
-  .half = { .lo, .hi }
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-mad
 
 [mad.wide] "Multiply into twice the width, add."
@@ -37,12 +34,10 @@ mad.wide.type  =d: wide(.type), a: .type, b: .type, c: wide(.type);
 
 [div.int] "Divide two integers, truncating toward zero; division by zero gives an unspecified value."
 div.type  =d: .type, a: .type, b: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-div
 
 [rem.int] "Remainder of a truncating division; its sign is the dividend's."
 rem.type  =d: .type, a: .type, b: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-rem
 
 [neg.int] "Arithmetic negation."
@@ -52,12 +47,10 @@ neg.type  =d: .type, a: .type;
 
 [min.int] "The smaller of two integers."
 min.type  =d: .type, a: .type, b: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-min
 
 [max.int] "The larger of two integers."
 max.type  =d: .type, a: .type, b: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-max
 
 [add.packed16] "Add two packs of two 16-bit integers."
@@ -96,7 +89,6 @@ neg.s8x4  =d: s8x4, a: s8x4 reg;
 
 [clmad] "Multiply without carries, keep the low or the high 64 bits, and add c without carries."
 clmad.half.u64  =d: u64, a: u64, b: u64, c: u64;
-  .half = { .lo, .hi }
   since 9.3 on sm_80+
   see integer-arithmetic-instructions-clmad
 
@@ -122,7 +114,6 @@ mad24.hi.sat.s32  =d: s32, a: s32, b: s32, c: s32;
 
 [sad] "c plus the absolute difference of a and b."
 sad.type  =d: .type, a: .type, b: .type, c: .type;
-  .type = { .u16, .u32, .u64, .s16, .s32, .s64 }
   see integer-arithmetic-instructions-sad
 
 [abs.int] "Absolute value; that of the smallest integer is itself."
@@ -223,7 +214,6 @@ dp4a.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
 
 [dp2a] "c plus the products of two halves of a with the low or the high two bytes of b."
 dp2a.half.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
-  .half = { .lo, .hi }
   .atype = { .u32, .s32 }
   .btype = { .u32, .s32 }
   see integer-arithmetic-instructions-dp2a

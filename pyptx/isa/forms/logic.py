@@ -3,24 +3,22 @@
 from .warp import predicate_is_written as predicate_is_written
 
 TEXT = r"""
+.type = { .pred, .b16, .b32, .b64 }
+
 [and] "Bitwise and."
 and.type  =d: .type, a: .type, b: .type;
-  .type = { .pred, .b16, .b32, .b64 }
   see logic-and-shift-instructions-and
 
 [or] "Bitwise or."
 or.type  =d: .type, a: .type, b: .type;
-  .type = { .pred, .b16, .b32, .b64 }
   see logic-and-shift-instructions-or
 
 [xor] "Bitwise exclusive or."
 xor.type  =d: .type, a: .type, b: .type;
-  .type = { .pred, .b16, .b32, .b64 }
   see logic-and-shift-instructions-xor
 
 [not] "Bitwise complement."
 not.type  =d: .type, a: .type;
-  .type = { .pred, .b16, .b32, .b64 }
   see logic-and-shift-instructions-not
 
 [shl] "Shift left; an amount beyond the width gives zero."

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from ...ir import Operand, Pair, Sink
 
 TEXT = r"""
+.space = { .shared, .shared::cta since 7.8 }
+.sem = { .acquire, .relaxed }
+.scope = { .cta, .cluster }
+
 [mbarrier.init] "Make an mbarrier that expects count arrivals per phase."
 mbarrier.init{.space}.b64  [addr: addr .space], count: u32 1..1048575;
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-init
 
@@ -27,7 +30,6 @@ mbarrier.check_layout.layout{.space}.b64  =p: pred, [addr: addr .space];
 
 [mbarrier.inval] "End an mbarrier's life; its memory may then be used for other things."
 mbarrier.inval{.space}.b64  [addr: addr .space];
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-inval
 
@@ -35,7 +37,6 @@ mbarrier.inval{.space}.b64  [addr: addr .space];
 mbarrier.arrive{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space] {, count: u32 1..4294967295};
   .sem = { .release since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   count since 7.8 on sm_90+
   state._ since 7.1
@@ -45,29 +46,24 @@ mbarrier.arrive{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space] {
 [mbarrier.arrive.remote] "Arrive on an mbarrier of a CTA of the cluster; there is no state to return."
 mbarrier.arrive{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295};
   .sem = { .release, .relaxed since 8.6 }
-  .scope = { .cta, .cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.expect_tx] "Expect txCount more bytes in this phase, then arrive once."
 mbarrier.arrive.expect_tx{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space], txCount: u32;
   .sem = { .release, .relaxed since 8.6 }
-  .scope = { .cta, .cluster }
-  .space = { .shared, .shared::cta since 7.8 }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.expect_tx.remote] "Expect and arrive on an mbarrier of a CTA of the cluster."
 mbarrier.arrive.expect_tx{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster], txCount: u32;
   .sem = { .release, .relaxed since 8.6 }
-  .scope = { .cta, .cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.expect_tx] "Expect txCount more bytes in the current phase, without arriving."
 mbarrier.expect_tx{.sem.scope}{.space}.b64  [addr: addr .space], txCount: u32;
   .sem = { .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta since 7.8, .shared::cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation
@@ -75,8 +71,6 @@ mbarrier.expect_tx{.sem.scope}{.space}.b64  [addr: addr .space], txCount: u32;
 [mbarrier.try_wait.parity] "Wait, for a while, until the phase with this parity has completed."
 mbarrier.try_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
-  .scope = { .cta, .cluster }
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.8 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
@@ -84,14 +78,12 @@ mbarrier.try_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: ad
 mbarrier.test_wait.parity{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1;
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.1 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.arrive.noComplete] "Arrive count times; the phase must not complete by it."
 mbarrier.arrive.noComplete{.release.cta}{.space}.b64  =state: u64, [addr: addr .space], count: u32 1..4294967295;
   .release since 8.0
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
@@ -99,7 +91,6 @@ mbarrier.arrive.noComplete{.release.cta}{.space}.b64  =state: u64, [addr: addr .
 mbarrier.arrive_drop{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space] {, count: u32 1..4294967295};
   .sem = { .release since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   count since 7.8 on sm_90+
   state._ since 7.1
@@ -109,36 +100,30 @@ mbarrier.arrive_drop{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .spa
 [mbarrier.arrive_drop.remote] "Arrive and drop on an mbarrier of a CTA of the cluster."
 mbarrier.arrive_drop{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295};
   .sem = { .release, .relaxed since 8.6 }
-  .scope = { .cta, .cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.expect_tx] "Expect txCount more bytes, then arrive once and drop."
 mbarrier.arrive_drop.expect_tx{.sem.scope}{.space}.b64  =state: u64 sink, [addr: addr .space], txCount: u32;
   .sem = { .release, .relaxed since 8.6 }
-  .scope = { .cta, .cluster }
-  .space = { .shared, .shared::cta since 7.8 }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.expect_tx.remote] "Expect, arrive and drop on an mbarrier of a CTA of the cluster."
 mbarrier.arrive_drop.expect_tx{.sem.scope}.shared::cluster.b64  =_ sink, [addr: addr shared::cluster], txCount: u32;
   .sem = { .release, .relaxed since 8.6 }
-  .scope = { .cta, .cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.noComplete] "Arrive count times and drop; the phase must not complete by it."
 mbarrier.arrive_drop.noComplete{.release.cta}{.space}.b64  =state: u64, [addr: addr .space], count: u32 1..4294967295;
   .release since 8.0
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.complete_tx] "Count txCount bytes as arrived, as a copy would."
 mbarrier.complete_tx{.sem.scope}{.space}.b64  [addr: addr .space], txCount: u32;
   .sem = { .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta since 7.8, .shared::cluster }
   since 8.0 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-complete-tx-operation
@@ -146,8 +131,6 @@ mbarrier.complete_tx{.sem.scope}{.space}.b64  [addr: addr .space], txCount: u32;
 [mbarrier.try_wait] "Wait, for a while, until the phase of this state has completed."
 mbarrier.try_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg {, suspendTimeHint: u32};
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
-  .scope = { .cta, .cluster }
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.8 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
@@ -155,7 +138,6 @@ mbarrier.try_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .spa
 mbarrier.test_wait{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg;
   .sem = { .acquire since 8.0, .relaxed since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 8.0 on sm_90+ }
-  .space = { .shared, .shared::cta since 7.8 }
   since 7.0 on sm_80+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
@@ -167,57 +149,47 @@ mbarrier.pending_count.b64  =count: u32, state: u64 reg;
 [mbarrier.arrive.multicast] "Arrive on an mbarrier of each CTA of the mask."
 mbarrier.arrive{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295}, ctaMask: u32 0..4294967295;
   .sem = { .release, .relaxed }
-  .scope = { .cta, .cluster }
   since 9.4 on sm_107f
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive.expect_tx.multicast] "Expect txCount more bytes, then arrive on an mbarrier of each CTA of the mask."
 mbarrier.arrive.expect_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
   .sem = { .release, .relaxed }
-  .scope = { .cta, .cluster }
   since 9.4 on sm_107f
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive
 
 [mbarrier.arrive_drop.multicast] "Arrive and drop on an mbarrier of each CTA of the mask."
 mbarrier.arrive_drop{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster] {, count: u32 1..4294967295}, ctaMask: u32 0..4294967295;
   .sem = { .release, .relaxed }
-  .scope = { .cta, .cluster }
   since 9.4 on sm_107f
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.arrive_drop.expect_tx.multicast] "Expect txCount more bytes, then arrive and drop on an mbarrier of each CTA of the mask."
 mbarrier.arrive_drop.expect_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  =_ sink, [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
   .sem = { .release, .relaxed }
-  .scope = { .cta, .cluster }
   since 9.4 on sm_107f
   see parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop
 
 [mbarrier.expect_tx.multicast] "Expect txCount more bytes on an mbarrier of each CTA of the mask."
 mbarrier.expect_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
   .sem = { .relaxed }
-  .scope = { .cta, .cluster }
   since 9.4 on sm_107f
   see parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation
 
 [mbarrier.complete_tx.multicast] "Count txCount bytes as arrived on an mbarrier of each CTA of the mask."
 mbarrier.complete_tx{.sem.scope}.shared::cluster.multicast::cluster::32b.b64  [addr: addr shared::cluster], txCount: u32, ctaMask: u32 0..4294967295;
   .sem = { .relaxed }
-  .scope = { .cta, .cluster }
   since 9.4 on sm_107f
   see parallel-synchronization-and-communication-instructions-mbarrier-complete-tx-operation
 
 [mbarrier.try_wait.primary] "Wait, for a while, until the primary phase of this state has completed."
 mbarrier.try_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg {, suspendTimeHint: u32};
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.try_wait.report] "Wait, for a while, until the primary phase of this state has completed, and what was reported."
 mbarrier.try_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], state: u64 reg {, suspendTimeHint: u32};
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   check operands result_is_kept
@@ -225,16 +197,12 @@ mbarrier.try_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|rep
 
 [mbarrier.try_wait.parity.primary] "Wait, for a while, until the primary phase of this parity has completed."
 mbarrier.try_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.try_wait.parity.report] "Wait, for a while, until the primary phase of this parity has completed, and what was reported."
 mbarrier.try_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   check operands result_is_kept
@@ -242,24 +210,18 @@ mbarrier.try_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitCompl
 
 [mbarrier.try_wait.parity.conditional] "Wait, for a while, until the conditional phase of this parity has completed."
 mbarrier.try_wait.parity.phase_type::conditional{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1 {, suspendTimeHint: u32};
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait.primary] "Ask, without waiting, whether the primary phase of this state has completed."
 mbarrier.test_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], state: u64 reg;
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait.report] "Ask, without waiting, whether the primary phase of this state has completed, and what was reported."
 mbarrier.test_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], state: u64 reg;
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   check operands result_is_kept
@@ -267,16 +229,12 @@ mbarrier.test_wait.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|re
 
 [mbarrier.test_wait.parity.primary] "Ask, without waiting, whether the primary phase of this parity has completed."
 mbarrier.test_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1;
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 
 [mbarrier.test_wait.parity.report] "Ask, without waiting, whether the primary phase of this parity has completed, and what was reported."
 mbarrier.test_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComplete|reportPredicate: pred {, =reportValue: b8}, [addr: addr .space], phaseParity: u32 0|1;
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   check operands result_is_kept
@@ -284,8 +242,6 @@ mbarrier.test_wait.parity.phase_type::primary{.sem.scope}{.space}.b64  =waitComp
 
 [mbarrier.test_wait.parity.conditional] "Ask, without waiting, whether the conditional phase of this parity has completed."
 mbarrier.test_wait.parity.phase_type::conditional{.sem.scope}{.space}.b64  =waitComplete: pred, [addr: addr .space], phaseParity: u32 0|1;
-  .sem = { .acquire, .relaxed }
-  .scope = { .cta, .cluster }
   .space = { .shared, .shared::cta }
   since 9.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait

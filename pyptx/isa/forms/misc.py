@@ -1,6 +1,8 @@
 """Miscellaneous instructions: sleeping, events, launches of dependent work, registers, the stack."""
 
 TEXT = r"""
+.type = { .u32, .u64 }
+
 [nanosleep] "Sleep for about t nanoseconds, at most twice as long."
 nanosleep.u32  t: u32;
   since 6.3
@@ -57,19 +59,16 @@ setmaxnreg.action.sync.aligned.u32  imm-reg-count imm 24..256/8;
 
 [stacksave] "The stack pointer."
 stacksave.type  =d: .type;
-  .type = { .u32, .u64 }
   since 7.3
   see stack-manipulation-instructions-stacksave
 
 [stackrestore] "Set the stack pointer."
 stackrestore.type  a: .type reg;
-  .type = { .u32, .u64 }
   since 7.3
   see stack-manipulation-instructions-stackrestore
 
 [alloca] "Allocate size bytes on the stack."
 alloca.type  =ptr: .type, size: .type {, immAlign imm 1|2|4|8|16|32|64|128|256|512|1024};
-  .type = { .u32, .u64 }
   since 7.3
   STRICTER larger powers of two, which ptxas takes
   see stack-manipulation-instructions-alloca

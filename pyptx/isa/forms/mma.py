@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from ...ir import Immediate, Operand, Vector
 
 TEXT = r"""
+.dtype = { .f16, .f32 }
+.ctype = { .f16, .f32 }
+.atype = { .bf16, .tf32 }
+.btype = { .bf16, .tf32 }
+.spvariant = { .sp, .sp::ordered_metadata since 8.5 }
+
 [mma.f16.m8n8k4] "D = A*B + C on halves: four products 8x8x4, one for each quarter of the warp."
 mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg;
   .alayout = { .row, .col }
   .blayout = { .row, .col }
-  .dtype = { .f16, .f32 }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 4, .f32 f32 x 8 }
   c by .dtype.ctype = { .f16|.f32.f16 f16x2 x 4, .f32.f32 f32 x 8 }
   since 6.4
@@ -24,8 +28,6 @@ mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype  =d: by, a: f16x2 x 
 [mma.f16] "D = A*B + C on halves."
 mma.sync.aligned.shape.row.col.dtype.f16.f16.ctype  =d: by, a: by reg, b: by reg, c: by reg;
   .shape = { .m16n8k8, .m16n8k16 since 7.0 on sm_80+ }
-  .dtype = { .f16, .f32 }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   a by .shape = { .m16n8k8 f16x2 x 2, .m16n8k16 f16x2 x 4 }
   b by .shape = { .m16n8k8 f16x2 x 1, .m16n8k16 f16x2 x 2 }
@@ -36,8 +38,6 @@ mma.sync.aligned.shape.row.col.dtype.f16.f16.ctype  =d: by, a: by reg, b: by reg
 [mma.alternate] "D = A*B + C on bfloats or tf32."
 mma.sync.aligned.shape.row.col.f32.atype.btype.f32  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg;
   .shape = { .m16n8k4, .m16n8k8, .m16n8k16 }
-  .atype = { .bf16, .tf32 }
-  .btype = { .bf16, .tf32 }
   a by .shape.atype = { .m16n8k8.bf16 bf16x2 x 2, .m16n8k16.bf16 bf16x2 x 4, .m16n8k4.tf32 tf32 x 2, .m16n8k8.tf32 tf32 x 4 }
   b by .shape.atype.btype = {
     .m16n8k8.bf16.bf16 bf16x2 x 1, .m16n8k16.bf16.bf16 bf16x2 x 2, .m16n8k4.tf32.tf32 tf32 x 1, .m16n8k8.tf32.tf32 tf32 x 2
@@ -51,7 +51,6 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: by reg, b: by
   .dtype = { .f16 since 8.7, .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   a by .shape = { .m16n8k16 b32 x 2, .m16n8k32 b32 x 4 }
   b by .shape = { .m16n8k16 b32 x 1, .m16n8k32 b32 x 2 }
@@ -64,7 +63,6 @@ mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.dtype.atype.btype.ctype  =d: by, 
   .dtype = { .f16 since 8.7, .f32 }
   .atype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
   .btype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
   since 8.6 on sm_100f sm_110f sm_120f
@@ -150,9 +148,6 @@ mma.sync.aligned.shape.row.col.s32.b1.b1.s32.bitOp.popc  =d: by, a: by reg, b: b
 
 [mma.sp.f16.m16n8k16] "D = A*B + C on halves, two of each four of A stored; one thread of each four has the metadata."
 mma.spvariant.sync.aligned.m16n8k16.row.col.dtype.f16.f16.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..3;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
-  .dtype = { .f16, .f32 }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
   c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
   since 7.1 on sm_80+
@@ -160,9 +155,6 @@ mma.spvariant.sync.aligned.m16n8k16.row.col.dtype.f16.f16.ctype  =d: by, a: f16x
 
 [mma.sp.f16.m16n8k32] "D = A*B + C on halves, two of each four of A stored; two threads of each four have the metadata."
 mma.spvariant.sync.aligned.m16n8k32.row.col.dtype.f16.f16.ctype  =d: by, a: f16x2 x 4 reg, b: f16x2 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..1;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
-  .dtype = { .f16, .f32 }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
   c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
   since 7.1 on sm_80+
@@ -171,27 +163,20 @@ mma.spvariant.sync.aligned.m16n8k32.row.col.dtype.f16.f16.ctype  =d: by, a: f16x
 
 [mma.sp.alternate] "D = A*B + C on bfloats or tf32, half of A stored; one thread of each four has the metadata."
 mma.spvariant.sync.aligned.shape.row.col.f32.atype.btype.f32  =d: b32 x 4, a: b32 x 2 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..3;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
   .shape = { .m16n8k8, .m16n8k16 }
-  .atype = { .bf16, .tf32 }
-  .btype = { .bf16, .tf32 }
   b by .shape.atype.btype = { .m16n8k16.bf16.bf16 b32 x 2, .m16n8k8.tf32.tf32 b32 x 2 }
   since 7.1 on sm_80+
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.alternate.pairs] "D = A*B + C on bfloats or tf32, half of A stored; two threads of each four have the metadata."
 mma.spvariant.sync.aligned.shape.row.col.f32.atype.btype.f32  =d: b32 x 4, a: b32 x 4 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
   .shape = { .m16n8k16, .m16n8k32 }
-  .atype = { .bf16, .tf32 }
-  .btype = { .bf16, .tf32 }
   b by .shape.atype.btype = { .m16n8k32.bf16.bf16 b32 x 4, .m16n8k16.tf32.tf32 b32 x 4 }
   since 7.1 on sm_80+
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8] "D = A*B + C on 8-bit floats, two of each four of A stored."
 mma.spvariant.sync.aligned.m16n8k64.row.col.f32.atype.btype.f32  =d: f32 x 4, a: b32 x 4 reg, b: b32 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   since 8.4 on sm_89+
@@ -209,7 +194,6 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.dtype.atype.
   .dtype = { .f16 since 8.7 on sm_120f, .f32 }
   .atype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
   .btype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
-  .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
   since 8.6 on sm_100f sm_110f sm_120f
@@ -243,7 +227,6 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_sca
 
 [mma.sp.integer] "D = A*B + C on small integers, half of A stored; two threads of each four have the metadata."
 mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s32 x 4, a: b32 x 2 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
   .shape = { .m16n8k32, .m16n8k64 }
   .atype = { .u8, .s8, .u4, .s4 }
   .btype = { .u8, .s8, .u4, .s4 }
@@ -253,7 +236,6 @@ mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s3
 
 [mma.sp.integer.all] "D = A*B + C on small integers, half of A stored; all threads have the metadata."
 mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s32 x 4, a: b32 x 4 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
-  .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
   .shape = { .m16n8k64, .m16n8k128 }
   .atype = { .u8, .s8, .u4, .s4 }
   .btype = { .u8, .s8, .u4, .s4 }

@@ -4,6 +4,14 @@ from .atomics import BITS
 from .bulk_copy import global_reduction as global_reduction
 
 TEXT = r"""
+.scope = { .cta, .cluster, .gpu, .sys }
+.type = { .b32, .b64, .u32, .u64, .s32, .s64 }
+.sem = { .relaxed, .release }
+.space = { .global }
+.op = { .min, .max, .add }
+.acc = { .acc::f16 }
+.vec = { .v2, .v4, .v8 }
+
 [multimem.red.async] "Add b to all replicas of a multicast address asynchronously, with release order."
 multimem.red.async.release.scope{.global}.add.type  [a: addr global], b: .type;
   .scope = { .gpu, .sys }
@@ -14,10 +22,7 @@ multimem.red.async.release.scope{.global}.add.type  [a: addr global], b: .type;
 [multimem.ld_reduce] "Load from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op.type  =d: .type, [a: addr global];
   .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .op = { .min, .max, .add, .and, .or, .xor }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
   .weak excludes .sem
   since 8.1 on sm_90+
   check multimem_operation
@@ -26,11 +31,7 @@ multimem.ld_reduce{.weak}{.sem.scope}{.space}.op.type  =d: .type, [a: addr globa
 [multimem.ld_reduce.float] "Load floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: .type x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
   .acc = { .acc::f32 since 8.2 }
-  .vec = { .v2, .v4, .v8 }
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
   .weak excludes .sem
   since 8.1 on sm_90+
@@ -40,10 +41,6 @@ multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: .type x .
 [multimem.ld_reduce.fp8] "Load 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b8 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f16 }
   .vec = { .v4, .v8 }
   .type = { .e5m2, .e4m3 }
   .weak excludes .sem
@@ -54,11 +51,6 @@ multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b8 x .vec, 
 [multimem.ld_reduce.fp8x2] "Load pairs of 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b16 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f16 }
-  .vec = { .v2, .v4, .v8 }
   .type = { .e5m2x2, .e4m3x2 }
   .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
@@ -68,10 +60,6 @@ multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b16 x .vec,
 [multimem.ld_reduce.fp8x4] "Load fours of 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: b32 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .op = { .min, .max, .add }
-  .acc = { .acc::f16 }
   .vec = { .v2, .v4 }
   .type = { .e5m2x4, .e4m3x4 }
   .weak excludes .sem
@@ -81,20 +69,12 @@ multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: b32 x .ve
 
 [multimem.st] "Store to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}.type  [a: addr global], b: .type;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
   .weak excludes .sem
   since 8.1 on sm_90+
   see data-movement-and-conversion-instructions-multimem
 
 [multimem.st.float] "Store floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: .type x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .vec = { .v2, .v4, .v8 }
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
   .weak excludes .sem
   since 8.1 on sm_90+
@@ -103,9 +83,6 @@ multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: .type x 
 
 [multimem.st.fp8] "Store 8-bit floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b8 x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .vec = { .v4, .v8 }
   .type = { .e5m2, .e4m3 }
   .weak excludes .sem
@@ -114,10 +91,6 @@ multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b8 x .vec 
 
 [multimem.st.fp8x2] "Store packs of 8-bit floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b16 x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
-  .vec = { .v2, .v4, .v8 }
   .type = { .e5m2x2, .e4m3x2 }
   .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
@@ -125,9 +98,6 @@ multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b16 x .vec
 
 [multimem.st.fp8x4] "Store packs of 8-bit floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: b32 x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .vec = { .v2, .v4 }
   .type = { .e5m2x4, .e4m3x4 }
   .weak excludes .sem
@@ -136,22 +106,14 @@ multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: b32 x .v
 
 [multimem.red] "Combine b with all replicas of a multicast address."
 multimem.red{.sem.scope}{.space}.op.type  [a: addr global], b: .type;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .op = { .min, .max, .add, .and, .or, .xor }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64 }
   since 8.1 on sm_90+
   check multimem_operation
   see data-movement-and-conversion-instructions-multimem
 
 [multimem.red.float] "Combine floats with all replicas of a multicast address."
 multimem.red{.sem.scope}{.space}.op{.vec}.type  [a: addr global], b: .type x .vec reg;
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .space = { .global }
   .op = { .add, .min, .max }
-  .vec = { .v2, .v4, .v8 }
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
   since 8.1 on sm_90+
   check multimem_float_reduction
@@ -174,7 +136,6 @@ multimem.cp.async.bulk{.weak}.global.shared::cta.bulk_group{.cp_mask}  [dstMem: 
 
 [multimem.cp.async.bulk.relaxed] "The same by strong accesses of 16 bytes."
 multimem.cp.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cp_mask}.b128  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, byteMask: u16};
-  .scope = { .cta, .cluster, .gpu, .sys }
   .cp_mask on sm_100+
   .cp_mask iff byteMask
   since 9.3 on sm_90+
@@ -196,7 +157,6 @@ multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.type  [dst
 
 [multimem.cp.reduce.async.bulk.relaxed] "Combine size bytes with all replicas of a multicast address, its order and scope spelled out."
 multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
-  .scope = { .cta, .cluster, .gpu, .sys }
   .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
   since 9.3 on sm_90+
@@ -205,7 +165,6 @@ multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.op.typ
 
 [multimem.cp.reduce.async.bulk.noftz.relaxed] "Add floats to all replicas of a multicast address, keeping subnormal numbers, order and scope spelled out."
 multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
-  .scope = { .cta, .cluster, .gpu, .sys }
   .type = { .f16, .bf16, .f32 since 9.4 }
   since 9.3 on sm_90+
   see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk

@@ -1,12 +1,14 @@
 """Surface instructions: suld, sust, sured, suq."""
 
 TEXT = r"""
+.geom = { .1d, .2d, .3d, .a1d, .a2d }
+.clamp = { .trap, .clamp, .zero }
+.vec = { .v2, .v4 }
+
 [suld] "Load bytes from a surface; the first coordinate counts bytes."
 suld.b.geom{.cop}.dtype.clamp  =d: .dtype+ braces, [a: u64 reg symbol surface, b: by];
-  .geom = { .1d, .2d, .3d, .a1d, .a2d }
   .cop = { .ca, .cg, .cs, .cv }
   .dtype = { .b8, .b16, .b32, .b64 }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4, .a1d u32 then s32 x 2, .a2d u32 then s32 x 4 }
   note the fourth coordinate of .3d and .a2d is ignored
   STRICTER vectors longer than the geometry, and registers in place of vectors, which ptxas takes
@@ -16,32 +18,23 @@ suld.b.geom{.cop}.dtype.clamp  =d: .dtype+ braces, [a: u64 reg symbol surface, b
 
 [suld.vec] "Load a vector from a surface; the first coordinate counts bytes."
 suld.b.geom{.cop}.vec.dtype.clamp  =d: by+ reg sink, [a: u64 reg symbol surface, b: by];
-  .geom = { .1d, .2d, .3d, .a1d, .a2d }
   .cop = { .ca, .cg, .cs, .cv }
-  .vec = { .v2, .v4 }
   .dtype = { .b8, .b16, .b32, .b64 }
-  .clamp = { .trap, .clamp, .zero }
   d by .vec.dtype = { .v2.b8|.b16|.b32|.b64 .dtype x 2, .v4.b8|.b16|.b32 .dtype x 4 }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4, .a1d u32 then s32 x 2, .a2d u32 then s32 x 4 }
   see surface-instructions-suld
 
 [sust] "Store bytes to a surface; the first coordinate counts bytes."
 sust.b.geom{.cop}{.vec}.ctype.clamp  [a: u64 reg symbol surface, b: by], c: by+ braces;
-  .geom = { .1d, .2d, .3d, .a1d, .a2d }
   .cop = { .wb, .cg, .cs, .wt }
-  .vec = { .v2, .v4 }
   .ctype = { .b8, .b16, .b32, .b64 }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4, .a1d u32 then s32 x 2, .a2d u32 then s32 x 4 }
   c by .vec.ctype = { -.b8|.b16|.b32|.b64 .ctype, .v2.b8|.b16|.b32|.b64 .ctype x 2, .v4.b8|.b16|.b32 .ctype x 4 }
   see surface-instructions-sust
 
 [sust.p] "Store a sample to a surface, converted to its format; the first coordinate counts samples."
 sust.p.geom{.cop}{.vec}.b32.clamp  [a: u64 reg symbol surface, b: by], c: b32+ x .vec braces;
-  .geom = { .1d, .2d, .3d, .a1d, .a2d }
   .cop = { .wb, .cg, .cs, .wt }
-  .vec = { .v2, .v4 }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4, .a1d u32 then s32 x 2, .a2d u32 then s32 x 4 }
   MEASURED .a1d, .a2d and the cache operators, which the manual gives to sust.b alone
   see surface-instructions-sust
@@ -50,7 +43,6 @@ sust.p.geom{.cop}{.vec}.b32.clamp  [a: u64 reg symbol surface, b: by], c: b32+ x
 sured.b.add.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: .ctype+;
   .geom = { .1d, .2d, .3d }
   .ctype = { .u32, .s32, .u64 }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   see surface-instructions-sured
 
@@ -59,7 +51,6 @@ sured.b.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: .ctype+;
   .op = { .min, .max }
   .geom = { .1d, .2d, .3d }
   .ctype = { .u32, .s32, .u64 since 8.1, .s64 since 8.1 }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   see surface-instructions-sured
 
@@ -67,7 +58,6 @@ sured.b.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: .ctype+;
 sured.b.op.geom.b32.clamp  [a: u64 reg symbol surface, b: by], c: b32+;
   .op = { .and, .or }
   .geom = { .1d, .2d, .3d }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   see surface-instructions-sured
 
@@ -76,7 +66,6 @@ sured.p.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: by+;
   .op = { .add, .min, .max, .and, .or }
   .geom = { .1d, .2d, .3d }
   .ctype = { .b32, .b64 since 8.1 }
-  .clamp = { .trap, .clamp, .zero }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   c by .op.ctype = { .add|.min|.max|.and|.or.b32 .ctype, .min|.max.b64 .ctype }
   see surface-instructions-sured

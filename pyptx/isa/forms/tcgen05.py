@@ -11,16 +11,19 @@ from ...ir import Immediate, Operand, Vector
 from ..notation import Chosen
 
 TEXT = r"""
+.cta_group = { .cta_group::1, .cta_group::2 }
+.num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
+.pack = { .pack::16b }
+.unpack = { .unpack::16b }
+
 [tcgen05.alloc] "Allocate columns of tensor memory; the address is written to shared memory. Blocks until there is room."
 tcgen05.alloc.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols: u32 32|64|128|256|512;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .space = { .shared::cta }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.alloc.exclusive] "Allocate columns while no other allocation is alive, and keep the permit to allocate until they are freed."
 tcgen05.alloc.exclusive.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols: u32 32..576/32;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .space = { .shared::cta }
   since 9.4 on sm_100f sm_110f
   note more than 512 columns exist on sm_107 alone
@@ -29,55 +32,44 @@ tcgen05.alloc.exclusive.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .spac
 
 [tcgen05.dealloc] "Free columns of tensor memory."
 tcgen05.dealloc.cta_group.sync.aligned.b32  taddr: u32, nCols: u32 32|64|128|256|512;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.dealloc.exclusive] "Free columns that were allocated exclusively, and give the permit to allocate back."
 tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32  taddr: u32, nCols: u32 32..576/32;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   since 9.4 on sm_100f sm_110f
   STRICTER ptxas takes every multiple of 32 without a bound
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.relinquish_alloc_permit] "Give up the right to allocate: no tcgen05.alloc of this CTA may follow."
 tcgen05.relinquish_alloc_permit.cta_group.sync.aligned;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.ld.32x32b] "Load from tensor memory: each lane of the warp its own row."
 tcgen05.ld.sync.aligned.32x32b.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
-  .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .pack = { .pack::16b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x64b] "Load from tensor memory in 16x64b fragments."
 tcgen05.ld.sync.aligned.16x64b.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
-  .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .pack = { .pack::16b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x128b] "Load from tensor memory in 16x128b fragments: two registers a repetition."
 tcgen05.ld.sync.aligned.16x128b.num{.pack}.b32  =r: b32 x .num*2, [taddr: b32|u32|s32 tensor];
   .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64 }
-  .pack = { .pack::16b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x256b] "Load from tensor memory in 16x256b fragments: four registers a repetition."
 tcgen05.ld.sync.aligned.16x256b.num{.pack}.b32  =r: b32 x .num*4, [taddr: b32|u32|s32 tensor];
   .num = { .x1, .x2, .x4, .x8, .x16, .x32 }
-  .pack = { .pack::16b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x32bx2] "Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further."
 tcgen05.ld.sync.aligned.16x32bx2.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
-  .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .pack = { .pack::16b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
@@ -119,16 +111,12 @@ tcgen05.ld.red.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}{.NaN}.f32.
 
 [tcgen05.st.32x32b] "Store to tensor memory: each lane of the warp its own row."
 tcgen05.st.sync.aligned.32x32b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
-  .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .unpack = { .unpack::16b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x64b] "Store to tensor memory in 16x64b fragments."
 tcgen05.st.sync.aligned.16x64b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
-  .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .unpack = { .unpack::16b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
@@ -136,7 +124,6 @@ tcgen05.st.sync.aligned.16x64b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r:
 [tcgen05.st.16x128b] "Store to tensor memory in 16x128b fragments: two registers a repetition."
 tcgen05.st.sync.aligned.16x128b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*2;
   .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64 }
-  .unpack = { .unpack::16b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
@@ -144,15 +131,12 @@ tcgen05.st.sync.aligned.16x128b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r
 [tcgen05.st.16x256b] "Store to tensor memory in 16x256b fragments: four registers a repetition."
 tcgen05.st.sync.aligned.16x256b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*4;
   .num = { .x1, .x2, .x4, .x8, .x16, .x32 }
-  .unpack = { .unpack::16b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x32bx2] "Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further."
 tcgen05.st.sync.aligned.16x32bx2.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm, r: b32 x .num;
-  .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .unpack = { .unpack::16b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
@@ -165,7 +149,6 @@ tcgen05.op.sync.aligned;
 
 [tcgen05.cp] "Copy from shared memory to tensor memory; asynchronous. May widen elements of 4 or 6 bits to 8 bits."
 tcgen05.cp.cta_group.shape{.multicast}{.dst_fmt.src_fmt}  [taddr: b32|u32|s32 tensor], s-desc: u64;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .shape = { .128x256b, .4x256b, .128x128b, .64x128b, .32x128b }
   .multicast = { .warpx2::02_13, .warpx2::01_23, .warpx4 }
   .dst_fmt = { .b8x16 }
@@ -176,7 +159,6 @@ tcgen05.cp.cta_group.shape{.multicast}{.dst_fmt.src_fmt}  [taddr: b32|u32|s32 te
 
 [tcgen05.shift] "Move the rows of tensor memory down by one, the last excepted, in 32-byte columns; asynchronous."
 tcgen05.shift.cta_group.down  [taddr: b32|u32|s32 tensor];
-  .cta_group = { .cta_group::1, .cta_group::2 }
   since 8.6 on sm_100a sm_103a sm_107a sm_110a
   see tcgen05-instructions-tcgen05-shift
 
@@ -188,7 +170,6 @@ tcgen05.op;
 
 [tcgen05.commit] "Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed."
 tcgen05.commit.cta_group.completion{.restrict}{.space}{.multicast}.b64  [mbar: addr|u32 .space] {, ctaMask: by reg};
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .completion = { .mbarrier::arrive::one }
   .restrict = { .sync_restrict::shared::read::mma::a since 9.4 on sm_107f }
   .space = { .shared::cluster }

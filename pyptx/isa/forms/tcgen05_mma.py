@@ -12,13 +12,14 @@ from .tcgen05 import some_register
 __all__ = ["TEXT", "scale_fits_kind", "some_register"]
 
 TEXT = r"""
+.cta_group = { .cta_group::1, .cta_group::2 }
+.kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
+.collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
+.collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
+
 [tcgen05.mma.ss] "D = A*B + D, A and B from shared memory; asynchronous, issued by one thread."
 tcgen05.mma.cta_group.kind{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   .kind::i8 excludes .collector_b
   .kind::f8f6f4 excludes scale-input-d
@@ -33,10 +34,6 @@ tcgen05.mma.cta_group.kind{.collector_a}{.collector_b}
 [tcgen05.mma.ts] "The same with A in tensor memory; .ashift moves its rows down by one."
 tcgen05.mma.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   .kind::i8 excludes .collector_b
   .ashift excludes .collector::a::fill
@@ -52,13 +49,10 @@ tcgen05.mma.cta_group.kind{.ashift}{.collector_a}{.collector_b}
 [tcgen05.mma.block_scale.ss] "D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory."
 tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .kind = { .kind::mxf8f6f4, .kind::mxf4, .kind::mxf4nvf4 since 8.7 }
   .scale = {
     .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
     .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
@@ -67,13 +61,10 @@ tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
 [tcgen05.mma.block_scale.ts] "The same with A in tensor memory."
 tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .kind = { .kind::mxf8f6f4, .kind::mxf4, .kind::mxf4nvf4 since 8.7 }
   .scale = {
     .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
     .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
@@ -82,9 +73,6 @@ tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
 [tcgen05.mma.lut.ss] "D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory."
 tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   since 9.4 on sm_107f
   check operands some_register
   see tcgen05-mma-instructions-mma
@@ -92,9 +80,6 @@ tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b
 [tcgen05.mma.lut.ts] "The same with A in tensor memory."
 tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   since 9.4 on sm_107f
   check operands some_register
   see tcgen05-mma-instructions-mma
@@ -102,10 +87,7 @@ tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b
 [tcgen05.mma.lut.block_scale.ss] "The same with blocks of A and B scaled."
 tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .scale = { .scale_vec::1X on sm_107a, .block32 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   since 9.4 on sm_107f
   MEASURED the manual has .block32 alone
   see tcgen05-mma-instructions-mma
@@ -113,20 +95,13 @@ tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.col
 [tcgen05.mma.lut.block_scale.ts] "The same with A in tensor memory."
 tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .scale = { .scale_vec::1X on sm_107a, .block32 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   since 9.4 on sm_107f
   see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.sp.ss] "D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory."
 tcgen05.mma.sp.cta_group.kind{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   .kind::i8 excludes .collector_b
   .kind::f8f6f4 excludes scale-input-d
@@ -140,10 +115,6 @@ tcgen05.mma.sp.cta_group.kind{.collector_a}{.collector_b}
 [tcgen05.mma.sp.ts] "The same with A in tensor memory; .ashift moves its rows down by one."
 tcgen05.mma.sp.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   .kind::i8 excludes .collector_b
   .ashift excludes .collector::a::fill
@@ -159,14 +130,11 @@ tcgen05.mma.sp.cta_group.kind{.ashift}{.collector_a}{.collector_b}
 [tcgen05.mma.sp.block_scale.ss] "The same with A sparse; A and B from shared memory."
 tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .kind = { .kind::mxf8f6f4, .kind::mxf4 on sm_100a sm_103a sm_107a sm_110a,
     .kind::mxf4nvf4 since 8.7 on sm_100a sm_103a sm_107a sm_110a }
   .scale = {
     .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
     .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
@@ -175,14 +143,11 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
 [tcgen05.mma.sp.block_scale.ts] "The same with A sparse, in tensor memory."
 tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
-  .cta_group = { .cta_group::1, .cta_group::2 }
   .kind = { .kind::mxf8f6f4, .kind::mxf4 on sm_100a sm_103a sm_107a sm_110a,
     .kind::mxf4nvf4 since 8.7 on sm_100a sm_103a sm_107a sm_110a }
   .scale = {
     .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
     .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
-  .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
-  .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
@@ -191,7 +156,6 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
 [tcgen05.mma.ws.ss] "D = A*B + D with B kept in one of four collector buffers; A and B from shared memory."
 tcgen05.mma.ws.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
@@ -203,7 +167,6 @@ tcgen05.mma.ws.cta_group::1.kind{.collector}
 [tcgen05.mma.ws.ts] "The same with A in tensor memory."
 tcgen05.mma.ws.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
@@ -215,7 +178,6 @@ tcgen05.mma.ws.cta_group::1.kind{.collector}
 [tcgen05.mma.ws.sp.ss] "The same with A sparse; A and B from shared memory."
 tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
@@ -227,7 +189,6 @@ tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
 [tcgen05.mma.ws.sp.ts] "The same with A sparse, in tensor memory."
 tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
-  .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,

@@ -4,16 +4,24 @@ from .bulk_copy import own_cta_takes_no_multicast as own_cta_takes_no_multicast
 from .bulk_copy import unsigned_mask as unsigned_mask
 
 TEXT = r"""
+.dim = { .3d, .4d, .5d }
+.dst = { .shared::cta, .shared::cluster }
+.load_mode = { .tile }
+.completion = { .mbarrier::complete_tx::bytes }
+.multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
+.cta_group = { .cta_group::1, .cta_group::2 }
+.cache = { .L2::cache_hint }
+.op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
+.report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
+.priority = { .L2::cache_hint, .L2::evict_last }
+
 [cp.async.bulk.tensor.load] "Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   .dst = { .shared::cta since 8.6, .shared::cluster }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
   .cta_group = { .cta_group::1 since 8.6 on sm_100f sm_110f, .cta_group::2 since 8.6 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 8.0 on sm_90+
@@ -23,13 +31,10 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_grou
 [cp.async.bulk.tensor.load.im2col] "Copy a box in im2col order to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
   .dst = { .shared::cta since 8.6, .shared::cluster }
   .load_mode = { .im2col }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
   .cta_group = { .cta_group::1 since 8.6 on sm_100f sm_110f, .cta_group::2 since 8.6 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 8.0 on sm_90+
@@ -39,13 +44,10 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}
 [cp.async.bulk.tensor.load.im2col_w] "Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
   .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
   .load_mode = { .im2col::w, .im2col::w::128 on sm_100f sm_110f }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 8.6 on sm_100+
@@ -56,10 +58,8 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}
 cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 8.6 on sm_100+
@@ -70,8 +70,6 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_gro
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
   [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -79,8 +77,6 @@ cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
 [cp.async.bulk.tensor.store.im2col] "Copy a box from shared memory to a tensor in im2col order without offsets."
 cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs.bulk_group{.cache}
   [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -88,7 +84,6 @@ cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs.bulk_group{.cache}
 [cp.async.bulk.tensor.store.scatter4] "Copy four rows from shared memory to a matrix: a column and four row numbers."
 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
   [tensorMap: addr global, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.6 on sm_100f sm_110f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -97,9 +92,7 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}
   [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
   .load_mode = { .tile, .im2col_no_offs }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
   check im2col_has_three_dimensions
@@ -108,32 +101,25 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.ca
 [cp.async.bulk.prefetch.tensor] "Bring a box of a tensor into L2."
 cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.cache}  [tensorMap: addr global, coords: s32 x .dim] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col] "Bring a box of a tensor in im2col order into L2."
 cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col_w] "Bring a box of a tensor in im2col order along W into L2."
 cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.cache}  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.6 on sm_100f sm_110f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.gather4] "Bring four rows of a matrix into L2."
 cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: addr global, coords: s32 x 5] {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 8.6 on sm_100f sm_110f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
@@ -141,19 +127,16 @@ cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.cache}  [tensorMap: ad
 [applypriority.async.bulk.tensor] "Give a box of a tensor an L2 eviction priority; completes through a bulk group."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim];
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [applypriority.async.bulk.tensor.im2col] "Give a box of a tensor in im2col order an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group.im2col.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
-  .dim = { .3d, .4d, .5d }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [applypriority.async.bulk.tensor.im2col_w] "Give a box of a tensor in im2col order along W an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group.load_mode.L2::evict_normal  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2;
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
@@ -167,13 +150,6 @@ applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_n
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion.report{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -185,13 +161,6 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion.report{.multicast}{.c
 [cp.async.bulk.tensor.load.im2col.report] "Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid."
 cp.async.bulk.tensor.dim.dst.global.im2col.completion.report{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: by} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -203,14 +172,7 @@ cp.async.bulk.tensor.dim.dst.global.im2col.completion.report{.multicast}{.cta_gr
 [cp.async.bulk.tensor.load.im2col_w.report] "Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion.report{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: by} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
   .load_mode = { .im2col::w, .im2col::w::128 }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -222,12 +184,6 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion.report{.multicast}{.cta
 [cp.async.bulk.tensor.load.gather4.report] "Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid."
 cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion.report{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
-  .dst = { .shared::cta, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -240,11 +196,8 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion.report{.multicast}{.
 cp.async.bulk.tensor.dim.shared::cluster.global{.load_mode}.completion.multicast{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], ctaMask: by {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_90+
@@ -254,11 +207,8 @@ cp.async.bulk.tensor.dim.shared::cluster.global{.load_mode}.completion.multicast
 [cp.async.bulk.tensor.load.im2col.wide_multicast] "Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits."
 cp.async.bulk.tensor.dim.shared::cluster.global.im2col.completion.multicast{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2, ctaMask: by {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_90+
@@ -268,12 +218,9 @@ cp.async.bulk.tensor.dim.shared::cluster.global.im2col.completion.multicast{.cta
 [cp.async.bulk.tensor.load.im2col_w.wide_multicast] "Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits."
 cp.async.bulk.tensor.dim.shared::cluster.global.load_mode.completion.multicast{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2, ctaMask: by {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_100f sm_110f
@@ -283,10 +230,8 @@ cp.async.bulk.tensor.dim.shared::cluster.global.load_mode.completion.multicast{.
 [cp.async.bulk.tensor.load.gather4.wide_multicast] "Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits."
 cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.completion.multicast{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x 5], [mbar: addr shared], ctaMask: by {, cache-policy: u64};
-  .completion = { .mbarrier::complete_tx::bytes }
   .multicast = { .multicast::cluster::16b, .multicast::cluster::32b on sm_107f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .cache iff cache-policy
   since 9.4 on sm_100f sm_110f
@@ -297,13 +242,6 @@ cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.completion.multicas
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -315,13 +253,6 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{
 [cp.async.bulk.tensor.load.im2col.override] "Copy a box in im2col order to shared memory from another address than the map says."
 cp.async.bulk.tensor.dim.dst.global.im2col.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: by} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -333,14 +264,7 @@ cp.async.bulk.tensor.dim.dst.global.im2col.completion{.report}{.multicast}{.cta_
 [cp.async.bulk.tensor.load.im2col_w.override] "Copy a box in im2col order along W to shared memory from another address than the map says."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: by} {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
   .load_mode = { .im2col::w, .im2col::w::128 }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -352,12 +276,6 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.report}{.multicast}{.c
 [cp.async.bulk.tensor.load.gather4.override] "Copy four rows of a matrix to shared memory from another address than the map says."
 cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
-  .dst = { .shared::cta, .shared::cluster }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
-  .multicast = { .multicast::cluster, .multicast::cluster::16b, .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   .cache iff cache-policy
@@ -369,13 +287,7 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.report}{.multicast}
 [cp.async.bulk.tensor.load.override_dim] "Copy a box of a vector to shared memory with an address and a size that replace the map's."
 cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
-  .dst = { .shared::cta, .shared::cluster }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
   .multicast = { .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
@@ -386,13 +298,7 @@ cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim_stride
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
-  .dst = { .shared::cta, .shared::cluster }
-  .load_mode = { .tile }
-  .completion = { .mbarrier::complete_tx::bytes }
-  .report = { .mbarrier::report::disabled, .mbarrier::report::validity::per_16bytes::80000000, .mbarrier::report::validity::per_16bytes::8000, .mbarrier::report::validity::per_16bytes::80, .mbarrier::report::validity::per_16bytes::8, .mbarrier::report::validity::per_element::ff }
   .multicast = { .multicast::cluster::32b }
-  .cta_group = { .cta_group::1, .cta_group::2 }
-  .cache = { .L2::cache_hint }
   .multicast iff ctaMask
   .cache iff cache-policy
   since 9.4 on sm_107f
@@ -403,8 +309,6 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -412,8 +316,6 @@ cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.overr
 [cp.async.bulk.tensor.store.im2col_no_offs_w] "Copy a box from shared memory to a tensor in im2col order along W."
 cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs::w.bulk_group{.cache}
   [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -421,9 +323,7 @@ cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs::w.bulk_group{.cache}
 [cp.async.bulk.tensor.store.im2col.override] "Copy a box in im2col order from shared memory to a tensor at another address than the map says."
 cp.async.bulk.tensor.dim.global.shared::cta.load_mode.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col_no_offs, .im2col_no_offs::w }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -431,7 +331,6 @@ cp.async.bulk.tensor.dim.global.shared::cta.load_mode.bulk_group{.cache}.overrid
 [cp.async.bulk.tensor.store.scatter4.override] "Copy four rows of a matrix from shared memory to a tensor at another address than the map says."
 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: u64};
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -439,8 +338,6 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}.ove
 [cp.async.bulk.tensor.store.override_dim] "Copy a box from shared memory to a tensor whose address and size replace the map's."
 cp.async.bulk.tensor.1d.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim
   [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -449,8 +346,6 @@ cp.async.bulk.tensor.1d.global.shared::cta{.load_mode}.bulk_group{.cache}.overri
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim_stride
   [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
@@ -459,9 +354,6 @@ cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.overr
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
@@ -469,9 +361,6 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.ca
 [cp.reduce.async.bulk.tensor.im2col_no_offs_w] "Combine a box in shared memory with a tensor in im2col order along W."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.im2col_no_offs::w.bulk_group{.cache}
   [tensorMap: addr global, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
@@ -479,10 +368,7 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.im2col_no_offs::w.bulk_gro
 [cp.reduce.async.bulk.tensor.im2col.override] "Combine a box in im2col order in shared memory with a tensor at another address than the map says."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.load_mode.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
   .load_mode = { .im2col_no_offs, .im2col_no_offs::w }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
@@ -490,9 +376,6 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.load_mode.bulk_group{.cach
 [cp.reduce.async.bulk.tensor.override_dim] "Combine a box in shared memory with a tensor whose address and size replace the map's."
 cp.reduce.async.bulk.tensor.1d.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim
   [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
@@ -501,9 +384,6 @@ cp.reduce.async.bulk.tensor.1d.global.shared::cta.op{.load_mode}.bulk_group{.cac
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim_stride
   [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
-  .op = { .add, .min, .max, .inc, .dec, .and, .or, .xor }
-  .load_mode = { .tile }
-  .cache = { .L2::cache_hint }
   .cache iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
@@ -511,15 +391,12 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.ca
 [cp.async.bulk.prefetch.tensor.evict_last] "Bring a box into L2, to be evicted last."
 cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}.L2::evict_last  [tensorMap: addr global, coords: s32 x .dim];
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.override] "Bring a box into L2 from another address than the map says."
 cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
@@ -527,49 +404,40 @@ cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::glo
 [applypriority.async.bulk.tensor.override] "Give a box at another address than the map says an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim];
   .dim = { .1d, .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col.evict_last] "Bring a box in im2col order into L2, to be evicted last."
 cp.async.bulk.prefetch.tensor.dim.L2.global.im2col.L2::evict_last  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
-  .dim = { .3d, .4d, .5d }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col.override] "Bring a box in im2col order into L2 from another address than the map says."
 cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
-  .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [applypriority.async.bulk.tensor.im2col.override] "Give a box in im2col order at another address than the map says an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group.im2col.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
-  .dim = { .3d, .4d, .5d }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col_w.evict_last] "Bring a box in im2col order along W into L2, to be evicted last."
 cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode.L2::evict_last  [tensorMap: addr global, coords: s32 x .dim], im2colInfo: u16 x 2;
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [cp.async.bulk.prefetch.tensor.im2col_w.override] "Bring a box in im2col order along W into L2 from another address than the map says."
 cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: u64};
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
-  .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [applypriority.async.bulk.tensor.im2col_w.override] "Give a box in im2col order along W at another address than the map says an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group.load_mode.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x 2;
-  .dim = { .3d, .4d, .5d }
   .load_mode = { .im2col::w, .im2col::w::128 }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
@@ -581,7 +449,6 @@ cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4.L2::evict_last  [tensor
 
 [cp.async.bulk.prefetch.tensor.gather4.override] "Bring four rows of a matrix into L2 from another address than the map says."
 cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5] {, cache-policy: u64};
-  .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
@@ -593,23 +460,18 @@ applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_n
 
 [cp.async.bulk.prefetch.tensor.override_dim] "Bring a box into L2 whose address and size replace the map's."
 cp.async.bulk.prefetch.tensor.1d.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0] {, cache-policy: u64};
-  .load_mode = { .tile }
-  .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
 [applypriority.async.bulk.tensor.override_dim] "Give a box whose address and size replace the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.1d{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim  [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0];
-  .load_mode = { .tile }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
 [cp.async.bulk.prefetch.tensor.override_dim_stride] "Bring a box into L2 whose address and sizes and strides replace the map's."
 cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
-  .priority = { .L2::cache_hint, .L2::evict_last }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
@@ -617,7 +479,6 @@ cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::glo
 [applypriority.async.bulk.tensor.override_dim_stride] "Give a box whose address and sizes and strides replace the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0];
   .dim = { .2d, .3d, .4d, .5d }
-  .load_mode = { .tile }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 """

@@ -1,9 +1,10 @@
 """Roots, reciprocals and transcendental functions."""
 
 TEXT = r"""
+.rnd = { .rn, .rz, .rm, .rp }
+
 [rcp.f32] "Reciprocal, correctly rounded."
 rcp.rnd{.ftz}.f32  =d: f32, a: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   see floating-point-instructions-rcp
 
 [rcp.approx.f32] "Reciprocal, approximate."
@@ -12,13 +13,11 @@ rcp.approx{.ftz}.f32  =d: f32, a: f32;
 
 [rcp.f64] "Reciprocal, correctly rounded."
 rcp.rnd.f64  =d: f64, a: f64;
-  .rnd = { .rn, .rz, .rm, .rp }
   STRICTER ptxas takes .ftz with a rounding, which the manual does not have
   see floating-point-instructions-rcp
 
 [sqrt.f32] "Square root, correctly rounded."
 sqrt.rnd{.ftz}.f32  =d: f32, a: f32;
-  .rnd = { .rn, .rz, .rm, .rp }
   see floating-point-instructions-sqrt
 
 [sqrt.approx.f32] "Square root, approximate."
@@ -27,7 +26,6 @@ sqrt.approx{.ftz}.f32  =d: f32, a: f32;
 
 [sqrt.f64] "Square root, correctly rounded."
 sqrt.rnd.f64  =d: f64, a: f64;
-  .rnd = { .rn, .rz, .rm, .rp }
   see floating-point-instructions-sqrt
 
 [rcp.approx.f64] "Reciprocal of the upper half of an f64, approximate."

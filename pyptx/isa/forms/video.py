@@ -7,259 +7,162 @@ from collections.abc import Mapping
 from ...ir import Minus, Operand
 
 TEXT = r"""
+.dtype = { .u32, .s32 }
+.atype = { .u32, .s32 }
+.btype = { .u32, .s32 }
+.op2 = { .add, .min, .max }
+.mode = { .clamp, .wrap }
+.cmp = { .eq, .ne, .lt, .le, .gt, .ge }
+
 [vadd] "Add two integers, perhaps saturate, then perhaps combine with c."
 vadd.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vadd.merge] "Add two integers, perhaps saturate, and put the result into a part of c."
 vadd.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vsub] "Subtract two integers, perhaps saturate, then perhaps combine with c."
 vsub.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vsub.merge] "Subtract two integers, perhaps saturate, and put the result into a part of c."
 vsub.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vabsdiff] "Absolute difference of two integers, perhaps saturate, then perhaps combine with c."
 vabsdiff.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vabsdiff.merge] "Absolute difference of two integers, perhaps saturate, and put the result into a part of c."
 vabsdiff.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vmin] "The smaller of two integers, perhaps saturate, then perhaps combine with c."
 vmin.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vmin.merge] "The smaller of two integers, perhaps saturate, and put the result into a part of c."
 vmin.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vmax] "The larger of two integers, perhaps saturate, then perhaps combine with c."
 vmax.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vmax.merge] "The larger of two integers, perhaps saturate, and put the result into a part of c."
 vmax.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vshl] "Shift left, perhaps saturate, then perhaps combine with c."
 vshl.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .mode = { .clamp, .wrap }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vshl-vshr
 
 [vshl.merge] "Shift left, perhaps saturate, and put the result into a part of c."
 vshl.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .mode = { .clamp, .wrap }
   see scalar-video-instructions-vshl-vshr
 
 [vshr] "Shift right, perhaps saturate, then perhaps combine with c."
 vshr.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .mode = { .clamp, .wrap }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vshl-vshr
 
 [vshr.merge] "Shift right, perhaps saturate, and put the result into a part of c."
 vshr.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .mode = { .clamp, .wrap }
   see scalar-video-instructions-vshl-vshr
 
 [vmad] "Multiply, add c, shift right by .scale, perhaps saturate."
 vmad.dtype.atype.btype{.sat}{.scale}  =d: .dtype, a: .atype reg imm part minus, b: .btype reg imm part minus, c: .dtype reg imm minus;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .scale = { .shr7, .shr15 }
   check operands one_negation
   see scalar-video-instructions-vmad
 
 [vmad.po] "Multiply, add c and one, shift right by .scale, perhaps saturate."
 vmad.dtype.atype.btype.po{.sat}{.scale}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .scale = { .shr7, .shr15 }
   see scalar-video-instructions-vmad
 
 [vset] "Compare two integers: 1 or 0, then perhaps combine with c."
 vset.atype.btype.cmp{.op2}  =d: u32, a: .atype reg imm part, b: .btype reg imm part {, c: u32};
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
-  .op2 = { .add, .min, .max }
   .op2 iff c
   see scalar-video-instructions-vset
 
 [vset.merge] "Compare two integers and put 1 or 0 into a part of c."
 vset.atype.btype.cmp  =d: u32 part, a: .atype reg imm part, b: .btype reg imm part, c: u32;
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
   see scalar-video-instructions-vset
 
 [vadd2] "Add two halves each; .add sums the results and c."
 vadd2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
 [vsub2] "Subtract two halves each; .add sums the results and c."
 vsub2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
 [vavrg2] "Average of two halves each; .add sums the results and c."
 vavrg2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
 [vabsdiff2] "Absolute difference of two halves each; .add sums the results and c."
 vabsdiff2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
 [vmin2] "The smaller of two halves each; .add sums the results and c."
 vmin2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
 [vmax2] "The larger of two halves each; .add sums the results and c."
 vmax2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
 [vset2] "Compare two halves each: 1 or 0; .add sums the results and c."
 vset2.atype.btype.cmp{.add}  =d: u32 reg mask2, a: .atype reg halves, b: .btype reg halves, c: u32 reg;
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
   see simd-video-instructions-vset2
 
 [vadd4] "Add four bytes each; .add sums the results and c."
 vadd4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 
 [vsub4] "Subtract four bytes each; .add sums the results and c."
 vsub4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 
 [vavrg4] "Average of four bytes each; .add sums the results and c."
 vavrg4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 
 [vabsdiff4] "Absolute difference of four bytes each; .add sums the results and c."
 vabsdiff4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 
 [vmin4] "The smaller of four bytes each; .add sums the results and c."
 vmin4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 
 [vmax4] "The larger of four bytes each; .add sums the results and c."
 vmax4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .dtype = { .u32, .s32 }
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 
 [vset4] "Compare four bytes each: 1 or 0; .add sums the results and c."
 vset4.atype.btype.cmp{.add}  =d: u32 reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: u32 reg;
-  .atype = { .u32, .s32 }
-  .btype = { .u32, .s32 }
-  .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
   see simd-video-instructions-vset4
 """
 

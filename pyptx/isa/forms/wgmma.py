@@ -1,13 +1,14 @@
 """wgmma: asynchronous matrix multiplication by a warpgroup, with B (and A) in shared memory."""
 
 TEXT = r"""
+.shape = { .m64n[8..256/8]k16 }
+.dtype = { .f16, .f32 }
+.atype = { .f16, .bf16 }
+.btype = { .f16, .bf16 }
+
 [wgmma.mma_async.f16.ss] "D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup."
 wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: by, a-desc: u64, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1, imm-trans-a imm 0|1, imm-trans-b imm 0|1;
-  .shape = { .m64n[8..256/8]k16 }
-  .dtype = { .f16, .f32 }
-  .atype = { .f16, .bf16 }
-  .btype = { .f16, .bf16 }
   d by .dtype.atype.btype = {
     .f16.f16.f16 f16x2 x .shape.n/4, .f32.f16.f16 f32 x .shape.n/2, .f32.bf16.bf16 f32 x .shape.n/2 }
   since 8.0 on sm_90a
@@ -16,10 +17,6 @@ wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
 [wgmma.mma_async.f16.rs] "The same with A in registers: four pairs of elements."
 wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1, imm-trans-b imm 0|1;
-  .shape = { .m64n[8..256/8]k16 }
-  .dtype = { .f16, .f32 }
-  .atype = { .f16, .bf16 }
-  .btype = { .f16, .bf16 }
   d by .dtype.atype.btype = {
     .f16.f16.f16 f16x2 x .shape.n/4, .f32.f16.f16 f32 x .shape.n/2, .f32.bf16.bf16 f32 x .shape.n/2 }
   since 8.0 on sm_90a
@@ -44,7 +41,6 @@ wgmma.mma_async.sync.aligned.shape.f32.tf32.tf32
 wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: by, a-desc: u64, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k32 }
-  .dtype = { .f16, .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   d by .dtype = { .f16 f16x2 x .shape.n/4, .f32 f32 x .shape.n/2 }
@@ -55,7 +51,6 @@ wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
 wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k32 }
-  .dtype = { .f16, .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   d by .dtype = { .f16 f16x2 x .shape.n/4, .f32 f32 x .shape.n/2 }
@@ -98,9 +93,6 @@ wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc  +d: s32 x .shape.n/2, a: 
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1, imm-trans-a imm 0|1, imm-trans-b imm 0|1;
   .shape = { .m64n[8..256/8]k32 }
-  .dtype = { .f16, .f32 }
-  .atype = { .f16, .bf16 }
-  .btype = { .f16, .bf16 }
   d by .dtype.atype.btype = {
     .f16.f16.f16 f16x2 x .shape.n/4, .f32.f16.f16 f32 x .shape.n/2, .f32.bf16.bf16 f32 x .shape.n/2 }
   since 8.2 on sm_90a
@@ -111,9 +103,6 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1, imm-trans-b imm 0|1;
   .shape = { .m64n[8..256/8]k32 }
-  .dtype = { .f16, .f32 }
-  .atype = { .f16, .bf16 }
-  .btype = { .f16, .bf16 }
   d by .dtype.atype.btype = {
     .f16.f16.f16 f16x2 x .shape.n/4, .f32.f16.f16 f32 x .shape.n/2, .f32.bf16.bf16 f32 x .shape.n/2 }
   since 8.2 on sm_90a
@@ -122,14 +111,12 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
 [wgmma.mma_async.sp.tf32.ss] "D = A*B + D in tf32, A sparse 1:2; A and B from shared memory."
 wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
   +d: f32 x .shape.n/2, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
-  .shape = { .m64n[8..256/8]k16 }
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
 [wgmma.mma_async.sp.tf32.rs] "The same with A in registers: four elements."
 wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
   +d: f32 x .shape.n/2, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
-  .shape = { .m64n[8..256/8]k16 }
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
@@ -137,7 +124,6 @@ wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k64 }
-  .dtype = { .f16, .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   d by .dtype = { .f16 f16x2 x .shape.n/4, .f32 f32 x .shape.n/2 }
@@ -148,7 +134,6 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k64 }
-  .dtype = { .f16, .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   d by .dtype = { .f16 f16x2 x .shape.n/4, .f32 f32 x .shape.n/2 }

@@ -1,11 +1,14 @@
 """wmma: matrices loaded, multiplied and stored by a warp, in fragments whose layout is the machine's own."""
 
 TEXT = r"""
+.layout = { .row, .col }
+.ss = { .global, .shared, .shared::cta since 7.8 }
+.alayout = { .row, .col }
+.blayout = { .row, .col }
+
 [wmma.load.a] "Load a fragment of A; stride is the distance of rows (or of columns, .col) in elements."
 wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, stride: u32};
-  .layout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16, .m16n16k8 since 7.0 on sm_80+, .m8n8k4 since 7.0 on sm_80+ }
-  .ss = { .global, .shared, .shared::cta since 7.8 }
   .atype = { .f16, .s8, .u8, .bf16 since 7.0 on sm_80+, .tf32, .f64 }
   r by .shape.atype = {
     .m16n16k16|.m8n32k16|.m32n8k16.f16 f16x2 x 8,
@@ -20,7 +23,6 @@ wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, strid
 [wmma.load.a.bits] "Load a fragment of A of 4-bit integers or of bits; stride is the distance of rows in elements."
 wmma.load.a.sync.aligned.row.shape{.ss}.atype  =r: by, [p: addr .ss] {, stride: u32};
   .shape = { .m8n8k32, .m8n8k128 }
-  .ss = { .global, .shared, .shared::cta since 7.8 }
   .atype = { .s4, .u4, .b1 }
   r by .shape.atype = { .m8n8k32.s4|.u4 b32 x 1, .m8n8k128.b1 b32 x 1 }
   since 6.3
@@ -28,9 +30,7 @@ wmma.load.a.sync.aligned.row.shape{.ss}.atype  =r: by, [p: addr .ss] {, stride: 
 
 [wmma.load.b] "Load a fragment of B; stride is the distance of rows (or of columns, .col) in elements."
 wmma.load.b.sync.aligned.layout.shape{.ss}.btype  =r: by, [p: addr .ss] {, stride: u32};
-  .layout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16, .m16n16k8 since 7.0 on sm_80+, .m8n8k4 since 7.0 on sm_80+ }
-  .ss = { .global, .shared, .shared::cta since 7.8 }
   .btype = { .f16, .s8, .u8, .bf16 since 7.0 on sm_80+, .tf32, .f64 }
   r by .shape.btype = {
     .m16n16k16|.m8n32k16|.m32n8k16.f16 f16x2 x 8,
@@ -45,7 +45,6 @@ wmma.load.b.sync.aligned.layout.shape{.ss}.btype  =r: by, [p: addr .ss] {, strid
 [wmma.load.b.bits] "Load a fragment of B of 4-bit integers or of bits; stride is the distance of columns in elements."
 wmma.load.b.sync.aligned.col.shape{.ss}.btype  =r: by, [p: addr .ss] {, stride: u32};
   .shape = { .m8n8k32, .m8n8k128 }
-  .ss = { .global, .shared, .shared::cta since 7.8 }
   .btype = { .s4, .u4, .b1 }
   r by .shape.btype = { .m8n8k32.s4|.u4 b32 x 1, .m8n8k128.b1 b32 x 1 }
   since 6.3
@@ -53,9 +52,7 @@ wmma.load.b.sync.aligned.col.shape{.ss}.btype  =r: by, [p: addr .ss] {, stride: 
 
 [wmma.load.c] "Load a fragment of C; stride is the distance of rows (or of columns, .col) in elements."
 wmma.load.c.sync.aligned.layout.shape{.ss}.ctype  =r: by, [p: addr .ss] {, stride: u32};
-  .layout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16, .m16n16k8 since 7.0 on sm_80+, .m8n8k4 since 7.0 on sm_80+, .m8n8k32, .m8n8k128 }
-  .ss = { .global, .shared, .shared::cta since 7.8 }
   .ctype = { .f16, .f32, .s32, .f64 }
   r by .shape.ctype = {
     .m16n16k16|.m8n32k16|.m32n8k16.f16 f16x2 x 4,
@@ -70,9 +67,7 @@ wmma.load.c.sync.aligned.layout.shape{.ss}.ctype  =r: by, [p: addr .ss] {, strid
 
 [wmma.store.d] "Store a fragment of D; stride is the distance of rows (or of columns, .col) in elements."
 wmma.store.d.sync.aligned.layout.shape{.ss}.type  [p: addr .ss], r: by reg {, stride: u32};
-  .layout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16, .m16n16k8 since 7.0 on sm_80+, .m8n8k4 since 7.0 on sm_80+, .m8n8k32, .m8n8k128 }
-  .ss = { .global, .shared, .shared::cta since 7.8 }
   .type = { .f16, .f32, .s32, .f64 }
   r by .shape.type = {
     .m16n16k16|.m8n32k16|.m32n8k16.f16 f16x2 x 4,
@@ -87,8 +82,6 @@ wmma.store.d.sync.aligned.layout.shape{.ss}.type  [p: addr .ss], r: by reg {, st
 
 [wmma.mma.f16] "D = A*B + C on halves."
 wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype  =d: by, a: f16x2 x 8 reg, b: f16x2 x 8 reg, c: by reg;
-  .alayout = { .row, .col }
-  .blayout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16 }
   .dtype = { .f16, .f32 }
   .ctype = { .f16, .f32 }
@@ -99,8 +92,6 @@ wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype  =d: by, a: f16x2 x 8 re
 
 [wmma.mma.i8] "D = A*B + C on bytes, in 32-bit integers that wrap or (.satfinite) saturate."
 wmma.mma.sync.aligned.alayout.blayout.shape.s32.atype.btype.s32{.satfinite}  =d: s32 x 8, a: by reg, b: by reg, c: s32 x 8 reg;
-  .alayout = { .row, .col }
-  .blayout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }
@@ -114,8 +105,6 @@ wmma.mma.sync.aligned.alayout.blayout.shape.s32.atype.btype.s32{.satfinite}  =d:
 
 [wmma.mma.alternate] "D = A*B + C on bfloats or tf32."
 wmma.mma.sync.aligned.alayout.blayout.shape.f32.atype.btype.f32  =d: f32 x 8, a: by reg, b: by reg, c: f32 x 8 reg;
-  .alayout = { .row, .col }
-  .blayout = { .row, .col }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16, .m16n16k8 }
   .atype = { .bf16, .tf32 }
   .btype = { .bf16, .tf32 }
@@ -129,8 +118,6 @@ wmma.mma.sync.aligned.alayout.blayout.shape.f32.atype.btype.f32  =d: f32 x 8, a:
 
 [wmma.mma.f64] "D = A*B + C on doubles."
 wmma.mma.sync.aligned.alayout.blayout.m8n8k4{.rnd}.f64.f64.f64.f64  =d: b64 x 2, a: f64 x 1 reg, b: f64 x 1 reg, c: b64 x 2 reg;
-  .alayout = { .row, .col }
-  .blayout = { .row, .col }
   .rnd = { .rn, .rz, .rm, .rp }
   since 7.0 on sm_80+
   STRICTER ptxas takes .m16n16k16 and .m16n16k8 too, and writes no instruction for them
