@@ -1,8 +1,8 @@
 """Loads and stores of threads: lanes' addresses to values, and values to bytes.
 
-Owns :class:`Access`, what an ``ld`` or ``st`` moves and how, and the functions that do it for many lanes and
-for one.  A vector is moved as one unit of its whole size, so that a load is one gather whatever its number of
-elements.
+Owns :class:`Transfer`, what an ``ld`` or ``st`` moves and how, and the functions that do it for many lanes
+and for one.  A vector is moved as one unit of its whole size, so that a load is one gather whatever its
+number of elements.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = [
     "MMIO",
     "READ_ONLY",
     "VOLATILE",
-    "Access",
+    "Transfer",
     "AccessOrder",
-    "access_of",
+    "transfer_of",
     "load",
     "load_one",
     "store",
@@ -41,7 +41,7 @@ _LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Transfer:
     """What one instruction moves.
 
     Attributes:
@@ -90,15 +90,15 @@ def _order(op: Op) -> dict[str, str]:
     }
 
 
-def access_of(op: Op) -> Access:
+def transfer_of(op: Op) -> Transfer:
     """What ``op`` moves, worked out once."""
-    found: Access | None = op.cache.get("access")
+    found: Transfer | None = op.cache.get("transfer")
     if found is None:
-        found = op.cache["access"] = _read(op)
+        found = op.cache["transfer"] = _read(op)
     return found
 
 
-def _read(op: Op) -> Access:
+def _read(op: Op) -> Transfer:
     kind = TYPES[op.chosen.get("type", "b128")]
     vector = op.chosen.get("vec")
     count = int(vector[1:]) if vector else 0
@@ -108,7 +108,7 @@ def _read(op: Op) -> Access:
     kept: tuple[int, ...] | None = None
     if isinstance(stored, Vector) and any(isinstance(e, Sink) for e in stored.elements):
         kept = tuple(i for i, e in enumerate(stored.elements) if not isinstance(e, Sink))
-    return Access(count, nbytes, kind.register_dtype, word_dtype(nbytes), _order(op), pattern, kept)
+    return Transfer(count, nbytes, kind.register_dtype, word_dtype(nbytes), _order(op), pattern, kept)
 
 
 # --- loads ------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _read(op: Op) -> Access:
 
 def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
     """Values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
-    what = access_of(op)
+    what = transfer_of(op)
     spans = s.access(AccessKind.READ, op, lanes, address, what.nbytes, **what.how)
     if len(spans) == 1:
         _, segment, offsets = spans[0]
@@ -132,7 +132,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> 
 
 def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
     """The raw value of one lane as a Python integer, a tuple for a vector."""
-    what = access_of(op)
+    what = transfer_of(op)
     segment, offset = s.access_one(AccessKind.READ, op, lane, address, what.nbytes, **what.how)
     values = struct.unpack_from(what.pattern, segment.data.data, offset)
     return values if what.count else values[0]
@@ -143,7 +143,7 @@ def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> A
 
 def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: Any = None) -> None:
     """Write the lanes' values; where lanes write the same bytes, the last lane's stay."""
-    what = access_of(op)
+    what = transfer_of(op)
     if what.kept is not None:
         return _store_some(s, op, lanes, address, value)
     spans = s.access(AccessKind.WRITE, op, lanes, address, what.nbytes, **what.how)
@@ -159,7 +159,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
 
 def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) -> None:
     """A vector with ``_`` in it: nothing is written there."""
-    what = access_of(op)
+    what = transfer_of(op)
     assert what.kept is not None
     size = what.dtype.itemsize
     word = word_dtype(size)
@@ -177,14 +177,14 @@ def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: i
     """Tell the observers of one element of a stored vector that has ``_`` in it."""
     memory = s.warp.cta.machine.memory
     if memory.observers:
-        how = access_of(op).how
+        how = transfer_of(op).how
         footprint = Footprint(places, size)
         memory.announce(AccessKind.WRITE, segment, footprint, s, "generic", how["semantics"], how["scope"])
 
 
 def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
     """Write the value (or tuple of them) of one lane, given as Python integers."""
-    what = access_of(op)
+    what = transfer_of(op)
     size = what.dtype.itemsize
     mask = (1 << (8 * size)) - 1
     whole = what.kept is None

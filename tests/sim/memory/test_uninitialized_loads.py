@@ -78,3 +78,25 @@ def test_where_the_value_is_used(case: str, threads: int) -> None:
     assert [finding.rule.name for finding in report.findings] == [rule], str(report)
     assert report.verdict == ("error" if rule == "uninitialized-read" else "review")
     assert "was never written" in str(report)
+
+
+@pytest.mark.parametrize("load", ["ld.global.u32", "ldu.global.u32", "ld.global.nc.u32"])
+def test_every_ordinary_load_may_come_early(load: str) -> None:
+    text = f"""
+    .version 8.0
+    .target sm_90a
+    .address_size 64
+    .visible .entry early(.param .u64 data)
+    {{
+        .reg .pred p; .reg .b32 lane, value; .reg .b64 to;
+        ld.param.u64 to, [data]; mov.u32 lane, %tid.x; setp.gt.u32 p, lane, 200;
+        {load} value, [to];
+        @!p bra done;
+        st.global.u32 [to], value;
+    done:
+        ret;
+    }}
+    """
+    data = np.zeros(1, np.uint32)
+    report = sim.load(text).launch(grid=1, block=32, args=[data], uninitialized=[0])
+    assert [finding.rule.name for finding in report.findings] == ["undefined-load"], str(report)
