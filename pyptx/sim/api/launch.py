@@ -162,17 +162,22 @@ class LoadedModule:
         filled = positions("outputs", outputs, args)
         return Request(self, function, launch, args, unwritten | filled, filled, dependent)
 
-    def program(self, function: Function, launch: Launch, *, interleaved: bool) -> EntryProgram:
+    def program(
+        self, function: Function, launch: Launch, *, interleaved: bool, check_time: Callable[[], None]
+    ) -> EntryProgram:
         """The code of an entry, translated as far as launches have run it. Raises
         :class:`~.memory.Fault`.
 
-        ``interleaved``: in blocks that end wherever others can act.
+        ``interleaved``: in blocks that end wherever others can act.  ``check_time`` is called now and then
+        while it is made ready, and may raise.
         """
         clustered = launch.cluster != (1, 1, 1)
         key = (function.name, clustered, interleaved)
         program = self._programs.get(key)
         if program is None:
-            program = EntryProgram(self.image, function, clustered=clustered, interleaved=interleaved)
+            program = EntryProgram(
+                self.image, function, clustered=clustered, interleaved=interleaved, check_time=check_time
+            )
             self._programs[key] = program
         return program
 
@@ -213,13 +218,21 @@ def _run(
 ) -> Outcome:
     """Run under one schedule. ``begin`` is called before that, with the memory that outlives the run."""
     policy = make_policy(options.schedule, options.seed)
-    started = time.perf_counter()
+    started, began = time.perf_counter(), time.monotonic()
+
+    def check_time() -> None:
+        if options.timeout is not None and time.monotonic() - began > options.timeout:
+            why = f"stopped after timeout={options.timeout} s, before anything ran: the code was not ready"
+            raise Fault(Finding(RULES["step-limit"], why))
+
     programs: list[EntryProgram] = []
     refused: dict[int, Finding] = {}
     for index, request in enumerate(requests):
         try:
             programs.append(
-                request.module.program(request.function, request.launch, interleaved=policy.interleaves)
+                request.module.program(
+                    request.function, request.launch, interleaved=policy.interleaves, check_time=check_time
+                )
             )
         except Fault as fault:
             refused[index] = fault.finding
@@ -239,7 +252,7 @@ def _run(
             frozenset(),
         )
     target = max((program.target for program in programs), key=lambda target: target.number)
-    machine = Machine(target, policy, options.limits, progress=options.progress)
+    machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
     for observer in options.observers:
         machine.observe(observer)
     mapped = _fill(machine, requests, programs)

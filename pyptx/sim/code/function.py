@@ -61,6 +61,8 @@ CONTROL = _BRANCHES | _CALLS
 _WITHOUT_VALUE = re.compile(r"pm\d|envreg(?![12]$)|current_graph_exec|perctamemory")
 _CLASS_OF_BITS = {1: "p", 8: "16", 16: "16", 32: "32", 64: "64", 128: "128"}
 _COMPONENTS = {"x": "x", "y": "y", "z": "z", "w": "w", "r": "x", "g": "y", "b": "z", "a": "w"}
+#: Statements between two looks at the clock.
+_CHECKED = 256
 #: Operations in a block, at most: generated functions stay of a size that compiles fast.
 _LONGEST = 400
 #: Operations in a row that are worth a block of their own, that several warps execute together.
@@ -291,6 +293,8 @@ class FunctionCode:
                 )
             if not isinstance(statement, Instruction):
                 continue
+            if index % _CHECKED == 0:
+                self.program.check_time()
             binding = bindings[index] = bind_instruction(statement)
             if binding.form_id in _CALLS:
                 calls.add(index)
@@ -316,6 +320,7 @@ class FunctionCode:
                 self.tracked.setdefault(name, len(self.tracked))
         self._number(graph, apart)
         for block, rpc_block in zip(graph.blocks, reconvergence(graph, _leaves), strict=True):
+            self.program.check_time()
             self._add(block, rpc_block, bindings, meanings, calls, apart)
         self._describe(graph, between)
         if not self.is_entry:

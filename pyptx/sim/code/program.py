@@ -5,6 +5,7 @@ Functions are made ready when something first calls them; their blocks share one
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from ...core.errors import SimulationError
@@ -24,19 +25,31 @@ __all__ = ["SHARED_START", "EntryProgram"]
 SHARED_START = 0x400
 
 
+def _unlimited() -> None:
+    """No run waits for the code."""
+
+
 class EntryProgram:
     """See the module's docstring. Raises a :class:`~.memory.Fault` for what cannot be read, or needs more
     local memory than a thread has.
     """
 
     def __init__(
-        self, image: ModuleImage, function: Function, *, clustered: bool = False, interleaved: bool = False
+        self,
+        image: ModuleImage,
+        function: Function,
+        *,
+        clustered: bool = False,
+        interleaved: bool = False,
+        check_time: Callable[[], None] = _unlimited,
     ) -> None:
         self.image, self.function = image, function
         #: Whether CTAs have ranks other than 0, which their addresses of shared variables show.
         self.clustered = clustered
         #: Whether blocks end between any two instructions that others can notice.
         self.interleaved = interleaved
+        #: Called now and then while functions are made ready; it may raise, and ends the run so.
+        self.check_time = check_time
         self.module: Module = image.module
         self.target = target(self.module.target)
         self.symbols = dict(image.symbols)
@@ -49,6 +62,7 @@ class EntryProgram:
         #: it.
         self.shared_start = 0 if self._names("reserved_smem_offset_") else SHARED_START
         self.entry = self.code(function)
+        self.check_time = _unlimited
         if self.entry.local_bytes > LOCAL_LIMIT:
             raise Fault(
                 Finding(

@@ -55,8 +55,9 @@ class Machine(MachineState):
         limits: Limits,
         *,
         progress: Callable[[Progress], None] | None = None,
+        started: float | None = None,
     ) -> None:
-        super().__init__(target, policy, limits, progress=progress)
+        super().__init__(target, policy, limits, progress=progress, started=started)
         self.policy: Policy = policy
         self.calls = FunctionCalls(self)
         self.teams = WarpTeams(self)

@@ -43,6 +43,8 @@ class LocalMemory:
     def _made(self, capacity: int) -> Segment:
         self.capacity = max(_STEP, -(-capacity // _STEP) * _STEP)
         nbytes = self.threads * self.capacity
+        # It may take long for a large block, so that few turns of the run do.
+        self.cta.machine.check_time()
         self.cta.machine.take(nbytes - self._held)
         self._held = nbytes
         data = np.zeros(nbytes, np.uint8)

@@ -48,6 +48,7 @@ class MachineState:
         limits: Limits,
         *,
         progress: Callable[[Progress], None] | None = None,
+        started: float | None = None,
     ) -> None:
         self.target, self.policy, self.limits = target, policy, limits
         self.progress = progress
@@ -80,7 +81,9 @@ class MachineState:
         #: Bytes of the host's memory for registers and local memory.
         self.held = 0
         self._ticks = self._slept = 0
-        self._started = self._shown = time.monotonic()
+        #: When the run began, of which making the code ready is a part.
+        self._started = time.monotonic() if started is None else started
+        self._shown = self._started
         self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
 
     def observe(self, observer: Observer) -> None:

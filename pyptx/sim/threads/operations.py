@@ -18,6 +18,11 @@ def run_operations(s: Split, block: CodeBlock) -> Any:
     and None in the others.
     """
     if s.lane >= 0 and not block.deferred:
+        if block.lane is None:
+            s.warp.cta.machine.check_time()
         return lane_function(block)(s, s.regs if s.regs is not None else s.gather())
     s.scatter()
+    if (block.wide if s.k is None else block.masked) is None:
+        # Translation takes long where code does.
+        s.warp.cta.machine.check_time()
     return array_function(block, masked=s.k is not None)(s, s.frame)

@@ -102,8 +102,8 @@ def test_other_schedules_keep_long_blocks() -> None:
     assert loaded is not None
     function = COUNT.module.entry("kernel")
     launch = ir.Launch((1, 1, 1), (1, 1, 1), (1, 1, 1), 0)
-    long = loaded.program(function, launch, interleaved=False).blocks
-    short = loaded.program(function, launch, interleaved=True).blocks
+    long = loaded.program(function, launch, interleaved=False, check_time=lambda: None).blocks
+    short = loaded.program(function, launch, interleaved=True, check_time=lambda: None).blocks
     assert [len(block.ops) for block in long] == [4, 0]
     assert [len(block.ops) for block in short] == [3, 1, 0]  # the parameter is each thread's own
     assert [block.continues for block in short] == [True, False, False]
