@@ -130,7 +130,7 @@ class ThreadCopies(CtaUnit):
         self._committed = np.zeros(cta.threads + 31, np.int64)
         self._in_flight: list[_Copy] = []
         #: Keep copies that have happened: observers see the order of the ISA, whatever the schedule.
-        self._all = bool(cta.machine.stream)
+        self._all = cta.machine.stream.active
         #: Of each thread, the group of its last copy, groups below which it has waited for all, and the
         #: number of the operation that the copy belongs to.
         self._last = np.full_like(self._committed, -1)

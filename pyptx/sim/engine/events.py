@@ -40,6 +40,9 @@ class Engine(enum.Enum):
     ST = "st"
     CP = "cp"
 
+    #: Members are singletons: their identity is a faster hash than their name's.
+    __hash__ = object.__hash__
+
     def __str__(self) -> str:
         return self.value
 
@@ -240,7 +243,7 @@ class Engines:
             self.pool.append(step)
             if step.signal is not None:
                 step.signal.barrier.signals[step.serial] = step.signal
-        if self._stream:
+        if self._stream.active:
             self._tell(steps)
         for step in steps:
             step.ordered = []
@@ -264,14 +267,14 @@ class Engines:
         if last is not step:
             self.pool[step.position] = last
             last.position = step.position
-        if self._stream:
+        if self._stream.active:
             self._stream.happens(step)
         step.action()
         signal = step.signal
         if signal is not None:
             barrier = signal.barrier
             del barrier.signals[step.serial]
-            if self._stream:
+            if self._stream.active:
                 self._stream.sync(_signaled(step, signal))
             if signal.nbytes:
                 barrier.complete(signal.nbytes, step.operation)

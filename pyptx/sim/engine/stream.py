@@ -2,7 +2,7 @@
 
 Owns :class:`Observer`, the base class of all listeners (a sanitizer, a clock, a timeline, a recorder), the
 records that it gets, and :class:`EventStream`, which hands each event to every observer.  A machine without
-observers makes no records: every place that sends an event asks ``if stream`` first.
+observers makes no records: every place that sends an event asks ``if stream.active`` first.
 
 Events come in the order in which the simulator executes them, under the schedule of the run.  What holds for
 every schedule is in the records: the order edges of an operation's steps are those that the ISA gives at the
@@ -189,13 +189,13 @@ class EventStream(Observer):
 
     def __init__(self) -> None:
         self._observers: list[Observer] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._observers)
+        #: True if there are observers. Every place that sends an event tests this first.
+        self.active = False
 
     def add(self, observer: Observer) -> None:
         """Send ``observer`` all events from now on."""
         self._observers.append(observer)
+        self.active = True
 
     def access(self, access: Access) -> None:
         for observer in self._observers:

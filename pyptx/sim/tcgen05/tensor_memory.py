@@ -117,7 +117,7 @@ class TensorMemory(CtaUnit):
         #: What each thread, (warp, lane), has issued, and what the CTA's threads have released with
         #: fence::before_thread_sync for others to be ordered behind.
         self.issued: dict[tuple[int, int], Issued] = {}
-        self.released = Issued(all_steps=bool(cta.machine.stream))
+        self.released = Issued(all_steps=cta.machine.stream.active)
         #: Steps in flight that work on this CTA's memory: its own, and those that another CTA issued.
         self._own: list[Step] = []
         self._foreign: list[Step] = []
@@ -135,7 +135,7 @@ class TensorMemory(CtaUnit):
         """What one thread has issued."""
         found = self.issued.get((warp, lane))
         if found is None:
-            found = self.issued[warp, lane] = Issued(all_steps=bool(self.cta.machine.stream))
+            found = self.issued[warp, lane] = Issued(all_steps=self.cta.machine.stream.active)
         return found
 
     # --- allocation ---------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class TensorMemory(CtaUnit):
 
     def allocate(self, first: int, columns: int, exclusive: bool, actor: Actor) -> None:
         self.allocations[first] = (columns, actor.location)
-        if self.cta.machine.stream:
+        if self.cta.machine.stream.active:
             self.cta.machine.stream.begin(self._life(first, columns))
         self.storage.take(first, columns, exclusive, self.cta)
         self._allocated += 1
@@ -184,7 +184,7 @@ class TensorMemory(CtaUnit):
 
     def free(self, first: int) -> None:
         columns, _ = self.allocations.pop(first)
-        if self.cta.machine.stream:
+        if self.cta.machine.stream.active:
             self.cta.machine.stream.end(self._life(first, columns))
         self.storage.release(first)
         self._allocated += 1
@@ -269,7 +269,7 @@ class TensorMemory(CtaUnit):
         if known is None:
             self._flush(first, len(b))
             known = self._deferred[key] = DeferredSum(lanes, first)
-        if known.checked != self._allocated or self.cta.machine.stream:
+        if known.checked != self._allocated or self.cta.machine.stream.active:
             if accumulate:
                 self.check(AccessKind.READ, lanes, first, len(b), actor, flushed=False)
             self.check(AccessKind.WRITE, lanes, first, len(b), actor, flushed=False)
@@ -313,7 +313,7 @@ class TensorMemory(CtaUnit):
             if beyond:
                 raise fault
             machine.report(fault.finding)
-        if machine.stream:
+        if machine.stream.active:
             self._announce(kind, numbers, first, columns, actor)
         written = self.storage.written
         where = (lanes, slice(first, first + columns))

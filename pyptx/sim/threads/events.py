@@ -33,7 +33,7 @@ def announce_sync(
     ``order`` is semantics and scope.
     """
     stream = s.warp.cta.machine.stream
-    if stream:
+    if stream.active:
         chosen = s.actors if lanes is None else lanes
         threads = np.asarray(chosen, np.int64) + 32 * s.warp.index
         stream.sync(Sync(kind, object, phase, s.cta_key, threads, *order, amount, steps, s.location))
@@ -42,7 +42,7 @@ def announce_sync(
 def announce_fence(s: Split, op: Op, lanes: Any, footprint: tuple[int, int] | None = None) -> None:
     """Send a fence that ``lanes`` execute; see :class:`Fence`."""
     stream = s.warp.cta.machine.stream
-    if stream:
+    if stream.active:
         threads = np.asarray(lanes, np.int64) + 32 * s.warp.index
         stream.fence(
             Fence(op.name, op.binding.form_id, dict(op.chosen), s.cta_key, threads, footprint, op.location)

@@ -74,7 +74,7 @@ class Residency:
             if not self.machine.policy.starts():
                 self.undecided = True
                 return False
-        if not grid.started and self.machine.stream:
+        if not grid.started and self.machine.stream.active:
             self.machine.stream.begin(grid.life())
         grid.started = True
         return True
@@ -95,7 +95,7 @@ class Residency:
             self.live[cta.key] = cta
             cta.multiprocessor.ctas.append(cta)
             grid.entered()
-            if self.machine.stream:
+            if self.machine.stream.active:
                 self.machine.stream.begin(cta.life())
         return cluster
 
@@ -137,7 +137,7 @@ class Residency:
         cta.multiprocessor.ctas.remove(cta)
         self.multiprocessors.free(cta.multiprocessor, grid.demand)
         grid.left(cta)
-        if self.machine.stream:
+        if self.machine.stream.active:
             self.machine.stream.end(cta.life())
             if grid.complete:
                 self.machine.stream.end(grid.life())
