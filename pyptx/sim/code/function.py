@@ -546,7 +546,7 @@ class FunctionCode:
 
 
 def _leaves(instruction: Instruction) -> bool:
-    """Whether threads end at an instruction, or leave the function: nobody there waits for them."""
+    """Whether threads end at an instruction, or leave the function: no lane there waits for them."""
     return instruction.opcode in ("exit", "ret")
 
 

@@ -80,7 +80,7 @@ class Late(Policy):
 
     @staticmethod
     def _newest_step(machine: Machine) -> bool:
-        """No set of events ends a wait, or nobody waits: what is in flight happens, newest first."""
+        """No set of events ends a wait, or no thread waits: what is in flight happens, newest first."""
         if not machine.engines.pending:
             return False
         machine.engines.force(next(reversed(machine.engines.pending.values())))

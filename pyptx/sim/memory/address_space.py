@@ -2,7 +2,7 @@
 
 Owns :class:`Segment` (bytes, which of them were written, red zones around), :class:`Memory` with
 :meth:`Memory.access`, through which *every* read and write of global, shared, parameter and local memory
-goes, whoever the actor is.  Bounds, alignment and initialization are checked there; observers (the
+goes, of threads and of engines.  Bounds, alignment and initialization are checked there; observers (the
 sanitizer, a timeline) hook in there.
 
 The address model is the hardware's: a shared address carries the CTA's rank in its cluster in bits 24
@@ -105,7 +105,7 @@ class Scattered(Exception):
 
 
 class Actor(Protocol):
-    """Whoever accesses memory: a split of a warp, or an operation of an engine."""
+    """What accesses memory: a split of a warp, or an operation of an engine."""
 
     @property
     def location(self) -> SourceLocation | None:

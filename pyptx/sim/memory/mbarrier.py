@@ -1,4 +1,4 @@
-"""mbarrier objects: full phase, pending arrivals and transaction count, and who waits.
+"""mbarrier objects: full phase, pending arrivals and transaction count, and the threads that wait.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier`.  The phase is kept
 as a whole number, so that a wait two phases late is seen and not aliased by its parity.
@@ -99,7 +99,7 @@ class MBarrier:
         self.key = key
         self.address, self.expected, self.name, self.location = address, expected, name, location
         self.layout = layout
-        #: Called with whoever completes a phase.
+        #: Called with the thread or the operation that completes a phase.
         self.completed_by = completed_by
         self.pending = expected
         self.tx = 0
@@ -148,7 +148,7 @@ class MBarrier:
 
     @property
     def at_rest(self) -> bool:
-        """Whether its phase has not begun, nobody waits, and nothing in flight signals it."""
+        """Whether its phase has not begun, no thread waits, and nothing in flight signals it."""
         return self.pending == self.expected and not (self.tx or self.waiters or self.signals)
 
     def completed(self, parity: int) -> bool:

@@ -26,13 +26,13 @@ Array = NDArray[Any]
 
 @executes("nanosleep", fidelity="ordering", per="warp", team=True)
 def nanosleep(s: Split, op: Op, lanes: Any, duration: Any) -> None:
-    """Clocks go on; who runs meanwhile is the schedule's choice."""
+    """Clocks go on; which threads run meanwhile is the schedule's choice."""
     s.warp.cta.machine.sleep(int(np.max(duration)))
 
 
 @executes("pmevent", "pmevent.mask", fidelity="ordering", per="warp", team=True)
 def pmevent(s: Split, op: Op, lanes: Any, event: Any) -> None:
-    """Nobody counts."""
+    """No monitor counts the events."""
 
 
 @executes("griddepcontrol", fidelity="ordering", per="warp", yields=True)

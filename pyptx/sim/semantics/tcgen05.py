@@ -86,7 +86,7 @@ def _exclusive(op: Op) -> bool:
 
 @executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", yields=True, collective="warp")
 def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Condition | None:
-    """It may block until the peer does it too: here it always does, so that who relies on less is found."""
+    """It may block until the peer does it too. Here it always does, which finds kernels that rely on less."""
     group = group_of(s, op)
     tensor = s.warp.cta.unit(TensorMemory)
     where, count = _uniform(s, op, address), _uniform(s, op, columns)

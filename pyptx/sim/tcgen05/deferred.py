@@ -1,6 +1,6 @@
 """Sums of products that tensor memory owes.
 
-MMA after MMA adds to one accumulator, and nobody looks at it before the last.  What they would add is kept
+MMA after MMA adds to one accumulator, and nothing reads it before the last.  What they would add is kept
 here and computed in one product, when something else touches the accumulator's columns or enough has come
 together.  Which MMAs share a product depends on their order alone, so that schedules agree bit for bit.
 """

@@ -118,7 +118,7 @@ def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel |
 
 
 def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor) -> F32 | None:
-    """A tile out of its panel, whose numbers are kept until somebody writes; None if it has none."""
+    """A tile out of its panel, whose numbers are kept until a write to the segment; None if it has none."""
     panel = _panel(word & ~_PAGE, rows, k, element, major)
     if panel is None:
         return None

@@ -246,7 +246,7 @@ class MmaOperation:
         same = all(np.array_equal(of, of[:1].repeat(len(of), 0), equal_nan=True) for of in (of_a, of_b))
         if same:
             return [(scaled(a[p % len(a)], of_a[0]), scaled(b[p], of_b[0, p])) for p in range(self.parts)]
-        # Somebody did not copy the scales to every quarter of the lanes: each computes with its own.
+        # The kernel did not copy the scales to every quarter of the lanes: each computes with its own.
         factors = []
         quarters = 4 // self.parts
         for q in range(4):

@@ -200,7 +200,7 @@ class TensorMemory(CtaUnit):
     def leave(self) -> None:
         """All threads of the CTA have ended: report and finish the work in flight that still needs it.
 
-        Its signals to others' mbarriers need nobody.  Those to its own come to memory that is gone.
+        Its signals to other CTAs' mbarriers do not need it.  Those to its own come to memory that is gone.
         """
         machine = self.cta.machine
         self._report_commits()

@@ -85,7 +85,7 @@ class ClusterBarrier:
         return int(np.count_nonzero(threads & ~self.arrived))
 
     def advance(self) -> None:
-        """Begin the next phase if nobody is missing: a thread that has ended counts as arrived."""
+        """Begin the next phase if no thread is missing: a thread that has ended counts as arrived."""
         if self.arrived.any() and not self.missing():
             self.arrived[:] = False
             self.phase += 1

@@ -144,7 +144,7 @@ class Divergence:
             return s.warp.live
         lanes, guard = s.lanes, block.ops[0][0].guard
         if guard is not None:
-            # Lanes that it does not let through need nobody.
+            # Lanes that it does not let through need no others.
             s.scatter()
             flags = s.frame.p[s.frame.code.places[guard.register.name].row, lanes]
             lanes = lanes[flags != guard.negated]

@@ -1,4 +1,4 @@
-"""The sixteen barriers of a CTA: who has arrived in the current round, how many must, and the votes.
+"""The sixteen barriers of a CTA: which warps have arrived in the current round, how many must, votes.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-bar`.  A barrier counts whole
 warps: a warp arrives once all of its live lanes have, and counts as 32 threads.  It counts arrivals, not
