@@ -12,7 +12,7 @@ from pyptx.core.errors import TraceError
 from pyptx.core.source import SourceLocation
 from pyptx.flow import accesses, control_flow, maybe_undefined, reconvergence
 from pyptx.flow.graph import EXIT, Graph
-from pyptx.ir import Function, Instruction, LabelStatement, Raw
+from pyptx.ir import Function, Instruction, LabelStatement, Raw, parse_module
 from tests.sim.build import Kernel
 
 REGISTERS = ["a", "b", "c"]
@@ -169,6 +169,16 @@ def reads_and_writes(s: Instruction) -> tuple[set[str], set[str]]:
 
 
 # --- examples ---------------------------------------------------------------------------------
+
+
+def test_parameters_in_registers_have_values() -> None:
+    text = """.version 8.0
+    .target sm_90
+    .address_size 64
+    .func (.reg .u32 r) f(.reg .u32 x) { .reg .u32 y; add.u32 r, x, 1; add.u32 r, x, y; ret; }
+    """
+    (function,) = parse_module(text).functions
+    assert list(maybe_undefined(function, control_flow(function)).values()) == [{"y"}]
 
 
 def test_an_empty_function() -> None:
