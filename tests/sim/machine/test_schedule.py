@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from pyptx import sim
 from pyptx.core.errors import SpecError
 from pyptx.sim.engine.events import Engine
-from pyptx.sim.machine.schedule import make_policy
+from pyptx.sim.machine.schedule import Random, make_policy
 
 
 @pytest.mark.parametrize("engine", Engine)
@@ -22,3 +25,25 @@ def test_an_unknown_schedule_is_refused_with_those_that_exist(name: str) -> None
         make_policy(name, 0)
     for known in ("eager", "late", "random", *(f"starve:{engine}" for engine in Engine)):
         assert known in error.value.hint
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_launches_start_with_the_chance_that_the_seed_drew(seed: int) -> None:
+    policy = Random(seed)
+    share = sum(policy.starts() for _ in range(4000)) / 4000
+    assert abs(share - policy._start_chance) < 0.05
+
+
+@pytest.mark.parametrize(("warp", "rank", "held"), [
+    (None, 1, [False, True, False, True]), (1, None, [False, False, True, True]),
+    (3, None, [False, False, True, True]), (1, 0, [False, False, True, False]),
+])  # fmt: skip
+def test_a_seed_holds_back_one_warp_or_one_rank(warp: Any, rank: Any, held: list[bool]) -> None:
+    policy = Random(0)
+    policy._held_warp, policy._held_rank = warp, rank
+    splits: list[Any] = [
+        SimpleNamespace(warp=SimpleNamespace(index=index, cta=SimpleNamespace(rank=number, warps=[0, 1])))
+        for index in (0, 1)
+        for number in (0, 1)
+    ]
+    assert [policy._is_held(s) for s in splits] == held
