@@ -336,6 +336,7 @@ class Program:
     def _record(self, head: Function, body: Callable[..., None]) -> None:
         location = defined_at(body)
         trace = Trace(head.name, self._target, location, self._builder)
+        trace.refuses_undefined = False  # compilers write such reads where the value does not matter
         mark = self._builder.mark()
         self._builder.take(head.name)
         self._builder.known[head.name] = head

@@ -148,6 +148,8 @@ class Trace:
         self.state: dict[str, State] = {"builder": self.builder, "symbols": self.symbols}
         #: What the prologue may compute: parameters, shared-memory addresses.
         self.prologue: dict[tuple[object, ...], Prepared] = {}
+        #: Whether a read of a register that may have no value is refused; a Program records what it is given.
+        self.refuses_undefined = True
         #: Registers of closed regions that were used, and may have no value, by their names.
         self.doubtful: dict[str, Made] = {}
         self.finished = False
@@ -253,7 +255,7 @@ class Trace:
 
     def check_read(self, names: Iterable[str]) -> None:
         """Raise :class:`TraceError` if one of the registers is read now and may have no value."""
-        for name in names:
+        for name in names if self.refuses_undefined else ():
             made = self.doubtful.get(name)
             if made is not None:
                 check_defined(made, self.regions, self.instruction, len(self.statements))

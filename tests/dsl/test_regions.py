@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyptx import Program
 from pyptx.core.errors import TraceError
 from pyptx.core.types import f32, pred, u32
 from pyptx.dsl import Reg, Tile, ptx, reg
@@ -256,3 +257,16 @@ def test_memory_is_not_a_register() -> None:
         ptx.inst.st.global_.f32(ptx.addr(base), 1.0)
 
     recorded(body, Tile(4, f32))
+
+
+def test_a_program_records_what_it_is_given() -> None:
+    program = Program("sm_90a")
+
+    @program.entry()
+    def kernel() -> None:
+        p = reg.scalar(pred)
+        with ptx.if_(p):
+            x = start() + 1
+        use(x)
+
+    assert "mov.u32" in program.ptx()
