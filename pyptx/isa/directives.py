@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from .targets import TargetSet, Version, parse_version
 
-__all__ = ["ATTRIBUTES", "DIRECTIVES", "PRAGMAS", "Rule"]
+__all__ = ["ATTRIBUTES", "DIRECTIVES", "PRAGMAS", "DirectiveRule"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DirectiveRule:
     """A word behind a dot, or a pragma's first word.
 
     Attributes:
@@ -34,15 +34,15 @@ class Rule:
     until: Version | None = None
 
 
-def _rules(rows: str) -> dict[str, Rule]:
+def _rules(rows: str) -> dict[str, DirectiveRule]:
     """One rule a line: name, places, first version, targets (all if absent), ``until`` and a version."""
-    found: dict[str, Rule] = {}
+    found: dict[str, DirectiveRule] = {}
     for row in filter(None, map(str.strip, rows.splitlines())):
         head, _, end = row.partition(" until ")
         name, places, since, *on = head.split()
         until = parse_version(end) if end else None
         allowed = TargetSet(tuple(on) or ("sm_75+",))
-        found[name] = Rule(name, frozenset(places.split(",")), parse_version(since), allowed, until)
+        found[name] = DirectiveRule(name, frozenset(places.split(",")), parse_version(since), allowed, until)
     return found
 
 

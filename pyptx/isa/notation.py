@@ -25,7 +25,7 @@ __all__ = [
     "OperandGroup",
     "OperandSpec",
     "Relation",
-    "Slot",
+    "ModifierSlot",
     "read_form",
     "read_sets",
     "split_entries",
@@ -49,7 +49,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class ModifierSlot:
     """A place for one modifier: a literal has one alternative and is named after it."""
 
     name: str
@@ -66,7 +66,7 @@ class Slot:
 class ModifierGroup:
     """``{.a.b}``: slots that are present together or not at all."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[ModifierSlot, ...]
     optional: bool
 
 
@@ -216,7 +216,7 @@ class Form:
     def __repr__(self) -> str:
         return f"<form {self.id}>"
 
-    def slots(self) -> Iterator[Slot]:
+    def slots(self) -> Iterator[ModifierSlot]:
         for group in self.modifiers:
             yield from group.slots
 
@@ -464,12 +464,12 @@ class _Reader:
         self._verify(form)
         return form
 
-    def _slot(self, name: str) -> Slot:
+    def _slot(self, name: str) -> ModifierSlot:
         limit = self.limits.get(name, Alternative(name))
         members = self.sets.get(name, self.shared.get(name))
         if members is None:
-            return Slot(name, (limit,))
-        return Slot(
+            return ModifierSlot(name, (limit,))
+        return ModifierSlot(
             name, tuple(Alternative(m.text, m.since or limit.since, m.on or limit.on) for m in members)
         )
 

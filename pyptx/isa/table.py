@@ -23,8 +23,8 @@ from .notation import (
     Chosen,
     Form,
     ModifierGroup,
+    ModifierSlot,
     NotationError,
-    Slot,
     read_form,
     read_sets,
     split_entries,
@@ -189,13 +189,13 @@ def all_forms() -> Iterator[Form]:
 
 def _walk(
     groups: tuple[ModifierGroup, ...], words: tuple[str, ...], at: int = 0
-) -> Iterator[tuple[list[tuple[Slot, Alternative]], int]]:
+) -> Iterator[tuple[list[tuple[ModifierSlot, Alternative]], int]]:
     """Every way to match a prefix of ``words``; yields the picks and how many words were taken."""
     if not groups:
         yield [], at
         return
     head, rest = groups[0], groups[1:]
-    picks: list[tuple[Slot, Alternative]] = []
+    picks: list[tuple[ModifierSlot, Alternative]] = []
     position = at
     for slot in head.slots:
         alternative = slot.find(words[position]) if position < len(words) else None
@@ -241,7 +241,9 @@ def _case_error(entry: Form, chosen: Chosen) -> str | None:
     return None
 
 
-def _verdict(entry: Form, picks: list[tuple[Slot, Alternative]], words: tuple[str, ...]) -> Match | str:
+def _verdict(
+    entry: Form, picks: list[tuple[ModifierSlot, Alternative]], words: tuple[str, ...]
+) -> Match | str:
     """The match of these picks, or the text of the rule that they break."""
     chosen = {slot.name: alternative.text for slot, alternative in picks}
     error = _relation_error(entry, chosen, words) or _case_error(entry, chosen)
@@ -266,7 +268,7 @@ def _try(entry: Form, words: tuple[str, ...]) -> Match | str | None:
 def variants(entry: Form) -> Iterator[Match]:
     """Every legal choice of modifiers of a form: each alternative, each optional group in and out."""
 
-    def choices(group: ModifierGroup) -> Iterator[list[tuple[Slot, Alternative]]]:
+    def choices(group: ModifierGroup) -> Iterator[list[tuple[ModifierSlot, Alternative]]]:
         if group.optional:
             yield []
         for picks in itertools.product(*(slot.alternatives for slot in group.slots)):
@@ -433,7 +435,7 @@ def _closest_spelling(entry: Form, words: tuple[str, ...]) -> tuple[str, ...]:
     return max((m.spelling for m in legal), key=lambda m: len(set(m) & set(words)) - 0.1 * len(m))
 
 
-def _closest_alternative(slot: Slot, words: list[str]) -> str | None:
+def _closest_alternative(slot: ModifierSlot, words: list[str]) -> str | None:
     texts = [a.text for a in slot.alternatives]
     for word in words:
         if word in texts:

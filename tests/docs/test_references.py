@@ -19,7 +19,7 @@ import pyptx.kit
 
 PAGES = Path(__file__).resolve().parents[2] / "docs"
 #: Modules of the units that no author calls: what several of them share.
-SHARED = {"answers", "descriptor_address", "fragments", "places", "qualifiers", "values", "tcgen05.words"}
+SHARED = {"answers", "descriptor_address", "fragments", "places", "qualifiers", "values", "tcgen05.arguments"}
 #: What an author calls beside the units and the kit.
 OTHERS = {
     "calls",

@@ -8,7 +8,7 @@ from pyptx.core.errors import TargetError
 from pyptx.core.types import TYPES
 from pyptx.ir import Register, Special, parse_module
 from pyptx.isa import Target, bind, check_target, required_version, target
-from pyptx.isa.directives import ATTRIBUTES, DIRECTIVES, PRAGMAS, Rule
+from pyptx.isa.directives import ATTRIBUTES, DIRECTIVES, PRAGMAS, DirectiveRule
 from pyptx.isa.special import SPECIAL_REGISTERS, SpecialRegister
 from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS, TargetSet, Version
 from pyptx.toolchain import Tool, check_text
@@ -103,7 +103,7 @@ def _hold(body: str, since: Version, on: TargetSet, ptxas: Tool, newest: Version
 
 
 @pytest.mark.parametrize(("rule", "use"), _CASES)
-def test_directives_against_ptxas(rule: Rule, use: str, ptxas: Tool, newest: Version) -> None:
+def test_directives_against_ptxas(rule: DirectiveRule, use: str, ptxas: Tool, newest: Version) -> None:
     if rule.until is None:
         _hold(use, rule.since, rule.on, ptxas, newest)
     else:

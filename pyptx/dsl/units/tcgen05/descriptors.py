@@ -31,7 +31,7 @@ from ...smem import Buffer
 from ...trace import Trace, current
 from ...types import as_whole
 from ..descriptor_address import ADDRESS_BITS, ADDRESS_FIELD, shared_address, with_address
-from .words import register
+from .arguments import register
 
 __all__ = [
     "advance",

@@ -19,7 +19,7 @@ from ...smem import Buffer
 from ...trace import current
 from ...types import as_whole
 from ..qualifiers import one_of, shared_space, type_word
-from .words import group, register
+from .arguments import group, register
 
 __all__ = [
     "address",

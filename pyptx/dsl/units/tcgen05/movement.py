@@ -8,7 +8,7 @@ from ...emit import Predicate, emit
 from ...operands import Addr, addr
 from ...records import records
 from ...registers import Reg
-from .words import group
+from .arguments import group
 
 __all__ = ["cp", "shift"]
 

@@ -25,7 +25,7 @@ from ...registers import NotPred, Reg, RegArray
 from ...trace import current
 from ...types import as_number, as_whole
 from ..qualifiers import one_of
-from .words import group, register
+from .arguments import group, register
 
 __all__ = ["mma", "mma_sp", "mma_ws", "mma_ws_sp"]
 

@@ -9,7 +9,7 @@ from ...records import records
 from ...registers import Reg
 from ...smem import Buffer
 from ..qualifiers import multicast_word, one_of, shared_space
-from .words import group
+from .arguments import group
 
 __all__ = ["commit", "fence_after_thread_sync", "fence_before_thread_sync"]
 
