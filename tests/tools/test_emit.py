@@ -47,6 +47,7 @@ def test_both() -> None:
     assert re.search(r"// vector_add.py:\d+: inside = i < n\n    \.loc 1 \d+ 0 setp\.lt\.u32", text)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["--annotate", "--lines"])
 def test_sass(option: str, ptxas: Tool, nvdisasm: Tool) -> None:
     plain, lined = (run(VECTOR_ADD, "N=256", "--sass", *more).stdout for more in ((), (option,)))

@@ -7,6 +7,7 @@ import pytest
 from pyptx.tools.generate import COMMAND, GENERATED, stale
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", GENERATED)
 def test_generated_files_are_up_to_date(path: str) -> None:
     assert not stale(path), f"run: {COMMAND}"

@@ -22,6 +22,7 @@ def cells(line: str) -> int:
     return len(re.findall(r"(?<!\\)\|", line)) - 1
 
 
+@pytest.mark.full
 def test_every_form_has_a_section(pages: dict[str, str]) -> None:
     for form in all_forms():
         page = pages[f"{chapter_of(form.id)}.md"]

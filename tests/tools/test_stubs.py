@@ -116,6 +116,7 @@ def test_an_operand_that_python_cannot_write_yet_is_free() -> None:
     assert all("Any" in str(call.parameters[0]) for call in calls)
 
 
+@pytest.mark.full
 def test_the_files_are_python_without_dangling_names() -> None:
     pages = stubs()
     for name, text in pages.items():
@@ -236,6 +237,7 @@ def _environment() -> dict[str, str]:
     return {"MYPYPATH": str(ROOT), "PATH": ""}
 
 
+@pytest.mark.full
 def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     legal = [
         f"{call_text(match).partition('(')[0]}.__call__"

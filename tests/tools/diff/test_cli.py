@@ -98,6 +98,7 @@ def test_different(files: tuple[str, str, str]) -> None:
     assert all(len(line) <= 100 for line in lines[2:])
 
 
+@pytest.mark.full
 def test_machine_code(files: tuple[str, str, str], ptxas: Tool, nvdisasm: Tool) -> None:
     same = run(files[0], files[1])
     assert "machine code: the same in 1 of 1 function" in same.output
@@ -256,6 +257,7 @@ def test_run_compares_elements_where_only_shapes_differ(tmp_path: Path, files: t
     assert "1000 elements of float32 in A, 2000 of float32 in B" in refused.output
 
 
+@pytest.mark.full
 def test_run_within_a_tolerance(tmp_path: Path, files: tuple[str, str, str]) -> None:
     """The same multiplication, rounded to nearest and toward zero: an ulp apart where they differ."""
     exact = run(files[0], files[2], "--no-sass", *LAUNCH)

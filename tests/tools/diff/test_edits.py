@@ -72,6 +72,7 @@ def check_all(module: Module, seed: int) -> set[str]:
     return {name for name in EDITS for n in range(ROUNDS) if check(module, name, seed * ROUNDS + n)}
 
 
+@pytest.mark.full
 def test_recorded_gemm() -> None:
     planted = set.union(*(check_all(gemm(), seed) for seed in range(4)))
     assert planted == EDITS.keys()
@@ -84,6 +85,7 @@ def test_cuda(source: str) -> None:
     assert len(planted) >= 13
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name, arch", TRITON.items())
 def test_triton(name: str, arch: str) -> None:
     module = parse_module(triton_text(name, arch))
