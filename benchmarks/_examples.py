@@ -1,4 +1,4 @@
-"""Loads an example as a module: examples are programs, not a package."""
+"""Load an example as a module. The examples are programs, not a package, so ``import`` cannot find them."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def load_example(path: str) -> ModuleType:
-    """The example at ``path`` below examples/, imported."""
+    """Import the file ``path``, relative to examples/, and return it as a module."""
     return load_module(EXAMPLES / path)

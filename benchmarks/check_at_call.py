@@ -1,6 +1,6 @@
-"""What the check at the call costs, per instruction of the Blackwell GEMM.
+"""Measure how long the check of one instruction takes when it is recorded, for the Blackwell GEMM.
 
-Target: 2 us on average (an instruction is checked before it is recorded; nothing else is in this time).
+Target: 2 us per instruction on average. The time covers only the check, not the recording.
 
     python benchmarks/check_at_call.py
 """

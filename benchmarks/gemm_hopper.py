@@ -1,7 +1,8 @@
-"""TFLOP/s of the Hopper GEMM beside torch.matmul (cuBLAS), bf16 in, bf16 and f32 out; GB/s of its neighbors.
+"""Measure the Hopper examples: the GEMM in TFLOP/s beside torch.matmul, RMSNorm and the TMA store in GB/s.
 
-Each is verified before it is timed, on random normal numbers, by `pyptx.bench`: in turns, with the L2 cache
-flushed before every run. Target on an H200: 600 TFLOP/s for 8192^3. Without a Hopper GPU it says so.
+The GEMM has bf16 inputs, and bf16 or f32 outputs; torch.matmul runs cuBLAS. `pyptx.bench` verifies each
+kernel on random normal numbers, then times the kernels in turns and flushes the L2 cache before every run.
+Target on an H200: 600 TFLOP/s for 8192^3. Without a Hopper GPU the program prints the reason and ends.
 
     python benchmarks/gemm_hopper.py [MxNxK ...]
 """

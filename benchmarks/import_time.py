@@ -1,7 +1,7 @@
-"""What ``import pyptx`` costs beyond numpy's own import, in fresh processes.
+"""Measure how long ``import pyptx`` takes in fresh processes, beyond the import of numpy.
 
-Usage: ``python benchmarks/import_time.py [runs]``.  Prints milliseconds, best and median of the runs; the
-project's target is at most 100 ms beyond numpy.
+Usage: ``python benchmarks/import_time.py [runs]``.  The program prints the best and the median of the runs in
+milliseconds.  The project's target is at most 100 ms beyond numpy.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
             [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True
         ).stdout
         times.append(tuple(1e3 * float(word) for word in printed.split()))
-    del times[0]  # compiles bytecode and warms the disk cache
+    del times[0]  # the first process also compiles bytecode and warms the disk cache
     print(f"{runs} fresh processes, Python {sys.version.split()[0]}")
     rows = ("numpy", "import pyptx, beyond numpy", "and the names a kernel uses")
     for name, column in zip(rows, zip(*times, strict=True), strict=True):

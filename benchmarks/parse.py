@@ -1,6 +1,6 @@
-"""How fast PTX text is read: lines and bytes per second, for 1 MB of ordinary kernel code.
+"""Measure how fast PTX text is parsed and printed, in lines and bytes per second, for 1 MB of kernel code.
 
-Target: 1 MB/s on one core; the seconds are of the processor, whatever else runs.
+Target: 1 MB/s on one core. The seconds are processor time, so other programs do not change them.
 
     python benchmarks/parse.py [FILE.ptx ...]
 """

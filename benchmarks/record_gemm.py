@@ -1,4 +1,4 @@
-"""How long it takes to record and print the Blackwell GEMM, and how long its text is.
+"""Measure how long it takes to record and print the Blackwell GEMM, and how many lines its text has.
 
 Target: ``build_gemm(8192, 8192, 8192)`` recorded and printed in under 100 ms (median, warm import), under
 1,500 lines, and the same number of lines for any K.

@@ -1,9 +1,10 @@
-"""The Blackwell GEMM in the simulator beside the same GEMM in Triton, under Triton's own interpreter.
+"""Compare the simulator with Triton's interpreter: both run the same GEMM.
 
-The same tiles (128x256x64), the same operands (bf16, f32 out), each checked against numpy.  Triton's kernel
-is there twice: with tensor descriptors, as the other's TMA, and with pointers.  Its interpreter multiplies
-the bit patterns of bf16, so the operands are converted before ``tl.dot``.  Targets: 1024^3 in under 3 s,
-4096^3 in under 60 s, and Triton takes longer.
+Both kernels have the same tiles (128x256x64) and the same operands (bf16, f32 out), and each result is
+checked against numpy.  There are two Triton kernels: one uses tensor descriptors, which correspond to the TMA
+copies of the Blackwell GEMM, and one uses pointers.  Triton's interpreter multiplies the bit patterns of
+bf16, so the kernels convert the operands before ``tl.dot``.  Targets of the simulator: 1024^3 in under 3 s,
+4096^3 in under 60 s, and less time than Triton's interpreter.
 
     python benchmarks/simulate_beside_triton.py [MxNxK ...]
 """
@@ -65,7 +66,7 @@ def timed(run: Callable[[], object]) -> float:
 
 
 def measure(shape: tuple[int, int, int]) -> list[float]:
-    """Seconds of pyptx and of Triton's two kernels; ends the program if one is wrong."""
+    """Return the seconds of pyptx and of the two Triton kernels; end the program if a result is wrong."""
     M, N, K = shape
     a, b = EXAMPLE.make_inputs(M, N, K)
     wide = a.astype(np.float32), b.astype(np.float32)
@@ -87,7 +88,7 @@ def measure(shape: tuple[int, int, int]) -> list[float]:
 
 def main() -> None:
     asked = [tuple(map(int, word.split("x"))) for word in sys.argv[1:]]
-    measure((BM, BN, BK))  # what is imported and read once counts for nobody
+    measure((BM, BN, BK))  # an untimed run first: imports and tables that are read once count for no kernel
     print(f"{'M x N x K':>18}  {'pyptx':>8}  {'descriptors':>11}  {'pointers':>8}   seconds")
     for M, N, K in asked or [(1024, 1024, 1024), (4096, 4096, 4096)]:
         ours, descriptors, pointers = measure((M, N, K))

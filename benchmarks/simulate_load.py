@@ -1,7 +1,7 @@
-"""How long a long kernel takes to load and to run once: 20,000 lines, as compilers unroll loops.
+"""Measure how long a kernel of 20,000 lines takes to load and to run once, as compilers unroll loops.
 
-Integer and float arithmetic in two banks of registers, and every 50 lines a branch over an instruction, which
-some lanes take. Target on 2 cores: 5 s from the text to the end of the first launch. All are verified.
+The kernel computes integers and floats in two banks of registers. Every 50 lines, some lanes branch over one
+instruction. Target on 2 cores: 5 s from the text to the end of the first launch. All registers are verified.
 
     python benchmarks/simulate_load.py [LINES]
 """
@@ -39,7 +39,7 @@ mad.wide.u32 %place, %thread, {8 * BANK}, %place;
 
 
 def build(lines: int) -> tuple[str, np.ndarray]:
-    """The text, and what it stores: a row of registers for each thread."""
+    """Return the PTX text, and the values that the kernel stores: one row of registers for each thread."""
     thread = np.arange(THREADS, dtype=np.uint32)
     text = [HEAD]
     r, f = [], []
@@ -52,7 +52,7 @@ def build(lines: int) -> tuple[str, np.ndarray]:
         n = len(text)
         d, a, b = n * 7 % BANK, n * 5 % BANK, (n * 3 + n // BANK) % BANK
         if n % BETWEEN_BRANCHES == 0:
-            # The label and the branch are a line each.
+            # The label and the branch take a line each.
             text += [
                 f"setp.lt.u32 %p, %r{a}, %r{b};\n",
                 f"@%p bra L{n};\n",

@@ -1,7 +1,8 @@
-"""How long a real kernel takes in the simulator: RMSNorm of 2048 rows of 8192 f32 numbers.
+"""Measure how long a real kernel takes in the simulator: RMSNorm of 2048 rows of 8192 f32 numbers.
 
-A CTA normalizes a row: 128-bit loads, sums over warps by shuffles and over the block through shared memory,
-128-bit stores. Target on 2 cores: 20 s. The result is verified against float64 first.
+Each CTA normalizes one row: it loads 128 bits at a time, sums within each warp by shuffles and over the warps
+through shared memory, and stores 128 bits at a time. Target on 2 cores: 20 s. The result is checked against
+float64.
 
     python benchmarks/simulate_rmsnorm.py [ROWSxWIDTH]
 """

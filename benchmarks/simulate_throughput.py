@@ -1,8 +1,8 @@
-"""Warp-instructions per second of a kernel of arithmetic and control: four warps, no memory accesses.
+"""Measure the simulator's warp-instructions per second: four warps compute and branch, without loads.
 
-Each round of its loop has f32 fma, mul and add, integer mad and logic, a comparison and a branch over a few
-instructions, which either the whole warp takes or half of its lanes. Target on 2 cores: 500,000 per second.
-The results are verified first.
+Each round of the kernel's loop has f32 fma, mul and add, integer mad and logic, a comparison, and a branch
+over a few instructions. In one kernel the whole warp takes the branch, in the other half of its lanes. Target
+on 2 cores: 500,000 per second. A short run of each kernel is verified first.
 
     python benchmarks/simulate_throughput.py [ROUNDS]
 """
@@ -62,7 +62,10 @@ def build(rounds: int, divergent: bool) -> Kernel:
 
 
 def expected(rounds: int, divergent: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The integers exactly; the floats by double arithmetic, which the loop's contraction keeps close."""
+    """Compute the expected integers exactly, and the floats in double precision.
+
+    The loop shrinks rounding errors, so the f32 results stay close to the doubles.
+    """
     thread = np.arange(THREADS, dtype=np.uint32)
     x = thread.astype(np.float64)
     y = x * 0.5

@@ -62,10 +62,10 @@ __all__ = [
 #: Threads that an access or a fence orders against.
 Scope = Literal["cta", "cluster", "gpu", "sys"]
 
-#: The same, where no narrower scope exists.
+#: Threads that an access orders against: at least the GPU.
 GpuScope = Literal["gpu", "sys"]
 
-#: The same, of what a cluster shares.
+#: Threads that an arrival orders against: at most the cluster.
 ClusterScope = Literal["cta", "cluster"]
 
 #: Order of a load.
@@ -116,7 +116,7 @@ FenceProxies = Literal["fabric::generic", "generic::fabric", "fabric::fabric"]
 #: What an atomic operation computes.
 AtomicOperation = Literal["and", "or", "xor", "exch", "add", "inc", "dec", "min", "max"]
 
-#: The same without a result.
+#: What an atomic operation without a result computes.
 ReductionOperation = Literal["and", "or", "xor", "add", "inc", "dec", "min", "max"]
 
 #: What a reducing copy computes.
@@ -140,7 +140,7 @@ L2Priority = Literal["evict_normal", "evict_first", "evict_last"]
 #: The priority of a cache policy.
 PrimaryPriority = Literal["evict_last", "evict_normal", "evict_first", "evict_unchanged"]
 
-#: Of what else it covers.
+#: The priority of a cache policy for all other accesses.
 SecondaryPriority = Literal["evict_first", "evict_unchanged"]
 
 #: State spaces that a generic address may point into.

@@ -1,4 +1,4 @@
-"""``pyptx check``: hold a PTX file, or what a kernel of a Python file records, against table and ptxas."""
+"""``pyptx check``: checks a PTX file, or a kernel of a Python file, by the instruction table and by ptxas."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ __all__ = ["command"]
     "--assemble/--no-assemble",
     "assembles",
     default=None,
-    help="Ask ptxas as well, and print what the code needs. Default: if there is a ptxas.",
+    help="Assemble with ptxas too, and print registers and spills. Default: assemble if ptxas is installed.",
 )
 @click.option("--strict", is_flag=True, help="Count spills, warnings and notes such as C7508 as faults.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 def command(file: str, words: tuple[str, ...], assembles: bool | None, strict: bool, as_json: bool) -> None:
-    """Check a module: every instruction and declaration, then what ptxas makes of it.
+    """Check every instruction and declaration of a module, then assemble it with ptxas.
 
-    Modifiers, operands, types, immediates, versions, targets, names, state spaces, labels, calls and the
-    directives of kernels; each fault with its line and the nearest legal form. A module without faults goes
-    to ptxas, which says registers, spills and warnings. FILE.py:NAME and the words are those of `pyptx emit`.
+    Checked are modifiers, operands, types, immediates, versions, targets, names, state spaces, labels, calls
+    and the directives of kernels. Each fault is printed with its line and the nearest legal form. A module
+    without faults is assembled by ptxas, which reports registers, spills and warnings. FILE.py:NAME, VALUE
+    and NAME=VALUE are those of `pyptx emit`.
 
-    Exit status: 0 without faults, 1 with faults, 2 for a wrong command line or an absent ptxas.
+    Exit status: 0 without faults, 1 with faults, 2 if the command line is wrong or ptxas is missing.
     """
     subject = _read(file, words)
     if subject.module is not None:
@@ -54,7 +55,7 @@ def command(file: str, words: tuple[str, ...], assembles: bool | None, strict: b
             if assembles:
                 raise click.UsageError(error.message) from None
             click.echo(
-                "not assembled: there is no ptxas (pyptx doctor says where it was looked for)", err=True
+                "not assembled: ptxas was not found (pyptx doctor shows where pyptx looks for it)", err=True
             )
     assembly = subject.assembly
     if as_json:
@@ -71,7 +72,7 @@ def command(file: str, words: tuple[str, ...], assembles: bool | None, strict: b
 
 @dataclass
 class _Subject:
-    """What is checked: the module if it could be read, how to assemble it, and what was found."""
+    """What is checked: the module if it could be read, a function that assembles it, and the faults."""
 
     module: Module | None
     assemble: Callable[[], Assembly]
@@ -97,7 +98,9 @@ def _read(file: str, words: tuple[str, ...]) -> _Subject:
         except PyptxError as error:
             return _Subject(None, loaded.assemble, [error])
     if words:
-        raise click.UsageError(f"values are for kernels of Python files; {file} is PTX text")
+        raise click.UsageError(
+            f"{file} is PTX text, which takes no values; they are for kernels of Python files"
+        )
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -158,7 +161,7 @@ def _summary(subject: _Subject) -> str:
     count = f"{len(faults)} fault{'' if len(faults) == 1 else 's'}" if faults else "no faults"
     if module is None:
         return f"{count}: not a module"
-    unread = f"; {subject.raw} pieces of raw text were not checked" if subject.raw else ""
+    unread = f"; {subject.raw} raw statements were not checked" if subject.raw else ""
     return (
         f"{count} in {subject.instructions} instructions "
         f"(PTX {version_text(module.version)}, {module.target}){unread}"

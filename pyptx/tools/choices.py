@@ -1,7 +1,7 @@
-"""The choices of string arguments of the DSL's wrappers, drawn from the instruction table.
+"""The strings that the DSL's wrappers accept as arguments, taken from the instruction table.
 
-Owns which sets of modifiers each choice is: :func:`choices_module` writes them as ``Literal`` types, so that
-editors complete them, type checkers refuse a wrong string, and the check of arguments reads the same data.
+Owns which sets of modifiers make up each choice. :func:`choices_module` writes them as ``Literal`` types:
+editors complete them, type checkers refuse a wrong string, and the check at the call reads the same types.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ __all__ = ["CHOICES", "Choice", "choices_module", "members"]
 
 
 class Choice(NamedTuple):
-    """Members of sets of the table, in its order.
+    """The strings of one argument: the members of modifier sets of the table, in the table's order.
 
     Attributes:
-        meaning: what an author chooses.
-        sources: identifiers of forms, each with the name of a set (or of a literal modifier) in it.
-        prefix: left out in front of a member: ``"L2::"``.
-        short: whether members may also be written without ``shared::``.
+        meaning: what the argument chooses.
+        sources: pairs of a form's identifier and the name of one of its modifier sets or literal modifiers.
+        prefix: beginning of the members that the strings leave out, such as ``"L2::"``.
+        short: whether the strings may also leave out ``shared::``.
     """
 
     meaning: str
@@ -30,16 +30,18 @@ class Choice(NamedTuple):
 
 
 def _of(meaning: str, *sources: str, prefix: str = "", short: bool = False) -> Choice:
-    """A choice from sources that are written ``form.id .set``."""
+    """Make a choice; each source is written ``form.id .set``."""
     pairs = (source.rsplit(" .", 1) for source in sources)
     return Choice(meaning, tuple((identifier, name) for identifier, name in pairs), prefix, short)
 
 
-#: Name of each type -> what it is a choice of.
+#: Name of each ``Literal`` type -> its choice.
 CHOICES: dict[str, Choice] = {
     "Scope": _of("Threads that an access or a fence orders against.", "atom .scope"),
-    "GpuScope": _of("The same, where no narrower scope exists.", "st.async.release .scope"),
-    "ClusterScope": _of("The same, of what a cluster shares.", "mbarrier.arrive .scope"),
+    "GpuScope": _of("Threads that an access orders against: at least the GPU.", "st.async.release .scope"),
+    "ClusterScope": _of(
+        "Threads that an arrival orders against: at most the cluster.", "mbarrier.arrive .scope"
+    ),
     "LoadOrder": _of("Order of a load.", "ld.strong .sem"),
     "StoreOrder": _of("Order of a store.", "st.strong .sem"),
     "AtomicOrder": _of("Order of an atomic operation.", "atom .sem"),
@@ -56,7 +58,7 @@ CHOICES: dict[str, Choice] = {
     "FenceOrder": _of("Order of a fence of one direction.", "fence.proxy.fabric .sem"),
     "FenceProxies": _of("Proxies that a fence is between.", "fence.proxy.fabric .proxies"),
     "AtomicOperation": _of("What an atomic operation computes.", "atom .op"),
-    "ReductionOperation": _of("The same without a result.", "red .op"),
+    "ReductionOperation": _of("What an atomic operation without a result computes.", "red .op"),
     "CopyOperation": _of("What a reducing copy computes.", "cp.reduce.async.bulk.global .op"),
     "MultimemOperation": _of("What a reduction over replicas computes.", "multimem.red .op"),
     "LoadCache": _of("Where a load keeps what it loads.", "ld .cop"),
@@ -64,7 +66,11 @@ CHOICES: dict[str, Choice] = {
     "L1Priority": _of("What L1 evicts first.", "ld.evict .level1", prefix="L1::"),
     "L2Priority": _of("What L2 evicts first.", "ld.v256 .level2", prefix="L2::"),
     "PrimaryPriority": _of("The priority of a cache policy.", "createpolicy.range .primary", prefix="L2::"),
-    "SecondaryPriority": _of("Of what else it covers.", "createpolicy.range .secondary", prefix="L2::"),
+    "SecondaryPriority": _of(
+        "The priority of a cache policy for all other accesses.",
+        "createpolicy.range .secondary",
+        prefix="L2::",
+    ),
     "Space": _of("State spaces that a generic address may point into.", "cvta .space"),
     "Comparison": _of("Comparisons of two values.", "setp .cmp"),
     "Half": _of("Which half of a product is wanted.", "mad.int .half"),
@@ -99,7 +105,7 @@ CHOICES: dict[str, Choice] = {
 
 
 def members(choice: Choice) -> tuple[str, ...]:
-    """The strings of a choice."""
+    """Return the strings of a choice."""
     found: dict[str, None] = {}
     for identifier, name in choice.sources:
         (slot,) = (slot for slot in form(identifier).slots() if slot.name == name)
@@ -112,7 +118,7 @@ def members(choice: Choice) -> tuple[str, ...]:
 
 
 def choices_module() -> str:
-    """The text of ``pyptx/dsl/choices.py``."""
+    """Return the text of ``pyptx/dsl/choices.py``."""
     lines = [
         '"""Choices of string arguments, from the instruction table (``python -m pyptx.tools.generate``)."""',
         "",

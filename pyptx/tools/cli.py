@@ -1,4 +1,4 @@
-"""The ``pyptx`` program: finds a command, loads its module, reports pyptx's own errors in one piece.
+"""The ``pyptx`` program: finds a command, imports its module, and prints pyptx's errors without traceback.
 
 To add a command, write ``pyptx/tools/NAME.py`` with a click command called ``command``, and add NAME to
 :data:`COMMANDS`.
@@ -18,7 +18,7 @@ COMMANDS = ("check", "diff", "doctor", "emit", "isa", "sim", "transpile")
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when first asked for."""
+    """A group that imports a command's module when the command is first used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -38,7 +38,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; exit status 1 and the error's text for an error of pyptx."""
+    """Run the command line. An error of pyptx prints its text and ends the program with exit status 1."""
     try:
         cli(prog_name="pyptx")
     except PyptxError as error:

@@ -1,6 +1,6 @@
-"""Names of CUDA C++ -> the PTX instructions that they become.
+"""Names of CUDA C++, and the PTX instructions that compilers make of them.
 
-``pyptx isa`` finds instructions by them.  A test looks every spelling up in the instruction table.
+``pyptx isa`` finds instructions by these names.  A test looks up every spelling in the instruction table.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ __all__ = ["CUDA_NAMES", "CudaName", "cuda_name", "cuda_names_with"]
 
 @dataclass(frozen=True)
 class CudaName:
-    """What a name of CUDA C++ becomes.
+    """The PTX that a name of CUDA C++ becomes.
 
     Attributes:
-        name: as CUDA C++ spells it.
-        spellings: the instructions, each an opcode or the beginning of a spelling; none for what is no
-            instruction.
-        note: what the instructions do not say.
+        name: the name in CUDA C++.
+        spellings: the instructions, each an opcode or the beginning of a spelling; empty if the name becomes
+            no instruction.
+        note: what else the user should know.
     """
 
     name: str
@@ -26,7 +26,7 @@ class CudaName:
     note: str = ""
 
 
-#: Names that become the same, the instructions, and a note.
+#: Each row has the names that become the same instructions, the instructions, and a note.
 _ROWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     # Threads and registers of the machine.
     ("threadIdx", (), "the special register %tid: ptx.special.tid.x()"),
@@ -208,17 +208,21 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
 )
 
-#: By its spelling in CUDA C++.
+#: Name in CUDA C++ -> what it becomes.
 CUDA_NAMES: dict[str, CudaName] = {
     name: CudaName(name, spellings, note) for names, spellings, note in _ROWS for name in names.split()
 }
 _LOWER = {name.lower(): found for name, found in CUDA_NAMES.items()}
-#: The least length of a part of a name that is searched for.
+#: Searches for a part of a name need at least this many letters.
 _PART = 4
 
 
 def cuda_name(text: str) -> CudaName | None:
-    """The name that ``text`` is, with or without ``()``, arguments, a member, and in any case of letters."""
+    """Return the CUDA name that ``text`` spells, or None.
+
+    ``text`` may have arguments, template arguments or a member behind the name; upper and lower case are
+    equal.
+    """
     word = text.strip().removeprefix("::").partition("(")[0].partition("<")[0].strip()
     for candidate in (word, word.partition(".")[0]):
         found = CUDA_NAMES.get(candidate) or _LOWER.get(candidate.lower())
@@ -228,6 +232,6 @@ def cuda_name(text: str) -> CudaName | None:
 
 
 def cuda_names_with(text: str) -> list[CudaName]:
-    """Names that contain ``text``, in any case of letters; none for a ``text`` that is very short."""
+    """Return the names that contain ``text``, in upper or lower case; none if ``text`` is very short."""
     part = text.strip().lower()
     return [found for name, found in _LOWER.items() if part in name] if len(part) >= _PART else []

@@ -1,7 +1,7 @@
-"""A form of the instruction table in words: what ``pyptx isa`` prints and the reference pages show.
+"""Describes a form of the instruction table in words, for ``pyptx isa`` and the reference pages.
 
-Owns :class:`FormText` and everything that turns versions, targets, modifier sets, operands and rules into
-text.  The printing modules decide the layout; no other module reads a :class:`~pyptx.isa.Form` to describe
+Owns :class:`FormText` and the code that turns versions, targets, modifier sets, operands and rules into
+text.  The printing modules decide the layout; only this module reads a :class:`~pyptx.isa.Form` to describe
 it.
 """
 
@@ -36,7 +36,7 @@ __all__ = [
     "survey",
 ]
 
-#: The PTX ISA, whose anchors the table's ``see`` clauses are.
+#: Address of the PTX ISA; the table's ``see`` clauses are anchors in it.
 _MANUAL = "https://docs.nvidia.com/cuda/parallel-thread-execution/#"
 _ANY_VERSION: Version = (1, 0)
 _ANY_TARGET = TargetSet(("sm_75+",))
@@ -67,7 +67,7 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class Member:
-    """One modifier of a set. ``needs`` is what it asks for beyond its form, or empty."""
+    """One modifier of a set. ``needs`` is the version and targets that it needs beyond its form, or empty."""
 
     text: str
     python: str
@@ -79,7 +79,10 @@ class Member:
 
 @dataclass(frozen=True)
 class ModifierText:
-    """A place for a modifier: ``together`` names the others that come and go with an optional one."""
+    """A place for a modifier.
+
+    ``together`` names the modifiers that are present if and only if this one is.
+    """
 
     name: str
     optional: bool
@@ -94,9 +97,11 @@ class ModifierText:
 
 @dataclass(frozen=True)
 class OperandText:
-    """An operand: ``what`` may stand there, its ``type`` (and vector length), and ``inside`` its brackets.
+    """An operand in words.
 
-    ``cases`` lists types that depend on modifiers, each with the modifiers that choose it.
+    ``what`` names the allowed kinds of operands, ``type`` the type and vector length, and ``inside`` the
+    parts of an address in brackets. ``cases`` lists types that depend on modifiers, each with the modifiers
+    that choose the type.
     """
 
     name: str
@@ -116,19 +121,19 @@ class OperandText:
 
     @property
     def depending(self) -> tuple[OperandText, ...]:
-        """This and what stands in its brackets, as far as the type depends on modifiers."""
+        """The operand and the parts in its brackets whose type depends on modifiers."""
         return tuple(part for part in (self, *self.inside) if part.cases)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What :attr:`access`, :attr:`what` and :attr:`type` do not say."""
+        """Remarks beyond :attr:`access`, :attr:`what` and :attr:`type`: presence, values, parts, needs."""
         inside = tuple(f"{part.name}: {part.what}, {part.type}" for part in self.inside)
         return tuple(filter(None, (self.presence, self.values, *inside, *self.needs)))
 
 
 @dataclass(frozen=True)
 class FormText:
-    """Everything that the table knows of a form, as text. ``targets`` are the members of ``on``."""
+    """All facts of the table about a form, as text. ``targets`` names every target of ``on``."""
 
     id: str
     chapter: str
@@ -152,18 +157,18 @@ class FormText:
 
     @property
     def manual(self) -> str:
-        """The manual's section, as a link."""
+        """Link to the form's section of the PTX ISA."""
         return manual_link(self.anchor)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The variants of a form that have certain modifiers.
+    """Summary of the variants of a form that have certain modifiers.
 
     Attributes:
-        count: how many there are.
-        shortest: the first of the shortest, or None.
-        beginning: the first of the shortest that begin with these modifiers, or None.
+        count: number of these variants.
+        shortest: the first of the shortest variants, or None.
+        beginning: the first of the shortest variants whose spelling begins with these modifiers, or None.
     """
 
     count: int
@@ -172,13 +177,13 @@ class Survey:
 
 
 def manual_link(anchor: str) -> str:
-    """The address of a section of the PTX ISA; empty for none."""
+    """Return the address of a section of the PTX ISA; empty for an empty anchor."""
     return _MANUAL + anchor if anchor else ""
 
 
 @cache
 def survey(form: Form, words: tuple[str, ...] = ()) -> Survey:
-    """Count the variants of ``form`` that have ``words`` among their modifiers, in this order."""
+    """Count the variants of ``form`` whose modifiers contain ``words`` in this order."""
     count, shortest, beginning = 0, None, None
     if not {a.text for slot in form.slots() for a in slot.alternatives}.issuperset(words):
         return Survey(0, None, None)
@@ -195,7 +200,7 @@ def survey(form: Form, words: tuple[str, ...] = ()) -> Survey:
 
 
 def needs(since: Version | None, on: Iterable[TargetSet | None]) -> str:
-    """A version and target sets that must all hold, as text: ``PTX 8.6; sm_90+``; empty for no demand."""
+    """Return a version and target sets that must all hold as text: ``PTX 8.6; sm_90+``, or empty."""
     sets = {terms for terms in on if terms is not None and terms != _ANY_TARGET}
     words = []
     if since is not None and since != _ANY_VERSION:
@@ -242,7 +247,7 @@ def _modifiers(form: Form) -> Iterable[ModifierText]:
 
 
 def operand_name(form: Form, spec: OperandSpec) -> str:
-    """The operand as the syntax line names it: ``d``, ``d|p`` or ``d{|p}``."""
+    """Return the operand's name as the syntax line spells it: ``d``, ``d|p`` or ``d{|p}``."""
     if "pair" in spec.kinds:
         second = re.search(rf"(?<![\w\-]){re.escape(spec.name)}(\|[\w\-]+|\{{\|[\w\-]+\}})", form.syntax)
         if second is not None:
@@ -274,7 +279,7 @@ def _operand(form: Form, spec: OperandSpec, group: OperandGroup | None) -> Opera
 
 
 def _kinds(spec: OperandSpec) -> list[str]:
-    # Behind a label or a variable, the space says of what: a function, the targets of a branch.
+    # For a label or a variable, the space says what it names: a function, or the targets of a branch.
     named = dict.fromkeys(("symbol", "label"), spec.space.replace("_", " ")) if spec.space else {}
     return list(dict.fromkeys((_KINDS | named)[kind] for kind in _KINDS if kind in spec.kinds))
 
@@ -339,7 +344,7 @@ def _limit(limit: Alternative) -> str:
 
 
 def _syntax(form: Form) -> str:
-    """The manual's way to write it: names only, types left to the operands' own lines."""
+    """Return the syntax as the manual writes it: names only, since the operands' lines have the types."""
     words = form.opcode
     for group in form.modifiers:
         names = "".join(f".{slot.name}" for slot in group.slots)
@@ -377,14 +382,14 @@ def _note(note: str) -> str:
 
 @cache
 def chapter_title(chapter: str) -> str:
-    """What a chapter of the table is about, in one line."""
+    """Return the subject of a chapter of the table in one line."""
     doc = import_module(f"..isa.forms.{chapter}", __package__).__doc__ or chapter
     return doc.strip().splitlines()[0]
 
 
 @cache
 def describe_form(form: Form) -> FormText:
-    """``form`` in words."""
+    """Describe ``form`` in words."""
     return FormText(
         id=form.id,
         chapter=chapter_of(form.id),
@@ -412,9 +417,10 @@ _IN_PYTHON = frozenset({"reg", "imm", "sink", "special", "label", "pair", "neg"}
 
 
 def call_text(match: Match) -> str:
-    """How Python records ``match``, with its required operands: ``ptx.inst.ld.global_.u32(d, ptx.addr(a))``.
+    """Return the Python call that records ``match`` with its required operands.
 
-    Empty where an operand is one that Python cannot write yet.
+    An example is ``ptx.inst.ld.global_.u32(d, ptx.addr(a))``. The text is empty if Python cannot write an
+    operand yet.
     """
     specs = min(operand_choices(match), key=len)
     if any(spec.extra if spec.access == "a" else not spec.kinds & _IN_PYTHON for spec in specs):
@@ -424,7 +430,7 @@ def call_text(match: Match) -> str:
 
 
 def _python_word(word: str) -> str:
-    """A modifier in Python: an attribute, or in brackets where it is no name (``.sp::2:4``)."""
+    """Spell a modifier in Python: as an attribute, or in brackets if it is no identifier (``.sp::2:4``)."""
     name = attribute_name(word)
     return f".{name}" if name.isidentifier() else f'["{word}"]'
 

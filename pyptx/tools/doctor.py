@@ -1,7 +1,7 @@
-"""``pyptx doctor``: what this machine has, and what of pyptx will work on it.
+"""``pyptx doctor``: shows what this machine has, and which parts of pyptx work on it.
 
-Gathers versions, tools, driver and GPUs as plain data (:func:`examine`), then prints it as text or JSON.
-Nothing here fails: what is missing is part of the answer.
+:func:`examine` gathers versions, tools, driver and GPUs as plain data; the command prints them as text or
+JSON. The command never fails: a missing tool is part of the answer.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["command", "examine"]
 
 _PACKAGES = ("numpy", "ml_dtypes", "cuda-bindings", "torch", "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm")
 
-#: What the examples are written for, each with the smallest text that needs it.
+#: Targets of the examples, each with the lowest PTX version that has it.
 _TARGETS = {"sm_90a": "8.0", "sm_100a": "8.6"}
 
 
 def examine() -> dict[str, Any]:
-    """Everything that ``pyptx doctor --json`` prints.
+    """Gather the facts that ``pyptx doctor --json`` prints.
 
     Keys: ``python``, ``platform``, ``cpus``, ``packages`` (name to version or None), ``ptxas`` and
     ``nvdisasm`` (``path``, ``version``, ``found``, for ptxas ``targets``; or ``error``), ``driver``

@@ -19,9 +19,9 @@ __all__ = ["command"]
     "-o", "--output", type=click.Path(path_type=Path), help="Write here instead of standard output."
 )
 @click.option("--annotate", is_flag=True, help="Put the Python lines between the instructions, as comments.")
-@click.option("--lines", is_flag=True, help="Say with .loc which Python line recorded each instruction.")
+@click.option("--lines", is_flag=True, help="Add .loc: the Python line that recorded each instruction.")
 @click.option("--sass", is_flag=True, help="Print the machine code that ptxas makes instead of the PTX.")
-@click.option("--assemble", is_flag=True, help="Assemble it too, and print registers, spills and warnings.")
+@click.option("--assemble", is_flag=True, help="Also assemble, and print registers, spills and warnings.")
 def command(
     target: str,
     words: tuple[str, ...],
@@ -33,15 +33,15 @@ def command(
 ) -> None:
     """Print the PTX of a kernel or a program.
 
-    NAME is a kernel, then the words are its dims and compile-time constants (M=4096); a program; or a
-    function that builds one of them, then they are its arguments:
+    NAME is a kernel, a program, or a function that builds one of them. For a kernel, NAME=VALUE gives its
+    dims and compile-time constants (M=4096). For a function, VALUE and NAME=VALUE are its arguments:
 
     \b
         pyptx emit examples/blackwell/gemm_highperf_blackwell.py:build_gemm 8192 8192 8192 stages=4
 
-    With --sass, --annotate and --lines both put Python lines between the machine's instructions.
+    With --sass, both --annotate and --lines put Python lines between the machine instructions.
 
-    Exit status: 1 for a kernel that cannot be recorded or assembled, 2 for a wrong command line.
+    Exit status: 1 if the kernel cannot be recorded or assembled, 2 if the command line is wrong.
     """
     loaded = load_target(target, words)
     if sass:

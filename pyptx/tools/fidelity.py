@@ -1,6 +1,7 @@
-"""The fidelity table: for every form of the instruction table, how the simulator executes it.
+"""The fidelity page: how the simulator executes each form of the instruction table.
 
-``python -m pyptx.tools.generate`` writes it to docs/fidelity.md; a test holds the page up to date.
+``python -m pyptx.tools.generate`` writes the page to docs/fidelity.md; a test checks that the page is up to
+date.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .markdown import code, prose, table
 
 __all__ = ["fidelity_of", "fidelity_page"]
 
-#: Chapters and opcodes that are not modeled because of what they need.
+#: Chapters and opcodes that are not modeled because they need other hardware.
 _CHAPTERS = {
     "texture": "needs graphics hardware",
     "surface": "needs graphics hardware",
@@ -26,7 +27,7 @@ _OPCODES = {"multimem": "needs several GPUs"}
 
 
 def fidelity_of(form_id: str) -> str:
-    """How the simulator executes a form: a key of ``sim.semantics.FIDELITIES``, or ``not modeled``."""
+    """Return how the simulator executes a form: a key of ``FIDELITIES``, or ``not modeled``."""
     if form_id in CONTROL:
         return "exact"
     meaning = semantic_of(form_id)
@@ -34,13 +35,13 @@ def fidelity_of(form_id: str) -> str:
 
 
 def _reason(form: Form) -> str:
-    """Why a form is not modeled: what it needs, or that it is not built, and which targets have it."""
+    """Return why a form is not modeled: the hardware that it needs, or ``not built`` with its targets."""
     needed = _CHAPTERS.get(chapter_of(form.id)) or _OPCODES.get(form.opcode)
     return needed or f"not built (PTX {version_text(form.since)}, {', '.join(form.on.terms)})"
 
 
 def _told(form: Form) -> str:
-    """Fidelity as the page shows it: with the bound, or with the reason why there is nothing."""
+    """Return the fidelity as the page shows it: with the error bound, or why the form is not modeled."""
     fidelity = fidelity_of(form.id)
     meaning = semantic_of(form.id)
     if meaning is not None and meaning.bound is not None:
@@ -52,7 +53,7 @@ def _told(form: Form) -> str:
 
 
 def fidelity_page() -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     rows: dict[str, list[tuple[str, str, str]]] = {}
     counts: Counter[str] = Counter()
     for form in all_forms():

@@ -1,7 +1,7 @@
-"""Write everything in the repository that follows from the instruction table and the catalog of findings.
+"""Writes all files that are generated from the instruction table and the catalog of findings.
 
-``python -m pyptx.tools.generate`` writes docs/fidelity.md, docs/findings.md, docs/isa and the types of
-``ptx.inst``; tests hold them up to date.
+``python -m pyptx.tools.generate`` writes docs/fidelity.md, docs/findings.md, docs/isa, the types of
+``ptx.inst`` and the choices of string arguments; tests check that the files are up to date.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from .stubs import stubs
 
 __all__ = ["COMMAND", "GENERATED", "ROOT", "stale", "write"]
 
-#: What to run when a generated file is stale.
+#: The command that updates stale files.
 COMMAND = "python -m pyptx.tools.generate"
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Path below the root -> the text of a file, or the texts of all files of a folder by name.
+#: Path below the root -> a function that returns the text of the file, or the texts of a folder's files by
+#: name.
 GENERATED: dict[str, Callable[[], str | dict[str, str]]] = {
     "docs/fidelity.md": fidelity_page,
     "docs/findings.md": findings_page,
@@ -32,7 +33,7 @@ GENERATED: dict[str, Callable[[], str | dict[str, str]]] = {
 
 
 def _compare(path: str) -> dict[Path, str | None]:
-    """Files at ``path`` that are not as the table says -> what they should hold, None for nothing."""
+    """Return the stale files at ``path`` -> the right text, or None if the file should not exist."""
     made = GENERATED[path]()
     texts = {ROOT / path: made} if isinstance(made, str) else {ROOT / path / n: t for n, t in made.items()}
     there = {file for file in (ROOT / path).glob("*") if file.is_file()}
@@ -44,12 +45,12 @@ def _compare(path: str) -> dict[Path, str | None]:
 
 
 def stale(path: str) -> list[str]:
-    """Files at ``path``, a key of :data:`GENERATED`, that are out of date, missing or superfluous."""
+    """Return the stale, missing or superfluous files at ``path``, a key of :data:`GENERATED`."""
     return [str(file.relative_to(ROOT)) for file in _compare(path)]
 
 
 def write() -> None:
-    """Bring every generated file up to date, and say which changed."""
+    """Bring every generated file up to date, and print the paths that changed."""
     for path in GENERATED:
         for file, text in _compare(path).items():
             if text is None:

@@ -1,6 +1,6 @@
-"""``pyptx isa``: what the instruction table knows of an instruction.
+"""``pyptx isa``: shows an instruction of the table.
 
-Prints what :mod:`.describe` and :mod:`.lookup` say, as text or JSON.
+Prints the texts of :mod:`.describe` for the forms that :mod:`.lookup` finds, or JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .show import Section, show_sections
 
 __all__ = ["command"]
 
-#: More forms than this are listed, one line each.
+#: If more forms than this are found, the command lists them briefly instead of showing each in full.
 _DETAILED = 8
 
 
@@ -30,11 +30,11 @@ _DETAILED = 8
 @click.option(
     "--search",
     metavar="WORDS",
-    help="List the forms whose name, summary or syntax has all WORDS, or whose name in CUDA C++ has them.",
+    help="List the forms whose name, summary or syntax contains all WORDS, or whose CUDA C++ name does.",
 )
 @click.option("--target", "target_name", metavar="sm_NN", help="Leave out what this target lacks.")
 @click.option(
-    "--full", is_flag=True, help=f"Show every form in full, also where there are more than {_DETAILED}."
+    "--full", is_flag=True, help=f"Show every form in full, even if there are more than {_DETAILED}."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.pass_context
@@ -144,7 +144,7 @@ def _sections(found: Found, name: str, full: bool) -> Iterator[Section]:
 
 
 def _short(form: Form) -> str:
-    """A form in two lines: what it does; what it needs, and how the simulator executes it."""
+    """Return two lines: the form's summary; then what it needs, and how the simulator executes it."""
     text = describe_form(form)
     return f"{text.summary}\n{text.needs}; simulator: {text.fidelity}"
 

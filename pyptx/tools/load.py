@@ -1,7 +1,4 @@
-"""What ``FILE.py:NAME`` on the command line means: a kernel, a program, or a function that builds one.
-
-Shared by the commands that take one.
-"""
+"""Loads the kernel or program that ``FILE.py:NAME`` names, for all commands that take one."""
 
 from __future__ import annotations
 
@@ -25,7 +22,10 @@ __all__ = ["Loaded", "load_module", "load_target", "parse_words"]
 
 
 def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
-    """``8192 stages=3 arch=sm_100a`` as positional and keyword values; what is no literal is a string."""
+    """Read words such as ``8192 stages=3 arch=sm_100a`` as positional and keyword values.
+
+    A word that is not a Python literal is a string.
+    """
 
     def value(text: str) -> Any:
         try:
@@ -47,9 +47,9 @@ def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def load_module(path: Path) -> ModuleType:
-    """The Python file ``path``, executed as a module of its own; what it prints goes to standard error.
+    """Execute the Python file ``path`` as a module, and return it. Its output goes to standard error.
 
-    Raises click's UsageError for what is not a Python file, and for one that ends the program.
+    Raises click's UsageError if the file is not a Python file, or if it ends the program.
     """
     if not path.is_file():
         raise click.UsageError(f"no such file: {path}")
@@ -65,46 +65,47 @@ def load_module(path: Path) -> ModuleType:
             exit_output_to_stderr()
     except SystemExit as exit_:
         raise click.UsageError(
-            f"{path} ends the program (sys.exit({exit_.code!r})) when it is loaded: put what is for running "
-            'it as a script under `if __name__ == "__main__":`'
+            f"{path} ends the program (sys.exit({exit_.code!r})) when it is loaded: put the code that "
+            'runs the file as a script under `if __name__ == "__main__":`'
         ) from None
     return module
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a command works on: a kernel with the keywords of its specialization, or a program.
+    """A kernel with the keywords of its specialization, or a program.
 
-    A kernel is recorded when it is first asked for: what its Python code prints goes to standard error.
+    A kernel is recorded when a method first needs its instructions. Output of its Python code goes to
+    standard error.
     """
 
     what: Kernel | Program
     keywords: dict[str, Any] = field(default_factory=dict)
 
     def module(self) -> Module:
-        """What it recorded."""
+        """Return the recorded module."""
         with user_output_to_stderr():
             return self.what.module(**self.keywords)
 
     def ptx(self, *, lines: bool = False, annotate: bool = False) -> str:
-        """Its text."""
+        """Return the PTX text."""
         with user_output_to_stderr():
             return self.what.ptx(lines=lines, annotate=annotate, **self.keywords)
 
     def assemble(self) -> Assembly:
-        """What ptxas makes of it."""
+        """Assemble the PTX text with ptxas."""
         if isinstance(self.what, Program):
             return assemble(self.what.printed(lines=True))
         with user_output_to_stderr():
             return self.what.assemble(**self.keywords)
 
     def sass(self, *, lines: bool = False) -> str:
-        """The machine code of :meth:`assemble`, disassembled."""
+        """Return the disassembled machine code of :meth:`assemble`."""
         return str(disassemble(self.assemble().cubin, lines=lines))
 
 
 def _choices(module: ModuleType) -> dict[str, Any]:
-    """Kernels and programs of the file, and functions called build_..."""
+    """Return the kernels and programs of the file, and its functions whose names begin with ``build``."""
     return {
         name: value
         for name, value in vars(module).items()
@@ -113,11 +114,11 @@ def _choices(module: ModuleType) -> dict[str, Any]:
 
 
 def load_target(target: str, words: tuple[str, ...]) -> Loaded:
-    """The kernel or program that ``target`` and ``words`` name.
+    """Load the kernel or program that ``target`` and ``words`` name.
 
-    ``FILE.py:NAME`` names a kernel, then the words are its dims and constants; a program, without words; or a
-    function that makes one of them, then the words are its arguments.  ``FILE.py`` alone does if the file has
-    one kernel or program.
+    ``FILE.py:NAME`` names a kernel, a program, or a function that builds one of them.  For a kernel the words
+    are its dims and constants, for a function its arguments; a program takes none.  ``FILE.py`` alone is
+    enough if the file has exactly one kernel or program.
     """
     file, _, name = target.partition(":")
     module = load_module(Path(file))

@@ -1,8 +1,8 @@
-"""What a name on the command line means in the instruction table.
+"""Finds the forms that a name on the command line means.
 
-An opcode, a spelling (complete or its beginning, as the manual or as Python writes it), a form's id, a
-chapter, a function of the DSL, a name of CUDA C++, or a misspelling.  Owns :func:`look_up` and the narrowing
-of a form to what one target has.
+The name may be an opcode, a spelling (complete or its beginning, as the manual or as Python writes it), a
+form's id, a chapter, a function of the DSL, a name of CUDA C++, or a misspelling.  Owns :func:`look_up`, and
+:func:`narrowed`, which leaves out the modifiers that a target lacks.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ __all__ = ["About", "Found", "Legality", "has_modifiers", "look_up", "narrowed",
 
 @dataclass(frozen=True)
 class Legality:
-    """Is a spelling with modifiers legal? ``legal`` is None for the beginning of a legal one.
+    """Whether a spelling with modifiers is legal. ``legal`` is None for the beginning of a legal spelling.
 
-    ``needs`` is what the legal one asks for, else ``why`` says what is wrong or missing, ``hint`` what to do.
+    For a legal spelling, ``needs`` is the version and targets that it needs. Otherwise ``why`` says what is
+    wrong or missing, and ``hint`` what to do.
     """
 
     spelling: str
@@ -40,12 +41,12 @@ class Legality:
 
 @dataclass(frozen=True)
 class About:
-    """A name that is no instruction and leads to some.
+    """A name that is not an instruction but leads to instructions.
 
     Attributes:
-        name: in full.
-        kind: what it is a name of.
-        summary: what is to be known of it; may be empty.
+        name: the full name.
+        kind: what the name stands for, such as ``CUDA C++``.
+        summary: a description; may be empty.
     """
 
     name: str
@@ -55,14 +56,14 @@ class About:
 
 @dataclass(frozen=True)
 class Found:
-    """What a name means.
+    """The meaning of a name.
 
     Attributes:
-        forms: of the instructions that it means.
-        words: the modifiers in it.
-        verdict: whether it is legal, if it is a spelling.
-        near: names like it, where there are no forms.
-        about: what it is, if it is no instruction's name.
+        forms: the forms that the name means.
+        words: the modifiers in the name.
+        verdict: whether the name is legal, if it is a spelling.
+        near: similar names, if there are no forms.
+        about: a description of the name, if it is not an instruction.
     """
 
     forms: tuple[Form, ...]
@@ -73,7 +74,7 @@ class Found:
 
 
 def look_up(name: str, target: Target | None = None) -> Found:
-    """What ``name`` means, on ``target`` or on any: an instruction, a function of the DSL, or CUDA C++."""
+    """Find what ``name`` means on ``target``, or on any: an instruction, a DSL function, or CUDA C++."""
     name = name.strip().removeprefix("ptx.inst.").rstrip(";")
     called = _function(name, target)
     if called is not None and name in functions():
@@ -88,7 +89,7 @@ def look_up(name: str, target: Target | None = None) -> Found:
 
 
 def _function(name: str, target: Target | None) -> Found | None:
-    """A function of the DSL, with or without ``ptx.``."""
+    """Find a function of the DSL by its name, with or without ``ptx.``."""
     full = next((word for word in (name, f"ptx.{name}") if word in functions()), None)
     if full is None:
         return None
@@ -107,7 +108,7 @@ def _of_cuda(cuda: CudaName, target: Target | None) -> Found:
 
 
 def _forms_of_cuda(cuda: CudaName, target: Target | None) -> tuple[Form, ...]:
-    """The forms of its instructions, in their order."""
+    """Return the forms of the instructions of ``cuda``, in their order."""
     found: dict[str, Form] = {}
     for spelling in cuda.spellings:
         opcode, *words = spelling.split(".")
@@ -118,7 +119,10 @@ def _forms_of_cuda(cuda: CudaName, target: Target | None) -> tuple[Form, ...]:
 
 
 def has_modifiers(form: Form, words: Sequence[str]) -> bool:
-    """Whether ``words``, in this order, are among the modifiers of ``form``; not whether they go together."""
+    """Whether ``form`` has all ``words`` as modifiers in this order.
+
+    Whether they may be combined is not checked.
+    """
     remaining = list(words)
     for slot in form.slots():
         if remaining and slot.find(remaining[0]) is not None:
@@ -154,7 +158,8 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
         why = error.message.removeprefix(f"{spelling}: ").removeprefix(f"{spelling} is not legal: ")
         fitting = [form for form in forms if survey(form, words).count]
         if fitting:
-            # Those that begin so are what is asked for, before those that have further modifiers between.
+            # Forms whose spelling begins with these words come before forms with other modifiers between
+            # them.
             fitting.sort(key=lambda form: survey(form, words).beginning is None)
             return Found(tuple(fitting), words, _beginning(spelling, words, fitting))
         verdict = Legality(spelling, False, "", why, error.hint)
@@ -171,7 +176,7 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
 
 
 def _beginning(spelling: str, words: tuple[str, ...], fitting: Sequence[Form]) -> Legality:
-    """What is missing from a spelling that ``fitting`` forms complete, the first of them first."""
+    """Describe what is missing from an incomplete spelling that the ``fitting`` forms can complete."""
     plain = [form for form in fitting if form.id == spelling]
     surveys = [survey(form, words) for form in plain or fitting]
     ways = [s.beginning for s in surveys if s.beginning] or [s.shortest for s in surveys if s.shortest]
@@ -191,7 +196,7 @@ def _has(match: Match, target: Target) -> bool:
 
 
 def _wanted(matches: Iterable[Match]) -> str:
-    """What each of ``matches`` needs, one text for those that need the same."""
+    """Return the versions and targets that ``matches`` need; equal needs are named once."""
     texts = [
         needs(
             max([match.form.since, *(a.since for a in match.alternatives if a.since is not None)]),
@@ -203,14 +208,18 @@ def _wanted(matches: Iterable[Match]) -> str:
 
 
 def _near(name: str) -> tuple[str, ...]:
-    """Opcodes, forms and chapters whose names are like ``name``."""
+    """Return the opcodes, forms and chapters with names similar to ``name``."""
     known = dict.fromkeys([*opcodes(), *(form.id for form in all_forms()), *CHAPTERS])
     longer = [word for word in known if word.startswith(name)]
     return tuple(dict.fromkeys([*longer[:3], *difflib.get_close_matches(name, known, 5, 0.6)]))
 
 
 def search_forms(text: str, target: Target | None = None) -> tuple[Form, ...]:
-    """Forms in whose id, summary and syntax every word of ``text`` stands, then those of CUDA's names."""
+    """Return the forms that match ``text``.
+
+    First come the forms whose id, summary, syntax or chapter contains every word, then the forms of CUDA C++
+    names that contain the text.
+    """
     words = text.lower().split()
     found = []
     for form in _on(all_forms(), target):
@@ -234,7 +243,7 @@ def _on(forms: Iterable[Form], target: Target | None) -> Iterator[Form]:
 
 
 def narrowed(form: Form, target: Target) -> Form | None:
-    """``form`` with the modifiers that ``target`` has, or None if the target lacks the form."""
+    """Return ``form`` with only the modifiers that ``target`` has, or None if the target lacks the form."""
     if target not in form.on:
         return None
     groups: list[ModifierGroup] = []

@@ -1,4 +1,4 @@
-"""Text as Markdown: what the generated pages share."""
+"""Markdown of the generated pages: escaped text, code and tables."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["code", "prose", "table"]
 
 
 def prose(text: str) -> str:
-    """``text`` with what Markdown would read as markup escaped; safe in the cell of a table."""
+    """Escape the characters of ``text`` that Markdown reads as markup; the result may stand in a table."""
     return re.sub(r"([\\`*<\[\]|]|(?<!\w)_|_(?!\w))", r"\\\1", text)
 
 
 def code(text: str) -> str:
-    """``text`` as code in the cell of a table. There a pipe is escaped even inside code."""
+    """Format ``text`` as code in the cell of a table, where a pipe must be escaped even inside code."""
     return f"`{text}`".replace("|", r"\|")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table whose cells are Markdown already."""
+    """Return the lines of a table. The cells must be Markdown already."""
     return [
         f"| {' | '.join(head)} |",
         f"|{'---|' * len(head)}",

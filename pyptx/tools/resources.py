@@ -1,4 +1,4 @@
-"""What ptxas says of an assembled module, as commands print it."""
+"""Formats the resources and messages that ptxas reports, as the commands print them."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ def show_assembly(assembly: Assembly) -> None:
 
 
 def complaints(assembly: Assembly) -> tuple[Message, ...]:
-    """Warnings, and notes with a code such as C7508: the code is right, and slower than it was meant."""
+    """Return the warnings, and the notes with a code such as C7508.
+
+    Such a note means that the machine code is right, but slower than the author intended.
+    """
     return (*assembly.warnings, *(note for note in assembly.notes if note.code))
 
 
 def resource_rows(assembly: Assembly) -> list[dict[str, Any]]:
-    """Resources of each function for JSON."""
+    """Return the resources of each function as values for JSON."""
     return [asdict(resources) for resources in assembly.resources]
 
 
 def message_row(message: Message) -> dict[str, Any]:
-    """A message for JSON; ``line`` is that of the PTX text."""
+    """Return a message as values for JSON; ``line`` is a line of the PTX text."""
     return {
         "severity": message.severity,
         "code": message.code,
@@ -47,7 +50,7 @@ def message_row(message: Message) -> dict[str, Any]:
 
 
 def source_rows(source: SourceLocation | None) -> list[dict[str, Any]]:
-    """A line and its callers for JSON, innermost first."""
+    """Return a source line and its callers as values for JSON, innermost first."""
     if source is None:
         return []
     return [{"file": s.file, "line": s.line, "function": s.function} for s in source.chain]

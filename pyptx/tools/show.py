@@ -1,4 +1,4 @@
-"""How commands print tables: rich on a terminal, plain aligned text in a pipe."""
+"""Prints the tables of the commands: with rich on a terminal, as plain aligned text in a pipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Section = tuple[str, Sequence[tuple[str, str]]]
 
 
 def show_sections(sections: Sequence[Section]) -> None:
-    """Print ``sections`` to standard output, the values of all in one column."""
+    """Print ``sections`` to standard output, with the values of all sections in one column."""
     width = max((len(label) for _, rows in sections for label, _ in rows), default=0)
     if sys.stdout.isatty():
         _rich(sections, width)

@@ -1,7 +1,7 @@
-"""Keeps what a user's file prints out of a command's answer.
+"""Keeps the output of a user's file out of a command's result.
 
-Standard output of the commands is their answer: PTX, JSON, a verdict.  A file that a command loads may print
-too, from Python, from C or from a program that it starts; all of that goes to standard error.
+The standard output of a command is its result: PTX, JSON, a verdict.  A file that the command loads may print
+too, from Python, from C or from a program that the file starts; all of this output goes to standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 def _flush() -> None:
-    """Write out what Python and the C library still hold back for standard output."""
+    """Flush the buffers of Python and of the C library for standard output."""
     if sys.stdout is not None:  # closed
         sys.stdout.flush()
     ctypes.CDLL(None).fflush(None)
@@ -32,7 +32,7 @@ def user_output_to_stderr() -> Iterator[None]:
     try:
         kept = os.dup(_STDOUT)
         os.dup2(_STDERR, _STDOUT)
-    except OSError:  # one of the two is closed: nothing that is not Python's can be redirected
+    except OSError:  # one of the two is closed: only Python's own output can be redirected
         with redirect_stdout(sys.stderr):
             yield
         return
@@ -46,10 +46,10 @@ def user_output_to_stderr() -> Iterator[None]:
 
 
 def exit_output_to_stderr() -> None:
-    """Send what the user's exit handlers print to standard error.
+    """Send the output of the user's exit handlers to standard error.
 
-    To be called when the user's file has been loaded: exit handlers run in the reverse order of their
-    registration, so that this one runs before those of the file.
+    Call this function after the user's file has been loaded: exit handlers run in the reverse order of their
+    registration, so this one runs before the handlers of the file.
     """
     atexit.register(_redirect_for_good)
 

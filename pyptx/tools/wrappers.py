@@ -1,4 +1,4 @@
-"""Which functions of the DSL record a form: what their decorators say, by form and by name."""
+"""Finds the functions of the DSL that record a form, by form and by name; their decorators name the forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["functions", "functions_of", "recorded", "wrappers_of"]
 
 
 def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Public functions below ``owner``, by the name that an author calls them by."""
+    """Yield the public functions below ``owner``, each with the name that an author calls."""
     for key in getattr(owner, "__all__", None) or [k for k in vars(type(owner)) if not k.startswith("_")]:
         value = getattr(owner, key)
         if inspect.isfunction(value) or (callable(value) and not inspect.isclass(value)):
@@ -26,14 +26,14 @@ def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 @cache
 def functions() -> dict[str, Any]:
-    """Every public function of the DSL, by the name that an author calls it by."""
+    """Return every public function of the DSL, by the name that an author calls."""
     roots = (("ptx", ptx), ("reg", reg), ("smem", smem))
     return {name: function for root, owner in roots for name, function in functions_of(owner, root)}
 
 
 @cache
 def recorded() -> dict[str, tuple[str, ...]]:
-    """Name of each wrapper -> the forms that it records."""
+    """Return the name of each wrapper -> the forms that it records."""
     return {name: forms for name, function in functions().items() if (forms := recorded_forms(function))}
 
 
@@ -47,5 +47,5 @@ def _by_form() -> dict[str, tuple[str, ...]]:
 
 
 def wrappers_of(form_id: str) -> tuple[str, ...]:
-    """Functions of the DSL that record the form ``form_id``."""
+    """Return the names of the DSL's functions that record the form ``form_id``."""
     return _by_form().get(form_id, ())

@@ -1,7 +1,8 @@
-"""``pyptx.bench``: how long GPU functions take, measured so that the numbers can be believed.
+"""``pyptx.bench``: measures how long GPU functions take, after it has verified their outputs.
 
-``measure`` is the loop, ``verify`` holds outputs against a reference before anything is timed, ``device`` is
-the GPU as the loop needs it, ``readings`` its clocks and power, ``result`` what is returned.
+``verify`` compares outputs with a reference before any function is timed, ``measure`` runs and times the
+functions, ``device`` is the GPU as the measurement uses it, ``readings`` reads clocks and power, and
+``result`` is what the caller gets.
 """
 
 from .device import Device, TorchDevice

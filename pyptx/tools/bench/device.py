@@ -1,7 +1,7 @@
-"""The GPU as a measurement needs it: events, copies of inputs, a flush of the cache, readings.
+"""The GPU as a measurement uses it: events, copies of inputs, a flush of the cache, readings.
 
-Owns :class:`Device`, which a measurement is written against, and :class:`TorchDevice`, which is one by torch.
-torch is imported when a measurement begins.
+Owns :class:`Device`, the interface that a measurement uses, and :class:`TorchDevice`, which implements it
+with torch. torch is imported when a measurement begins.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from .readings import Reading, reader
 
 __all__ = ["Device", "TorchDevice"]
 
-#: Bytes that a flush writes at least.
+#: The least number of bytes that a flush of the L2 cache writes.
 _FLUSH_BYTES = 256 << 20
-#: Clock in MHz by which a hold is counted: that of no GPU is much higher, so that a hold is not shorter.
+#: SM clock in MHz that converts the duration of a hold into cycles. No GPU has a much higher clock, so a hold
+#: never lasts much less than it should.
 _CLOCK = 2100
 
 
 class Device(Protocol):
-    """What a measurement asks of a GPU. Times are microseconds.
+    """The operations of a GPU that a measurement needs. Times are microseconds.
 
     Attributes:
-        name: what the result calls it.
-        l2_bytes: size of its L2 cache.
+        name: the GPU's name in the result.
+        l2_bytes: size of the L2 cache.
     """
 
     name: str
@@ -38,38 +39,38 @@ class Device(Protocol):
         """Raise :class:`SpecError` if ``array`` is not in this device's memory."""
 
     def clone(self, array: Any) -> Any:
-        """A copy elsewhere in its memory."""
+        """Return a copy of ``array`` in other memory of this device."""
 
     def poison(self, array: Any) -> None:
-        """Overwrite all elements with values that no result has: NaNs, and integers of all ones."""
+        """Overwrite all elements with values that no result has: NaNs, or integers with all bits set."""
 
     def wide(self, array: Any) -> Any:
-        """Its elements in double precision."""
+        """Return the elements of ``array`` in double precision."""
 
     def mark(self) -> Any:
-        """An event that happens when everything enqueued so far has ended."""
+        """Record an event: it happens when all work enqueued so far has ended."""
 
     def between(self, start: Any, end: Any) -> float:
-        """Microseconds from one event to another, after :meth:`synchronize`."""
+        """Return the microseconds between two events. Call :meth:`synchronize` first."""
 
     def flush(self) -> None:
-        """Enqueue what leaves nothing of the inputs in the L2 cache."""
+        """Enqueue work that removes the inputs from the L2 cache."""
 
     def hold(self, us: float) -> None:
-        """Enqueue what keeps the GPU busy for so long without touching memory."""
+        """Enqueue work that keeps the GPU busy for ``us`` microseconds without touching memory."""
 
     def synchronize(self) -> None:
-        """Wait for everything enqueued."""
+        """Wait until all enqueued work has ended."""
 
     def now(self) -> float:
-        """The host's clock."""
+        """Return the time of the host's clock."""
 
     def reader(self) -> Callable[[], Reading | None] | None:
-        """What reads clocks and power, or None if nothing here can."""
+        """Return a function that reads clocks and power, or None if this machine cannot read them."""
 
 
 class TorchDevice:
-    """The GPU that torch has current, on torch's current stream.
+    """Torch's current GPU, used on torch's current stream.
 
     Raises:
         LaunchError: torch is not installed, or sees no GPU.
@@ -86,7 +87,7 @@ class TorchDevice:
         if not torch.cuda.is_available():
             raise LaunchError(
                 "pyptx.bench needs a GPU, and torch sees none",
-                hint="pyptx doctor says what this machine has; the simulator checks kernels and times none",
+                hint="pyptx doctor shows this machine's GPUs; the simulator checks kernels but times none",
             )
         self._torch = torch
         self.index = int(torch.cuda.current_device())
@@ -102,7 +103,7 @@ class TorchDevice:
         if info.device != "cuda" or info.device_index != self.index:
             place = "host memory" if info.device == "cpu" else f"cuda:{info.device_index}"
             raise SpecError(
-                f"{what} is in {place}: expected a tensor on cuda:{self.index}, which is measured",
+                f"{what} is in {place}: expected a tensor on cuda:{self.index}, the GPU that is measured",
                 hint="pass tensor.cuda()",
             )
 
@@ -133,7 +134,7 @@ class TorchDevice:
         self._flushed.zero_()
 
     def hold(self, us: float) -> None:
-        # A kernel of torch that spins for this many cycles; its own tests measure with it.
+        # Launches a kernel of torch that spins for this many cycles. Torch's own tests time with it.
         self._torch.cuda._sleep(int(us * _CLOCK))
 
     def synchronize(self) -> None:
@@ -147,7 +148,7 @@ class TorchDevice:
 
 
 def arrays_of(values: Any, what: str) -> list[Any]:
-    """The arrays that a function returned. Raises :class:`SpecError` for anything else."""
+    """Return as a list the arrays that a function returned. Raises :class:`SpecError` for other values."""
     found = list(values) if isinstance(values, (tuple, list)) else [values]
     for value in found:
         if not is_array(value):

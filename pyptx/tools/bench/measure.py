@@ -1,4 +1,4 @@
-"""The measurement: verify, warm up, then time all functions in turns."""
+"""The measurement: verifies all functions, warms them up, then times them in turns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from .verify import expected_of, verify
 __all__ = ["bench"]
 
 Function = Callable[..., Any]
-#: Microseconds that the GPU is held before each run, beside twice what the host needs to launch it; at most.
+#: Before each run the GPU is held for twice the time that the host needs for a launch, plus the first number
+#: of microseconds, but never longer than the second.
 _MARGIN, _LONGEST_HOLD = 20.0, 1000.0
-#: Copies of the inputs when none are asked for: enough to fill L2 twice, within these bounds.
+#: Bounds on the number of copies of the inputs if the caller gives none: then they fill the L2 cache twice.
 _MIN_COPIES, _MAX_COPIES = 2, 8
 
 
@@ -39,35 +40,37 @@ def bench(
     flush: bool = True,
     device: Device | None = None,
 ) -> BenchResult:
-    """Time GPU functions, by CUDA events, on torch's current stream.
+    """Time GPU functions with CUDA events, on torch's current stream.
 
-    All functions get the same inputs and take turns, in a new order each round, so that a clock that drifts
-    hits all alike.  Before each run the L2 cache is flushed and the GPU held until the host has launched what
-    comes next; the inputs take turns too.  A function is timed only after its outputs were right on every
-    copy of the inputs.
+    All functions get the same inputs and take turns, in a new order each round, so that a drifting clock
+    affects all of them alike.  Before each run the L2 cache is flushed, and the GPU is held busy until the
+    host has launched the run.  Successive runs use different copies of the inputs.  A function is timed only
+    after its outputs were right on every copy of the inputs.
 
     Args:
-        functions: kernels, or functions of CUDA tensors that return their outputs: by name, a list, or one.
-        inputs: the arguments of each; or a function that makes the n-th copy of them, for other contents.
-            Numbers are passed as they are, tensors are copied.
-        reference: what the outputs must be: a function of the same arguments.
-        rtol, atol: an element is right if it is within ``atol + rtol * abs(expected)``. The default is
-            equality.
-        flops, bytes: operations, and bytes moved, of one run, for TFLOP/s and GB/s; a mapping where functions
-            differ.
-        repeats: runs of each function.
-        warmup: runs of each before that.
-        copies: copies of the inputs; the default fills the L2 cache twice, with at least 2 and at most 8.
+        functions: one kernel or function, a list of them, or a mapping from names to them. A function takes
+            CUDA tensors and returns its outputs.
+        inputs: the arguments of every function; or a function of n that makes the n-th copy of the arguments,
+            if copies should have different contents. Tensors are copied, numbers are passed unchanged.
+        reference: a function of the same arguments that returns the expected outputs.
+        rtol, atol: an element is right if its error is at most ``atol + rtol * abs(expected)``. By default it
+            must be equal.
+        flops, bytes: operations of one run, and bytes that it moves, for TFLOP/s and GB/s; a mapping by name
+            if they differ between functions.
+        repeats: number of timed runs of each function.
+        warmup: number of untimed runs of each function before the timed ones.
+        copies: number of copies of the inputs. By default they fill the L2 cache twice: 2 to 8 copies.
         flush: whether to flush the L2 cache before each run.
-        device: what is measured; torch's current GPU if None.
+        device: the GPU to measure; torch's current GPU if None.
 
     Returns:
-        A :class:`BenchResult`: median and spread of each, rates, clocks and power; ``show()`` prints it.
+        A :class:`BenchResult`: median and spread of each function, rates, clocks and power. ``show()`` prints
+        it.
 
     Raises:
-        WrongResultError: an output that is all zero or not the reference's; nothing was timed.
+        WrongResultError: an output is all zero, or differs from the reference. No function was timed.
         LaunchError: there is no GPU.
-        SpecError: arguments that do not fit.
+        SpecError: an argument is not valid.
     """
     named = _named(functions)
     for what, value, least in (("repeats", repeats, 1), ("warmup", warmup, 0), ("copies", copies, 1)):
@@ -88,7 +91,7 @@ def bench(
         Timing(name, tuple(times[name]), host[name], flops_of.get(name), bytes_of.get(name)) for name in named
     )
     notes = tuple(
-        f"{t.name}: the host needs {t.host:.1f} us to launch it, so the time may be the host's"
+        f"{t.name}: the host needs {t.host:.1f} us for a launch, so the time may be that of the launch"
         for t in timings
         if t.host > max(hidden, t.median)
     )
@@ -102,9 +105,9 @@ def _named(functions: Function | Sequence[Function] | Mapping[str, Function]) ->
         listed = [functions] if callable(functions) else list(functions)
         found = {_name(function): function for function in listed}
         if len(found) != len(listed):
-            raise SpecError("two functions have the same name", hint="give a dict of names and functions")
+            raise SpecError("two functions have the same name", hint="pass a dict from names to functions")
     if not found:
-        raise SpecError("no function to time")
+        raise SpecError("no function was given: expected at least one to time")
     for name, function in found.items():
         if not callable(function):
             raise SpecError(f"{name} is {type(function).__name__}: expected a function or a kernel")
@@ -132,7 +135,7 @@ def _each(
 def _copies(
     device: Device, inputs: Sequence[Any] | Callable[[int], Sequence[Any]], copies: int | None
 ) -> list[Sequence[Any]]:
-    """Sets of arguments, each in memory of its own."""
+    """Return the copies of the arguments, each in its own memory."""
     first = tuple(inputs(0) if callable(inputs) else inputs)
     arrays = [value for value in first if is_array(value)]
     for number, value in enumerate(first):
@@ -158,9 +161,11 @@ def _warm_up(
     warmup: int,
     flush: bool,
 ) -> tuple[float, float]:
-    """Run everything, untimed.
+    """Run all functions without timing them.
 
-    Returns how long to hold the GPU before each run, and how much of the host's time that hides.
+    Returns two durations in microseconds: how long to hold the GPU before each run, and how long the GPU is
+    busy before a run, flush included. A launch that takes the host less than the second does not delay the
+    run.
     """
     host = dict.fromkeys(named, math.inf)
     for number in range(warmup):
@@ -179,7 +184,7 @@ def _warm_up(
 
 
 def _cover(device: Device, flush: bool, hold: float) -> None:
-    """What the GPU does before a run, while the host launches it."""
+    """Enqueue the work that keeps the GPU busy while the host launches the next run."""
     if flush:
         device.flush()
     device.hold(hold)
@@ -193,7 +198,11 @@ def _measure(
     flush: bool,
     hold: float,
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Microseconds of each run of each function, and the least that the host needed for one."""
+    """Time the runs.
+
+    Returns, for each function, the microseconds of every run, and the least time that the host needed to
+    launch one.
+    """
     order = random.Random(0)
     marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in named}
     host = dict.fromkeys(named, math.inf)

@@ -1,6 +1,6 @@
-"""Clocks, power and temperature of a GPU while it is measured.
+"""Reads clocks, power and temperature of a GPU during a measurement.
 
-Read through NVML if its Python package (``pynvml``) is there, else through ``nvidia-smi``.
+The readings come from NVML if its Python package (``pynvml``) is installed, else from ``nvidia-smi``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INTERVAL = 0.05
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading: clocks in MHz, power in W, temperature in degrees Celsius; None where not reported."""
+    """One reading: clocks in MHz, power in W, temperature in degrees Celsius; None for a missing value."""
 
     sm_mhz: float | None = None
     memory_mhz: float | None = None
@@ -40,12 +40,12 @@ class Reading:
 
 @dataclass
 class Readings:
-    """The readings of a run, in order."""
+    """The readings of a measurement, in order of time."""
 
     taken: list[Reading] = field(default_factory=list)
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Least, median and greatest of each quantity that was reported."""
+        """Return the minimum, median and maximum of each quantity that the GPU reported."""
         found: dict[str, dict[str, float]] = {}
         for name in ("sm_mhz", "memory_mhz", "watts", "celsius"):
             values = [value for r in self.taken if (value := getattr(r, name)) is not None]
@@ -64,7 +64,7 @@ class Readings:
 
 
 def reader(uuid: str) -> Callable[[], Reading | None] | None:
-    """What reads the GPU with this UUID, or None if there is neither NVML nor ``nvidia-smi``."""
+    """Return a function that reads the GPU with this UUID; None without NVML and ``nvidia-smi``."""
     return _nvml(uuid) or _smi(uuid)
 
 
@@ -110,7 +110,10 @@ def _smi(uuid: str) -> Callable[[], Reading | None] | None:
 
 
 def parse_smi(text: str) -> Reading | None:
-    """``1980, 3201, 412.30, 45`` as a reading; ``[N/A]`` is what a GPU does not report."""
+    """Parse the output of ``nvidia-smi``, such as ``1980, 3201, 412.30, 45``.
+
+    ``[N/A]`` stands for a quantity that the GPU does not report.
+    """
     words = text.strip().split(",")
     if len(words) != len(_QUERY):
         return None
@@ -126,7 +129,7 @@ def parse_smi(text: str) -> Reading | None:
 
 @contextmanager
 def watch(read: Callable[[], Reading | None] | None) -> Iterator[Readings]:
-    """Readings while the block runs: one at its beginning, then some each second, one at its end."""
+    """Take readings while the block runs: at its beginning, then every 50 ms, and at its end."""
     found = Readings()
     if read is None:
         yield found

@@ -1,4 +1,4 @@
-"""What a measurement found: times, rates, clocks; as a table and for programs."""
+"""The result of a measurement: times, rates and clocks, as a table and as plain values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["BenchResult", "Timing"]
 
 @dataclass(frozen=True)
 class Timing:
-    """One function's times.
+    """The times of one function.
 
     Attributes:
-        name: of the function.
-        times: microseconds of each run, in the order in which they were measured.
-        host: the least microseconds that the host needed to launch it.
-        flops: operations of one run, or None.
-        bytes: bytes that one run moves, or None.
+        name: name of the function.
+        times: microseconds of each run, in the order of the runs.
+        host: the least time in microseconds that the host needed for a launch.
+        flops: number of operations of one run, or None.
+        bytes: number of bytes that one run moves, or None.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """Microseconds."""
+        """Median time of a run in microseconds."""
         return statistics.median(self.times)
 
     @property
@@ -46,17 +46,17 @@ class Timing:
         return len(self.times)
 
     def quantile(self, q: float) -> float:
-        """Microseconds that the share ``q`` of the runs took at most, interpolated."""
+        """Return the quantile ``q`` (0 to 1) of the times in microseconds, interpolated."""
         return float(np.quantile(self.times, q))
 
     @property
     def tflops(self) -> float | None:
-        """10**12 operations per second, by the median."""
+        """Rate in 10**12 operations per second, from the median time; None without ``flops``."""
         return None if self.flops is None else self.flops / self.median / 1e6
 
     @property
     def gbps(self) -> float | None:
-        """10**9 bytes per second, by the median."""
+        """Rate in 10**9 bytes per second, from the median time; None without ``bytes``."""
         return None if self.bytes is None else self.bytes / self.median / 1e3
 
 
@@ -66,11 +66,11 @@ class BenchResult:
 
     Attributes:
         device: name of the GPU.
-        timings: in the order given.
-        readings: clocks and power meanwhile.
-        copies: how many copies of the inputs took turns.
+        timings: the times of each function, in the order of the functions.
+        readings: clocks and power during the measurement.
+        copies: number of copies of the inputs that the runs took in turns.
         flushed: whether the L2 cache was flushed before each run.
-        notes: what makes a number doubtful.
+        notes: reasons why a number may be wrong.
     """
 
     device: str
@@ -84,14 +84,14 @@ class BenchResult:
         for timing in self.timings:
             if timing.name == name:
                 return timing
-        raise KeyError(f"no function {name!r}; there are {', '.join(t.name for t in self.timings)}")
+        raise KeyError(f"no function {name!r}; measured were {', '.join(t.name for t in self.timings)}")
 
     def speedup(self, name: str) -> float:
-        """How many times as fast as the first function."""
+        """Return how many times as fast as the first function the function ``name`` is."""
         return self.timings[0].median / self[name].median
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as JSON can hold it. Times are microseconds."""
+        """Return the whole result as values that JSON can hold. Times are microseconds."""
         return {
             "device": self.device,
             "copies": self.copies,
@@ -117,7 +117,10 @@ class BenchResult:
         }
 
     def rows(self) -> list[list[str]]:
-        """The table: its heading, then a row for each function. Columns that nobody has are left out."""
+        """Return the table: the heading, then a row for each function.
+
+        A column of rates is left out if no function has a value for it.
+        """
         head = ["function", "median us", "p10", "p90", "min", "runs"]
         columns = {
             "TFLOP/s": [t.tflops for t in self.timings],
@@ -150,7 +153,7 @@ class BenchResult:
         return "\n".join([self.device, *lines, *self._foot()])
 
     def show(self) -> None:
-        """Print it: a table of rich on a terminal, plain text elsewhere."""
+        """Print the result: as a table of rich on a terminal, as plain text elsewhere."""
         if not sys.stdout.isatty():
             print(self)
             return

@@ -1,4 +1,4 @@
-"""Outputs held against a reference before anything is timed: a fast wrong kernel is no result."""
+"""Compares outputs with a reference before any function is timed: a wrong kernel gets no time."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Function = Callable[..., Any]
 
 
 def _fresh(device: Device, inputs: Sequence[Any]) -> list[Any]:
-    """Copies of the inputs: a function may write into them."""
+    """Return copies of the inputs, since a function may write into its arguments."""
     return [device.clone(value) if is_array(value) else value for value in inputs]
 
 
 def expected_of(device: Device, reference: Function, inputs: Sequence[Any]) -> list[Any]:
-    """The reference's outputs, in double precision.
+    """Return the reference's outputs in double precision.
 
-    Raises :class:`SpecError` if they are all zero: a kernel that does nothing would pass.
+    Raises :class:`SpecError` if all of them are zero, because a kernel that does nothing would pass.
     """
     outputs = arrays_of(reference(*_fresh(device, inputs)), "the reference")
     wide = [device.wide(output) for output in outputs]
     if not any(bool((values != 0).any()) for values in wide):
         raise SpecError(
-            "the reference is all zero: it cannot tell a kernel that does nothing from a right one",
-            hint="choose other inputs",
+            "the reference is all zero: a kernel that does nothing would pass",
+            hint="choose inputs for which the expected outputs are not all zero",
         )
     return wide
 
@@ -46,13 +46,14 @@ def verify(
 ) -> None:
     """Run ``function`` and compare its outputs with ``expected``.
 
-    It runs twice, and the first run's outputs are poisoned and released before the second: a kernel that
-    writes nothing would otherwise return, in the same memory, what another one computed before. Nothing is
-    allocated in between, so that torch gives new outputs the memory that was poisoned.
+    The function runs twice. The outputs of the first run are poisoned and released before the second run.
+    Otherwise a kernel that writes nothing could return memory with the right results of an earlier kernel. No
+    memory is allocated between the runs, so torch gives the second run the poisoned memory.
 
     Raises:
-        WrongResultError: outputs that are all zero, of another number or shape, or beyond the tolerance.
-        SpecError: the function returned no arrays.
+        WrongResultError: an output is all zero, has another shape, or is beyond the tolerance, or the number
+            of outputs differs.
+        SpecError: the function returned a value that is not an array.
     """
     arguments, again = _fresh(device, inputs), _fresh(device, inputs)
     outputs = arrays_of(function(*arguments), name)
@@ -70,7 +71,7 @@ def verify(
 
 
 def _overlap(a: Any, b: Any) -> bool:
-    """Whether two arrays share memory, or may: the ranges that they span do."""
+    """Whether the address ranges of two arrays overlap, so that they may share memory."""
     first, second = describe(a), describe(b)
     return first.pointer < second.pointer + second.extent and second.pointer < first.pointer + first.extent
 
@@ -81,9 +82,11 @@ def _compare(which: str, got: Any, wanted: Any, rtol: float, atol: float) -> Non
             f"{which} has the shape {tuple(got.shape)}, the reference {tuple(wanted.shape)}"
         )
     if not bool((got != 0).any()) and bool((wanted != 0).any()):
-        raise WrongResultError(f"{which} is all zero: it is not timed", hint="was anything written?")
+        raise WrongResultError(
+            f"{which} is all zero: it is not timed", hint="check that the kernel runs and writes its outputs"
+        )
     error = abs(got - wanted)
-    # NaN is right where the reference has one; infinities are right by equality.
+    # A NaN is right where the reference has a NaN. An infinity is right if it equals the reference's element.
     both_nan = (got != got) & (wanted != wanted)
     right = (error <= atol + rtol * abs(wanted)) | (got == wanted) | both_nan
     wrong = int((~right).sum())
@@ -99,5 +102,5 @@ def _compare(which: str, got: Any, wanted: Any, rtol: float, atol: float) -> Non
         raise WrongResultError(
             f"{which} is wrong in {wrong} of {total} elements with rtol {rtol:g} and atol {atol:g}"
             f"{': ' if said else ''}{said}; it is not timed",
-            hint="if that is its rounding, give the tolerance that it needs",
+            hint="if these are rounding errors, pass a larger rtol or atol",
         )
