@@ -181,6 +181,6 @@ def test_a_fault_in_a_helper_names_the_call(tmp_path: Path, ptxas: Tool) -> None
     result = run(f"{file}:bad")
     assert result.exit_code == 1 and result.stdout.startswith(f"{file}:5: ptxas"), result.output
     assert f"\n    called from {file}:10: helper('mov.u23 %r, 1;')" in result.stdout
-    assert "1 pieces of raw text were not checked" in result.stderr
+    assert "1 raw statements were not checked" in result.stderr
     (fault,) = json.loads(run("--json", f"{file}:bad").stdout)["faults"]
     assert fault["line"] == 5 and fault["callers"] == [{"file": str(file), "line": 10, "function": "bad"}]

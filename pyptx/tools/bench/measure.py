@@ -59,7 +59,7 @@ def bench(
             if they differ between functions.
         repeats: number of timed runs of each function.
         warmup: number of untimed runs of each function before the timed ones.
-        copies: number of copies of the inputs. By default they fill the L2 cache twice: 2 to 8 copies.
+        copies: number of copies of the inputs. By default enough to fill the L2 cache twice, from 2 to 8.
         flush: whether to flush the L2 cache before each run.
         device: the GPU to measure; torch's current GPU if None.
 

@@ -272,7 +272,7 @@ def test_names(device: FakeDevice) -> None:
     scaled = functools.partial(lambda x, k: x * k, k=2)
     found = pyptx.bench([double, scaled], (X,), reference=double, repeats=1, device=device)
     assert [t.name for t in found.timings] == ["double", "<lambda>"]
-    with pytest.raises(KeyError, match="no function 'triple'; there are double"):
+    with pytest.raises(KeyError, match="no function 'triple'; measured were double"):
         found["triple"]
 
 
@@ -280,7 +280,7 @@ def test_names(device: FakeDevice) -> None:
     ("keywords", "says"),
     [
         ({"functions": [double, double]}, "two functions have the same name"),
-        ({"functions": []}, "no function to time"),
+        ({"functions": []}, "no function was given"),
         ({"functions": {"f": 3}}, "f is int: expected a function"),
         ({"repeats": 0}, "repeats is 0: expected at least 1"),
         ({"warmup": -1}, "warmup is -1"),
@@ -308,7 +308,7 @@ def test_a_note_where_the_host_is_slower(device: FakeDevice) -> None:
     functions = {name: device.takes(name, 5.0, host=host) for name, host in us.items()}
     found = pyptx.bench(functions, (X,), reference=double, device=device)
     assert found["quick"].host == 500.0
-    assert found.notes == ("slow: the host needs 1060.5 us to launch it, so the time may be the host's",)
+    assert found.notes == ("slow: the host needs 1060.5 us for a launch, so the time may be that of the launch",)
     alone = {"quick": functions["quick"]}
     assert not pyptx.bench(alone, (X,), reference=double, flush=False, device=device).notes
     held = pyptx.bench(functions, (X,), reference=double, warmup=0, flush=False, device=device)
