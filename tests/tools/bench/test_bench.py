@@ -308,7 +308,9 @@ def test_a_note_where_the_host_is_slower(device: FakeDevice) -> None:
     functions = {name: device.takes(name, 5.0, host=host) for name, host in us.items()}
     found = pyptx.bench(functions, (X,), reference=double, device=device)
     assert found["quick"].host == 500.0
-    assert found.notes == ("slow: the host needs 1060.5 us for a launch, so the time may be that of the launch",)
+    assert found.notes == (
+        "slow: the host needs 1060.5 us for a launch, so the time may be that of the launch",
+    )
     alone = {"quick": functions["quick"]}
     assert not pyptx.bench(alone, (X,), reference=double, flush=False, device=device).notes
     held = pyptx.bench(functions, (X,), reference=double, warmup=0, flush=False, device=device)
