@@ -1,1 +1,1 @@
-"""The face of the simulator: load a module, launch its entries, read what a run reports."""
+"""The public interface of the simulator: loads a module, launches its entries, reports what a run found."""

@@ -1,9 +1,9 @@
-"""Arguments of a launch: arrays mapped into global memory, everything else encoded into parameter bytes.
+"""Maps the arguments of a launch: arrays into global memory, everything else into parameter bytes.
 
-A parameter that is a C struct by value takes a sequence of its members, each of which goes to the next
-multiple of its alignment, or a mapping from offsets to members.  A pointer takes a list of arrays, too: it
-points at a table of their addresses.  And it takes a tensor map, or a list of them: it points at their bytes,
-one after the other.
+A parameter that is a C struct by value takes a sequence of its members or a mapping from offsets to members.
+Each member of a sequence goes to the next multiple of its alignment. A pointer parameter also takes a list of
+arrays: it then points at a table of their addresses. It also takes a tensor map or a list of tensor maps: it
+then points at their bytes, one map after the other.
 """
 
 from __future__ import annotations
@@ -25,20 +25,22 @@ from ..memory.address_space import Memory, Segment
 
 __all__ = ["Mapped", "MappedArray", "bind_arguments", "unwritten_outputs"]
 
-#: Bytes of parameters that an entry may have, from PTX 8.1 on.
+#: Bytes of parameters that an entry may have, since PTX 8.1.
 _MOST_PARAMETER_BYTES = 32_764
 
 
 @dataclass(frozen=True)
 class MappedArray:
-    """An array in global memory, under the name of the first parameter that it was given for."""
+    """An array in global memory, named after the first parameter that it was passed for."""
 
     name: str
     segment: Segment
     info: ArrayInfo
 
     def unwritten(self) -> Finding | None:
-        """What the launch should have written and did not, if the contents were tracked."""
+        """Return a finding if elements of the array were never written, or None. None also if writes are not
+        tracked.
+        """
         if self.segment.written is None or self.segment.written.all():
             return None
         each = np.ndarray(
@@ -62,14 +64,14 @@ class MappedArray:
         )
 
 
-#: Arrays that are in global memory, by address and extent on the host.
+#: Arrays that are in global memory, keyed by their address and extent on the host.
 Mapped = dict[tuple[int, int], MappedArray]
 
 
 def bind_arguments(
     memory: Memory, mapped: Mapped, program: EntryProgram, args: Sequence[Any], uninitialized: frozenset[int]
 ) -> Segment:
-    """Map arrays into global memory, unless they are, and return the parameter space."""
+    """Map the arrays that are not yet in global memory, and return the parameter space."""
     params = program.function.params
     if len(args) != len(params):
         names = ", ".join(p.name for p in params)
@@ -81,7 +83,8 @@ def bind_arguments(
             see="kernel-function-parameters",
         )
     raw = np.zeros(max(program.entry.param_bytes, 1), np.uint8)
-    # Maps of addresses come last: their arrays are other arguments.
+    # Tensor maps that were made from an address come last: the address lies in an array that another argument
+    # maps.
     order = sorted(range(len(params)), key=lambda position: _names_an_address(args[position]))
     for position in order:
         param, value = params[position], args[position]
@@ -92,7 +95,7 @@ def bind_arguments(
 
 
 def unwritten_outputs(mapped: Mapped, args: Sequence[Any], outputs: frozenset[int]) -> list[Finding]:
-    """A finding for each array among the ``outputs`` of which elements were never written."""
+    """Return one finding for each array among the ``outputs`` that has elements which were never written."""
     found: dict[tuple[int, int], Finding] = {}
     for position in sorted(outputs):
         value = args[position]
@@ -104,7 +107,7 @@ def unwritten_outputs(mapped: Mapped, args: Sequence[Any], outputs: frozenset[in
 
 
 def _names_an_address(value: Any) -> bool:
-    """Whether there is a tensor map in it that was made from an address."""
+    """True if the argument is or contains a tensor map that was made from an address."""
     if isinstance(value, TensorMap):
         return value.array is None
     if isinstance(value, Mapping):
@@ -156,8 +159,9 @@ def _is_list_of_maps(value: Any) -> bool:
 
 
 def _place_maps(memory: Memory, mapped: Mapped, name: str, maps: Sequence[TensorMap], tracked: bool) -> bytes:
-    """Tensor maps in global memory, one after the other, and the address of the first, a multiple of 64.
-    Each launch has its own copy.
+    """Place tensor maps in global memory, one after the other, and return the address of the first.
+
+    The address is a multiple of 64. Each launch has its own copy.
     """
     images = b"".join(
         _encode_map(memory, mapped, f"{name}[{i}]" if len(maps) > 1 else name, value, tracked)
@@ -183,7 +187,9 @@ def _encode_map(memory: Memory, mapped: Mapped, name: str, value: TensorMap, tra
 
 
 def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: bool) -> bytes:
-    """A C struct: the members at their alignment, or where a mapping says; the rest is zero."""
+    """Encode a C struct: each member at its alignment or at the offset that a mapping gives. Other bytes are
+    zero.
+    """
     raw = bytearray(param.nbytes)
     end = 0
     for at, member in _members(value):
@@ -200,7 +206,7 @@ def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tra
 
 
 def _members(value: Any) -> Iterator[tuple[int | None, Any]]:
-    """Members of a struct with their offsets, where these are given; structs inside are laid out in place."""
+    """Yield the members of a struct, each with its offset or None. Nested structs are flattened in place."""
     if isinstance(value, Mapping):
         for offset, member in value.items():
             if type(offset) is not int:
@@ -215,7 +221,7 @@ def _members(value: Any) -> Iterator[tuple[int | None, Any]]:
 
 
 def _encode_member(memory: Memory, mapped: Mapped, name: str, value: Any, tracked: bool) -> tuple[bytes, int]:
-    """The bytes of a member of a struct, and their alignment."""
+    """Return the bytes of a struct's member, and their alignment."""
     if isinstance(value, TensorMap):
         return _encode_map(memory, mapped, name, value, tracked), 64
     if _is_buffer(value):
@@ -235,7 +241,7 @@ def _encode_scalar(param: Param, value: Any) -> bytes:
     if param.type.is_float:
         return np.array(number, param.type.dtype).tobytes()
     if isinstance(number, float) and isinstance(value, np.floating):
-        # An untyped parameter takes the bits of a numpy float of its own width.
+        # An untyped parameter takes the bits of a numpy float of the parameter's width.
         raw = value.tobytes()
         if len(raw) == param.nbytes:
             return raw
@@ -269,7 +275,7 @@ def _map_array(memory: Memory, mapped: Mapped, name: str, array: Any, tracked: b
 
 
 def _owner_pointer(array: Any, pointer: int) -> int:
-    """Address of the allocation that ``array`` is a view of."""
+    """Return the address of the allocation that ``array`` is a view of."""
     if isinstance(array, np.ndarray):
         owner = array
         while isinstance(owner.base, np.ndarray):

@@ -1,8 +1,8 @@
-"""``schedule="all"``: the launches of a stream under one schedule after another, each from the same memory.
+"""``schedule="all"``: runs the launches of a stream under several schedules, each time from the same memory.
 
 The schedules are eager, late, one that starves each engine which the launches use, and random with several
-seeds.  Memory is what the launches can leave behind: their arrays, and the module's variables.  Afterwards it
-holds what the eager run left.
+seeds. Memory means the bytes that outlive a run: the launches' arrays and the module's variables. Afterwards
+the memory holds what the eager run left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .report import Report
 
 __all__ = ["EVERY_SCHEDULE", "Buffer", "Outcome", "run_every_schedule"]
 
-#: The name of all schedules together.
+#: The name that asks for all schedules.
 EVERY_SCHEDULE = "all"
 
 Bytes = NDArray[np.uint8]
@@ -29,7 +29,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """Memory that outlives a run: a view of its bytes, and how many of them an element has."""
+    """Memory that outlives a run: a view of its bytes, and the size of one element in bytes."""
 
     name: str
     data: Bytes
@@ -38,14 +38,14 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run under one schedule: a report for each launch, and the engines that acted in it."""
+    """The outcome of a run under one schedule: a report for each launch, and the engines that acted."""
 
     reports: list[Report]
     engines: frozenset[Engine]
 
 
 class RunOne(Protocol):
-    """Runs the launches under one schedule. ``begin`` gets the memory before anything runs."""
+    """Runs the launches under one schedule. It passes the memory to ``begin`` before any thread runs."""
 
     def __call__(
         self,
@@ -58,13 +58,13 @@ class RunOne(Protocol):
 
 @dataclass
 class _Memory:
-    """The buffers of a stream, what they held at first, and what the runs made of them."""
+    """The buffers of a stream, their contents before the first run, and methods to copy and restore them."""
 
     buffers: list[Buffer] = field(default_factory=list)
     initial: list[Bytes] | None = None
 
     def begin(self, buffers: list[Buffer]) -> None:
-        """The first run's memory is kept; that of the others becomes the same."""
+        """Save the contents before the first run. Before each other run, restore them."""
         self.buffers = buffers
         if self.initial is None:
             self.initial = self.contents()
@@ -80,13 +80,14 @@ class _Memory:
 
 
 class _Results:
-    """Compares what complete runs leave in memory with what the first of them left."""
+    """Compares what each complete run left in memory with what the first complete run left."""
 
     def __init__(self, memory: _Memory) -> None:
         self.memory = memory
         self.first = ""
         self.contents: list[Bytes] = []
-        #: By number of the buffer: the elements that differ in some run, and the schedules of these.
+        #: For each buffer number: flags of the elements that differ in some run, and the schedules of those
+        #: runs.
         self.differing: dict[int, tuple[NDArray[np.bool_], list[str]]] = {}
 
     def add(self, schedule: str) -> None:
@@ -115,12 +116,12 @@ class _Results:
 
 
 def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float | None) -> list[Report]:
-    """Run under each schedule and merge what the runs found: a report for each launch.
+    """Run under each schedule and merge the findings into one report for each launch.
 
     Args:
         run_one: runs the launches once.
-        seed: of the first run under ``random``.
-        seeds: runs under ``random``.
+        seed: seed of the first run under ``random``.
+        seeds: number of runs under ``random``.
         timeout: seconds for all runs together.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -154,7 +155,9 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
 
 
 def _schedules(seed: int, seeds: int, engines: set[Engine]) -> Iterator[tuple[str, int]]:
-    """Schedules and their seeds, in order; ``engines`` fills as those before the starved ones run."""
+    """Yield schedules with their seeds. The caller adds to ``engines`` while the schedules before ``starve``
+    run.
+    """
     yield "eager", seed
     yield "late", seed
     for engine in Engine:
@@ -169,8 +172,9 @@ def _complete(report: Report) -> bool:
 
 
 def _merged(reports: Sequence[Report]) -> Report:
-    """One launch under several schedules, the first of them eager. The same rule at the same line is one
-    finding.
+    """Merge the reports of one launch under several schedules; the first report is of the eager run.
+
+    Findings of the same rule at the same line become one finding.
     """
     found: dict[tuple[object, ...], tuple[Finding, list[str]]] = {}
     for report in reports:

@@ -1,8 +1,8 @@
-"""Loading a module into the simulator and launching its entries.
+"""Loads a module into the simulator and launches its entries.
 
-Owns the public face of the simulator for one launch, :func:`load` and :class:`LoadedModule`, and what a
-launch must be to be one (:class:`Request`).  :func:`run` is the way from requests to reports, for one launch
-and for the launches of a :mod:`.stream`.
+Owns the public functions for one launch, :func:`load` and :class:`LoadedModule`, and the checked form of a
+launch, :class:`Request`. :func:`run` turns requests into reports, for one launch and for the launches of a
+:mod:`.stream`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = ["LoadedModule", "load"]
 
 
 def load(module: Module | str) -> LoadedModule:
-    """Make a module, or PTX text from anywhere, ready to launch in the simulator.
+    """Prepare a module or PTX text from any source for launches in the simulator.
 
     Raises:
-        ParseError: text that is not PTX.
-        SpecError: neither a module nor text.
+        ParseError: the text is not PTX.
+        SpecError: ``module`` is neither a module nor text.
     """
     if isinstance(module, str):
         module = parse_module(module)
@@ -50,7 +50,7 @@ def load(module: Module | str) -> LoadedModule:
 
 
 class LoadedModule:
-    """A module in the simulator. Blocks of code are translated once, for all launches."""
+    """A module in the simulator. Blocks of code are translated once and used by all launches."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -59,13 +59,13 @@ class LoadedModule:
 
     @property
     def image(self) -> ModuleImage:
-        """The module laid out in memory: its variables keep their contents from launch to launch."""
+        """The module's memory image. Its variables keep their contents from launch to launch."""
         if self._image is None:
             self._image = ModuleImage(self.module)
         return self._image
 
     def variable(self, name: str) -> NDArray[np.uint8]:
-        """The bytes of a ``.global`` or ``.const`` variable, to read and to write between launches."""
+        """Return the bytes of a ``.global`` or ``.const`` variable, to read or change between launches."""
         found = self.image.find(name)
         if found is None:
             known = sorted(v.name for v in self.module.variables if v.space in ("global", "const"))
@@ -93,35 +93,37 @@ class LoadedModule:
         uninitialized: Sequence[int] = (),
         outputs: Sequence[int] = (),
     ) -> Report:
-        """Run ``entry`` (the only one if None) to its end and report.
+        """Run ``entry`` (the only one if None) to its end and return a report.
 
         Args:
             grid, block, cluster: extents in x, y, z.
             dynamic_smem: bytes of dynamic shared memory.
-            args: one per parameter: arrays and CPU tensors (global pointers; written in place),
-                :class:`TensorMap` values, numbers for scalars. C structs take bytes, a structured numpy
-                scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each put at its
-                alignment, or a dict of members by offset; a pointer takes a list of arrays, their addresses,
-                or a tensor map or a list of them, which then lie in global memory.
+            args: one argument for each parameter: arrays and CPU tensors (global pointers; written in place),
+                :class:`TensorMap` values, numbers for scalars. A C struct takes bytes, a structured numpy
+                scalar, a list of members (arrays, tensor maps, numpy scalars, bytes, lists), each placed at
+                its alignment, or a dict from offsets to members. A pointer also takes a list of arrays, and
+                then points at their addresses, or a tensor map or a list of them, which are placed in global
+                memory.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
-                ``mma``, ``ld``, ``st`` or ``cp``.  ``all`` runs under eager, late, a starved one for each
-                engine that the launch uses, and random with ``seeds`` seeds from ``seed`` on, each from the
-                same memory; arrays then hold what the eager run left, and results that differ are a finding.
+                ``mma``, ``ld``, ``st`` or ``cp``. ``all`` runs under eager, late, a starving schedule for
+                each engine that the launch uses, and random with ``seeds`` seeds starting at ``seed``. Each
+                run starts from the same memory. Afterwards the arrays hold what the eager run left; results
+                that differ between schedules are a finding.
             sanitize: True, or ``"strict"``, which promotes findings for review to errors. Bounds, alignment
                 and initialization are always checked.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
-            timeout: seconds after which it does; of ``all``, for all runs together.
-            memory: bytes of the host's memory for the threads of the CTAs that run at once; fewer do where
-                it is not enough for as many as the GPU would run.
+            timeout: seconds after which the run ends as ``incomplete``; for ``all``, of all runs together.
+            memory: bytes of the host's memory for the threads of the CTAs that run at once. If as many CTAs
+                as the GPU would run need more, fewer run at once.
             progress: called about once a second with a :class:`Progress`.
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             uninitialized: positions of array arguments whose contents count as never written.
-            outputs: those of arrays that the kernel has to fill as well: elements that are never written are
-                a finding.
+            outputs: positions of array arguments that count as never written and that the kernel must fill:
+                elements that are never written are a finding.
 
         Raises:
-            SpecError: arguments or extents that do not fit the entry. What the kernel does wrong is in the
-                report, not raised.
+            SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they
+                are findings in the report.
         """
         options = run_options(
             schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
@@ -144,9 +146,9 @@ class LoadedModule:
         outputs: Sequence[int] = (),
         dependent: bool = False,
     ) -> Request:
-        """A launch that has been checked. Arguments and errors as in :meth:`launch`."""
+        """Check a launch and return it as a request. Arguments and errors are as in :meth:`launch`."""
         if entry is not None and not isinstance(entry, str):
-            raise SpecError(f"entry is {entry!r}: expected the name of one, or None")
+            raise SpecError(f"entry is {entry!r}: expected the name of an entry, or None")
         try:
             function = self.module.entry(entry)
         except KeyError as error:
@@ -154,7 +156,7 @@ class LoadedModule:
         launch = Launch.of(grid, block, cluster, dynamic_smem)
         required = function.directive("reqnctapercluster")
         if required is not None and launch.cluster == (1, 1, 1):
-            # As the driver: what the kernel was built for, where the launch does not say.
+            # As the driver does: use the cluster that the kernel was built for if the launch gives none.
             launch = Launch.of(grid, block, required, dynamic_smem)
         _check_entry(function, launch)
         args = checked_arguments(args)
@@ -165,11 +167,16 @@ class LoadedModule:
     def program(
         self, function: Function, launch: Launch, *, interleaved: bool, check_time: Callable[[], None]
     ) -> EntryProgram:
-        """The code of an entry, translated as far as launches have run it. Raises
-        :class:`~.memory.Fault`.
+        """Return the code of an entry. Blocks are translated when a launch first runs them.
 
-        ``interleaved``: in blocks that end wherever others can act.  ``check_time`` is called now and then
-        while it is made ready, and may raise.
+        Args:
+            function: the entry.
+            launch: the extents of the launch.
+            interleaved: whether blocks end wherever other threads can act.
+            check_time: called now and then while the code is prepared; may raise.
+
+        Raises:
+            Fault: the code cannot be run.
         """
         clustered = launch.cluster != (1, 1, 1)
         key = (function.name, clustered, interleaved)
@@ -184,8 +191,10 @@ class LoadedModule:
 
 @dataclass(frozen=True)
 class Request:
-    """One launch, checked. ``uninitialized`` has the positions of ``outputs``, too; ``dependent``: by
-    programmatic dependent launch on the one before.
+    """One checked launch.
+
+    ``uninitialized`` also contains the positions of ``outputs``. ``dependent`` means that the launch depends
+    on the previous one by programmatic dependent launch.
     """
 
     module: LoadedModule
@@ -198,7 +207,7 @@ class Request:
 
 
 def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
-    """Run the launches of one stream, at least one, to their end: a report for each."""
+    """Run one or more launches of one stream to their end, and return a report for each."""
     if options.schedule != EVERY_SCHEDULE:
         return _run(requests, options).reports
 
@@ -216,13 +225,15 @@ def _run(
     options: LaunchOptions,
     begin: Callable[[list[Buffer]], None] | None = None,
 ) -> Outcome:
-    """Run under one schedule. ``begin`` is called before that, with the memory that outlives the run."""
+    """Run under one schedule. ``begin``, if given, is called first, with the memory that outlives the run."""
     policy = make_policy(options.schedule, options.seed)
     started, began = time.perf_counter(), time.monotonic()
 
     def check_time() -> None:
         if options.timeout is not None and time.monotonic() - began > options.timeout:
-            why = f"stopped after timeout={options.timeout} s, before anything ran: the code was not ready"
+            why = (
+                f"stopped after timeout={options.timeout} s, before any thread ran, while preparing the code"
+            )
             raise Fault(Finding(RULES["step-limit"], why))
 
     programs: list[EntryProgram] = []
@@ -272,7 +283,7 @@ def _run(
 
 
 def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> Mapped:
-    """Map the modules' variables and the arguments, and line up the launches."""
+    """Map the modules' variables and the arguments, and add the launches to the machine in order."""
     images = {id(program.image): program.image for program in programs}
     if sum(bool(image.stored) for image in images.values()) > 1:
         raise SpecError("modules with global variables of their own cannot share a stream: make one of them")
@@ -289,7 +300,7 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
 
 
 def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[Buffer]:
-    """The memory that outlives a run."""
+    """Return the memory that outlives a run: the modules' variables and the mapped arrays."""
     images = {id(program.image): program.image for program in programs}
     variables = [
         Buffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
@@ -301,7 +312,7 @@ def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[Buffer]:
 
 
 def _check_entry(function: Function, launch: Launch) -> None:
-    """What the entry's directives say of its launches."""
+    """Check the launch against the entry's directives. Raise :class:`SpecError` if they do not fit."""
     exact = function.directive("reqntid")
     if exact is not None and (*exact, 1, 1)[:3] != launch.block:
         raise SpecError(f"block {launch.block}, but {function.name} was built for {exact} (.reqntid)")

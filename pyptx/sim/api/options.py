@@ -1,7 +1,7 @@
-"""What a caller may ask of a run: every option of a launch is held against what it can be, here.
+"""Checks the options and arguments that a caller gives to a launch.
 
-Owns :func:`run_options`, how a run goes, and :func:`positions`, the arguments that a launch speaks of by
-number.
+Owns :func:`run_options`, which checks the options of a run, and :func:`positions`, which checks arguments
+that the caller names by position.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["LaunchOptions", "checked_arguments", "positions", "run_options"]
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """How a run goes, checked (:func:`run_options`)."""
+    """The checked options of a run (:func:`run_options`)."""
 
     schedule: str
     seed: int
@@ -42,7 +42,7 @@ class LaunchOptions:
 
     @property
     def name(self) -> str:
-        """What reports call the schedule."""
+        """Name of the schedule in reports."""
         return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
 
 
@@ -57,12 +57,12 @@ def run_options(
     progress: Any,
     observers: Any,
 ) -> LaunchOptions:
-    """What a caller gave; :meth:`.LoadedModule.launch` says what each means.
+    """Check the options that a caller gave. :meth:`.LoadedModule.launch` describes each one.
 
     Raises:
-        SpecError: a value that an option cannot have.
+        SpecError: an option has a value that it cannot have.
     """
-    # As Python's own integers: random.Random takes no others.
+    # Convert to Python's own integers: random.Random takes no other type.
     seed, seeds = _whole("seed", seed, least=None), _whole("seeds", seeds, least=0)
     if not isinstance(schedule, str):
         raise SpecError(f"schedule is {schedule!r}: expected a name such as 'eager'")
@@ -84,7 +84,7 @@ def run_options(
 
 
 def _observers(given: Any) -> tuple[Observer, ...]:
-    """Raises :class:`SpecError` for what is no sequence of observers."""
+    """Return the observers as a tuple. Raise :class:`SpecError` if ``given`` is not a list of observers."""
     if not isinstance(given, (list, tuple)) or not all(isinstance(each, Observer) for each in given):
         raise SpecError(
             f"observers is {given!r}: expected a list of sim.Observer objects",
@@ -94,7 +94,7 @@ def _observers(given: Any) -> tuple[Observer, ...]:
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:
-    """``value`` as an integer. Raises :class:`SpecError`."""
+    """Return ``value`` as an integer. Raise :class:`SpecError` if it is none, or less than ``least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -109,34 +109,34 @@ def _check_timeout(timeout: Any) -> None:
     if timeout is None:
         return
     try:
-        # Neither text nor NaN is a number of seconds.
+        # Neither a string nor NaN is a number of seconds.
         fits = not isinstance(timeout, (str, bytes, bool)) and float(timeout) >= 0
     except (TypeError, ValueError):
         fits = False
     if not fits:
-        raise SpecError(f"timeout is {timeout!r}: expected seconds, or None")
+        raise SpecError(f"timeout is {timeout!r}: expected a number of seconds of at least 0, or None")
 
 
 def checked_arguments(args: Any) -> Sequence[Any]:
-    """``args`` itself, if it is a sequence of arguments. Raises :class:`SpecError`."""
+    """Return ``args`` if it is a sequence of arguments. Raise :class:`SpecError` otherwise."""
     if not isinstance(args, Sequence) or isinstance(args, (str, bytes)):
         raise SpecError(f"args is {args!r}: expected a list with one argument for each parameter")
     return args
 
 
 def positions(name: str, given: Any, args: Sequence[Any]) -> frozenset[int]:
-    """Numbers of arguments that are arrays, counted from 0. Raises :class:`SpecError` for what is none."""
+    """Return positions of array arguments, counted from 0. Raise :class:`SpecError` for a wrong position."""
     if not isinstance(given, (Sequence, frozenset, set)) or isinstance(given, (str, bytes)):
         raise SpecError(f"{name} is {given!r}: expected a list of positions of arguments")
     found = frozenset(_whole(f"a position in {name}", value, least=0) for value in given)
     beyond = [number for number in sorted(found) if number >= len(args)]
     if beyond:
         raise SpecError(
-            f"{name} names the argument {beyond[0]}, of {len(args)}", hint="positions are counted from 0"
+            f"{name} names argument {beyond[0]} of {len(args)} arguments", hint="positions are counted from 0"
         )
     for number in sorted(found):
         value = args[number]
         value = value.array if isinstance(value, TensorMap) else value
         if not is_array(value):
-            raise SpecError(f"{name} names the argument {number}, {value!r}: expected an array")
+            raise SpecError(f"{name} names argument {number}, which is {value!r}: expected an array")
     return found

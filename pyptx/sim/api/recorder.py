@@ -1,8 +1,8 @@
-"""A recorder of the machine's event stream: tables in memory, and in one ``.npz`` file.
+"""A recorder of the machine's event stream: it keeps tables in memory and saves them to one ``.npz`` file.
 
-Owns :class:`Recorder` and the layout of its tables.  Every event has an ``order``, its number in the stream;
-texts are numbers in the table ``strings``; the pieces and threads of all accesses lie one after the other in
-``starts`` and ``threads``, of which a row names the first and the count.
+Owns :class:`Recorder` and the layout of its tables. Every event has an ``order``, its number in the stream.
+Texts are stored as indices into the table ``strings``. The pieces and the threads of all accesses lie one
+after the other in ``starts`` and ``threads``; a row stores the index of its first entry and the count.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ TABLES: dict[str, list[tuple[str, str]]] = {
 class Recorder(Observer):
     """Keeps every event of the runs that it observes.
 
-    ``sim.load(text).launch(..., observers=[recorder])`` fills it; :meth:`tables` and :meth:`save` give what
-    was recorded.  It holds some 100 bytes for each event, and 8 bytes for each thread of an access.
+    ``sim.load(text).launch(..., observers=[recorder])`` fills it. :meth:`tables` returns the recorded events,
+    :meth:`save` writes them to a file. A recorder takes some 100 bytes for each event, and 8 bytes for each
+    thread of an access.
     """
 
     def __init__(self) -> None:
@@ -97,7 +98,8 @@ class Recorder(Observer):
         self._starts: list[NDArray[np.int64]] = []
         self._threads: list[NDArray[np.int64]] = []
         self._start_count = self._thread_count = 0
-        #: Numbers of the operations, which are kept so that no two have one identity.
+        #: Number of each operation, by its ``id``. The operation is kept alive so that no other one gets the
+        #: same ``id``.
         self._operations: dict[int, tuple[int, AsyncOperation]] = {}
 
     # --- events ---------------------------------------------------------------------------------
@@ -191,7 +193,9 @@ class Recorder(Observer):
     # --- what was recorded ------------------------------------------------------------------------
 
     def tables(self) -> dict[str, NDArray[Any]]:
-        """The tables by name: structured arrays (:data:`TABLES`), ``strings``, ``starts`` and ``threads``."""
+        """Return the tables by name: structured arrays (:data:`TABLES`), ``strings``, ``starts`` and
+        ``threads``.
+        """
         found: dict[str, NDArray[Any]] = {
             name: np.array(self._rows[name], np.dtype(columns)) for name, columns in TABLES.items()
         }
@@ -206,7 +210,7 @@ class Recorder(Observer):
         np.savez_compressed(path, allow_pickle=False, **self.tables())
 
     def digest(self) -> str:
-        """A SHA-256 of all tables, in hexadecimal: equal for equal streams."""
+        """Return a SHA-256 of all tables, in hexadecimal. Equal streams have equal digests."""
         found = hashlib.sha256()
         for name, table in self.tables().items():
             found.update(name.encode())
@@ -244,6 +248,6 @@ class Recorder(Observer):
 
 
 def read_recording(path: str | PathLike[str]) -> Mapping[str, NDArray[Any]]:
-    """The tables that :meth:`Recorder.save` wrote."""
+    """Return the tables that :meth:`Recorder.save` wrote."""
     with np.load(path) as file:
         return {name: file[name] for name in file.files}

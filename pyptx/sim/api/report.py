@@ -1,4 +1,4 @@
-"""What a simulated launch found."""
+"""The report of a simulated launch."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class Report:
 
     Attributes:
         entry: name of the kernel.
-        schedule: the schedule that it ran under, with its seed.
-        findings: everything that was found, in order.
+        schedule: the schedule that the launch ran under, with its seed.
+        findings: all findings, in the order in which they occurred.
         steps: warp-instructions executed.
         events: steps of asynchronous operations that happened.
         seconds: wall time of the run.
         outputs: the kernel's output arrays, where the caller knows them.
         strict: whether findings for review count as errors.
         printed: what the kernel printed.
-        runs: of a launch under several schedules (``schedule="all"``), the report of each; steps, events and
-            seconds are then those of all, ``printed`` is the first one's.
+        runs: of a launch under several schedules (``schedule="all"``), the report under each one. ``steps``,
+            ``events`` and ``seconds`` are then sums over all runs, and ``printed`` is that of the first run.
     """
 
     entry: str
@@ -42,11 +42,11 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """``clean``, ``review``, ``incomplete`` or ``error``."""
+        """The verdict: ``clean``, ``review``, ``incomplete`` or ``error``."""
         return verdict_of(self.findings, strict=self.strict)
 
     def check(self) -> Report:
-        """Itself, or a :class:`SimulationError` if the verdict is error or incomplete."""
+        """Return the report. Raise a :class:`SimulationError` if the verdict is error or incomplete."""
         if self.verdict in (Verdict.ERROR, Verdict.INCOMPLETE):
             error = SimulationError(f"simulation of {self.entry} ended as {self.verdict}\n{self}")
             error.report = self  # type: ignore[attr-defined]

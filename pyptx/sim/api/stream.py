@@ -1,4 +1,4 @@
-"""Several launches in the order of one stream, some of them by programmatic dependent launch.
+"""Runs several launches in the order of one stream, some of them by programmatic dependent launch.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-griddepcontrol`_; CUDA C++
 Programming Guide, programmatic dependent launch.
@@ -39,17 +39,18 @@ class Stream:
         uninitialized: Sequence[int] = (),
         dependent: bool = False,
     ) -> Stream:
-        """Append a launch; nothing runs yet. Returns the stream.
+        """Append a launch, and return the stream. Nothing runs yet.
 
-        It starts when all launches before it have completed.  A ``dependent`` one starts earlier: as soon as
-        each CTA of the launch before it has executed ``griddepcontrol.launch_dependents`` or ended, or later,
-        as the schedule likes.  What it may see of that launch's work is then up to ``griddepcontrol.wait``.
+        The launch starts when all launches before it have completed. A ``dependent`` launch starts earlier:
+        as soon as each CTA of the previous launch has executed ``griddepcontrol.launch_dependents`` or ended,
+        or at a later time that the schedule chooses. To see the results of that launch, the kernel executes
+        ``griddepcontrol.wait``.
 
         An array that several launches get is one buffer. The other arguments and the errors are those of
         :meth:`LoadedModule.launch`.
 
         Raises:
-            SpecError: the first launch of a stream depends on none.
+            SpecError: ``dependent`` is set for the first launch of the stream.
         """
         if dependent and not self._requests:
             raise SpecError("the first launch of a stream depends on none")
@@ -73,13 +74,13 @@ class Stream:
         progress: Callable[[Progress], None] | None = None,
         observers: Sequence[Observer] = (),
     ) -> list[Report]:
-        """Run what was launched since the last run: one report for each launch, in their order.
+        """Run the launches added since the last run, and return one report for each launch, in their order.
 
-        A finding that ends the run is in the report of the launch that it happened in; the launches that
-        have not completed then are ``incomplete``.  The arguments are those of :meth:`LoadedModule.launch`.
+        A finding that ends the run is in the report of the launch where it occurred. The launches that have
+        not completed by then are ``incomplete``. The arguments are those of :meth:`LoadedModule.launch`.
 
         Raises:
-            SpecError: nothing was launched, or several modules have ``.global`` variables.
+            SpecError: no launch was added, or several modules have ``.global`` variables.
         """
         if not self._requests:
             raise SpecError("nothing was launched in this stream")

@@ -1,4 +1,4 @@
-"""What engines know of the threads that they act for: the account of their launch, and the issuing warp."""
+"""What engines know about the threads that they act for: their launch's account, and the issuing warp."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["Issuer", "LaunchAccount"]
 
 @dataclass(eq=False, slots=True)
 class LaunchAccount:
-    """What one launch did and found.
+    """The counts and findings of one launch.
 
     Attributes:
         number: position of the launch in its stream.
         entry: name of the kernel.
-        findings: in order.
+        findings: its findings, in order.
         steps: warp-instructions executed.
         events: steps of asynchronous operations that happened.
     """
@@ -32,14 +32,14 @@ class LaunchAccount:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Issuer:
-    """A warp as engines know it.
+    """A warp as the engines know it.
 
     Attributes:
-        account: its launch's.
-        cta_key: its CTA, as the number of the launch and the CTA's number in the grid.
-        cluster: equal for the warps of one cluster, and for no others.
-        warp: its number in the CTA.
-        thread_names: lanes of the warp, by number, in words.
+        account: the account of the warp's launch.
+        cta_key: the warp's CTA, as (launch number, CTA number in the grid).
+        cluster: a mark that is equal for the warps of one cluster, and for no others.
+        warp: the warp's number in the CTA.
+        thread_names: function that names lanes of the warp, given their numbers, in a message.
     """
 
     account: LaunchAccount

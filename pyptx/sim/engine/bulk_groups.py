@@ -1,4 +1,4 @@
-"""Bulk groups: the bulk copies from shared memory that one thread has issued, and what it has waited for.
+"""Bulk groups: the bulk copies from shared memory that one thread has issued, and which it has waited for.
 
 Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async-bulk-commit-group`_.
 
@@ -17,31 +17,35 @@ __all__ = ["BulkGroups"]
 
 @dataclass(slots=True)
 class _Group:
-    """Copies as (read, write), and whether the thread has waited at least for their reads."""
+    """The copies of a group as (read, write), and whether the thread has waited at least for their reads."""
 
     copies: list[tuple[Step, Step]]
     waited: bool = False
 
 
 class BulkGroups:
-    """The open group of one thread, and its committed ones, oldest first."""
+    """The open group of one thread, and its committed groups, oldest first."""
 
     def __init__(self) -> None:
         self._open: list[tuple[Step, Step]] = []
         self._groups: list[_Group] = []
 
     def add(self, read: Step, write: Step) -> None:
-        """One more copy in the open group."""
+        """Add a copy to the open group."""
         self._open.append((read, write))
 
     def commit(self) -> None:
-        """Close the open group."""
+        """Close the open group, and open a new one."""
         self._groups.append(_Group(self._open))
         self._open = []
 
     def to_wait_for(self, keep: int, *, reads: bool) -> list[Step]:
-        """What must happen until at most the ``keep`` newest groups are pending: reads, or whole copies."""
-        # What was waited for and is complete is forgotten; a newer group that is done still counts.
+        """Return the steps that must happen before at most the ``keep`` newest groups are pending.
+
+        With ``reads`` only the reads of the copies must have happened, else the whole copies.
+        """
+        # Complete groups that the thread has waited for are forgotten, oldest first. A newer complete group
+        # still counts.
         while self._groups and self._groups[0].waited and all(w.done for _, w in self._groups[0].copies):
             del self._groups[0]
         waited = self._groups[: max(0, len(self._groups) - keep)]
@@ -51,6 +55,6 @@ class BulkGroups:
         return [step for step in steps if not step.done]
 
     def never_waited(self) -> list[Step]:
-        """Reads of the copies that the thread has waited for in no way."""
+        """Return the reads of all copies that the thread has not waited for at all."""
         copies = [copy for group in self._groups if not group.waited for copy in group.copies]
         return [read for read, _ in (*copies, *self._open)]

@@ -1,8 +1,8 @@
 """Asynchronous operations as events.
 
-An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) is a few :class:`Step` s:
-read the sources, write the target, signal.  A step may happen once the steps it is ordered after have
-happened; those edges come from the ISA and nothing else.  *When* it happens is the schedule's choice.
+An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) consists of a few :class:`Step`
+s: read the sources, write the target, signal. A step may happen once the steps that it is ordered after have
+happened. Only the ISA gives these order edges. The schedule chooses *when* a step happens.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ __all__ = ["AsyncOperation", "Engine", "Engines", "Step", "StepKind", "nothing"]
 class Engine(enum.Enum):
     """The asynchronous engines. The values are the names that reports and ``starve:`` schedules use.
 
-    ``TMA``: bulk and tensor copies, answers of ``clusterlaunchcontrol``.
-    ``MMA``: the tensor core, with ``tcgen05.shift`` and ``tcgen05.commit``.
-    ``LD``, ``ST``: loads and stores of tensor memory; ``ST`` has ``st.async`` and ``red.async`` as well.
-    ``CP``: ``cp.async`` and ``tcgen05.cp``.
+    ``TMA``: bulk and tensor copies, the responses of ``clusterlaunchcontrol``. ``MMA``: the tensor core, with
+    ``tcgen05.shift`` and ``tcgen05.commit``. ``LD``, ``ST``: loads and stores of tensor memory; ``ST`` has
+    ``st.async`` and ``red.async`` as well. ``CP``: ``cp.async`` and ``tcgen05.cp``.
     """
 
     TMA = "tma"
@@ -40,7 +39,7 @@ class Engine(enum.Enum):
     ST = "st"
     CP = "cp"
 
-    #: Members are singletons: their identity is a faster hash than their name's.
+    #: Members are singletons, so hashing by identity is correct, and faster than hashing the name.
     __hash__ = object.__hash__
 
     def __str__(self) -> str:
@@ -48,8 +47,9 @@ class Engine(enum.Enum):
 
 
 class AsyncOperation:
-    """One asynchronous operation: its engine, the threads that issued it and the line. An
-    :class:`~.memory.Actor`.
+    """One asynchronous operation: its engine, the threads that issued it, and the line.
+
+    Implements :class:`~.memory.Actor`.
     """
 
     __slots__ = ("engine", "issuer", "lanes", "location", "name", "takes_padding")
@@ -64,37 +64,39 @@ class AsyncOperation:
         *,
         takes_padding: bool = False,
     ) -> None:
-        #: Whether it copies bytes as they are, so that padding that nothing wrote may be among them.
+        #: True if it copies bytes unchanged, so that padding which was never written may be among them.
         self.takes_padding = takes_padding
         self.name, self.engine, self.issuer, self.lanes, self.location = name, engine, issuer, lanes, location
 
     @property
     def threads(self) -> str:
-        """The threads that issued it, in words."""
+        """Names of the threads that issued the operation, for messages."""
         return self.issuer.thread_names(self.lanes)
 
     @property
     def cta_key(self) -> tuple[int, int]:
-        """The CTA that issued it."""
+        """The CTA that issued the operation."""
         return self.issuer.cta_key
 
     def issuing_threads(self) -> NDArray[np.int64]:
-        """Numbers in their CTA of the threads that issued it."""
+        """Return the numbers, in their CTA, of the threads that issued the operation."""
         return np.asarray(self.lanes, np.int64) + 32 * self.issuer.warp
 
     def thread_numbers(self) -> None:
-        """No threads: an engine accesses memory."""
+        """Return None: an engine, not a thread, accesses memory."""
 
     def description(self, lane: int | None = None) -> str:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.threads}"
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
-        """A copy takes padding along; what other operations read, they use."""
+        """Return the rule that a read of unwritten bytes breaks. A copy may move padding; other operations
+        use the bytes.
+        """
         return "padding-read" if self.takes_padding and known.any() else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
-        """Engines reach no thread's own memory."""
+        """Raise a fault: engines cannot access a thread's local memory."""
         del size
         raise Fault(
             Finding(
@@ -109,10 +111,9 @@ class AsyncOperation:
 class StepKind(enum.Enum):
     """What a step does.
 
-    ``READ_SHARED`` reads, for a bulk copy, the shared memory of the CTA that issued it. ``READ_A`` reads A of
-    an MMA, and B, from shared memory; ``READ`` reads other sources. ``WRITE`` writes the target.
-    ``SHIFT`` moves rows of tensor memory. ``CANCEL`` takes a cluster that has not started. ``SIGNAL`` only
-    signals.
+    ``READ_SHARED``: a bulk copy reads the shared memory of the CTA that issued it. ``READ_A``: an MMA reads
+    A, and B, from shared memory. ``READ`` reads other sources. ``WRITE`` writes the target. ``SHIFT`` moves
+    rows of tensor memory. ``CANCEL`` takes a cluster that has not started. ``SIGNAL`` only signals.
     """
 
     READ = "read"
@@ -125,11 +126,11 @@ class StepKind(enum.Enum):
 
 
 class Step:
-    """One event of an operation: what it does, after which others, and what it signals.
+    """One event of an operation: its action, the steps that it is ordered after, and its signal.
 
     Attributes:
-        serial: counts steps in order of issue.
-        nbytes: bytes that it moves, where the operation knows.
+        serial: number of the step in order of issue, or -1 before.
+        nbytes: bytes that the step moves, where the operation knows.
     """
 
     __slots__ = (
@@ -161,24 +162,24 @@ class Step:
         self.nbytes = nbytes
         self.done: bool = False
         self.after = [step for step in after if not step.done]
-        #: Until it is issued: the steps that it is ordered after, happened or not.
+        #: Until the step is issued: all steps that it is ordered after, including those that have happened.
         self.ordered = after
-        #: For observers: serial numbers of these steps.
+        #: For observers: serial numbers of the steps that this step is ordered after.
         self.edges: tuple[int, ...] = ()
-        #: For observers: the step whose work this one was a part of until it was split off, or -1.
+        #: For observers: serial number of the step that this one was split off from, or -1.
         self.part_of = -1
         self.serial = -1
         self.position = -1
 
     @property
     def ready(self) -> bool:
-        """Whether everything it is ordered after has happened."""
+        """True if every step that this one is ordered after has happened."""
         if self.after:
             self.after = [step for step in self.after if not step.done]
         return not self.after
 
     def closure(self) -> list[Step]:
-        """Itself and every step that must happen before it, in an order in which they may happen."""
+        """Return this step and every step that must happen before it, in a legal order."""
         ordered: list[Step] = []
         seen: set[int] = set()
         stack: list[tuple[Step, bool]] = [(self, False)]
@@ -194,11 +195,13 @@ class Step:
 
 
 def nothing() -> None:
-    """The action of a step that only signals."""
+    """Do nothing: the action of a step that only signals."""
 
 
 def _signaled(step: Step, signal: Signal) -> Sync:
-    """An engine brings arrivals, or bytes that it completes, to an mbarrier (a release at cluster scope)."""
+    """Return the event for a signal: an engine brings arrivals or completed bytes (a release at cluster
+    scope).
+    """
     kind, amount = SyncKind.MBARRIER_ARRIVE, signal.arrivals
     if signal.nbytes:
         kind, amount = SyncKind.MBARRIER_COMPLETE_TX, signal.nbytes
@@ -218,17 +221,17 @@ def _signaled(step: Step, signal: Signal) -> Sync:
 
 
 class Engines:
-    """Every step that has been issued and has not happened."""
+    """All steps that have been issued and have not happened."""
 
     def __init__(
         self, acts: Callable[[AsyncOperation], None], on_change: Callable[[], None], stream: EventStream
     ) -> None:
         self._stream = stream
         self.pending: dict[int, Step] = {}
-        #: The same steps in no order, to draw one from; each knows its position.
+        #: The pending steps in no order, for random choice. Each step knows its ``position`` here.
         self.pool: list[Step] = []
         self.executed = 0
-        #: The engines that have been given something to do.
+        #: The engines that have been used.
         self.used: set[Engine] = set()
         self._serial = 0
         self._acts, self._on_change = acts, on_change
@@ -249,7 +252,7 @@ class Engines:
             step.ordered = []
 
     def _tell(self, steps: list[Step]) -> None:
-        """Send the stream each operation of ``steps`` once, with its steps."""
+        """Send each operation of ``steps`` to the observers once, with its steps."""
         operations: dict[int, list[Step]] = {}
         for step in steps:
             step.edges = tuple(earlier.serial for earlier in step.ordered if earlier.serial >= 0)
@@ -258,7 +261,7 @@ class Engines:
             self._stream.issue(each[0].operation, each)
 
     def execute(self, step: Step) -> None:
-        """Let one step happen; everything it is ordered after must have happened."""
+        """Let one step happen. Every step that it is ordered after must have happened."""
         assert step.ready and not step.done, step.kind
         step.done = True
         self._acts(step.operation)
@@ -284,6 +287,6 @@ class Engines:
         self._on_change()
 
     def force(self, step: Step) -> None:
-        """Let ``step`` happen after everything that is ordered before it."""
+        """Let ``step`` happen, after every step that is ordered before it."""
         for earlier in step.closure():
             self.execute(earlier)

@@ -1,12 +1,12 @@
 """The stream of events that a machine sends to its observers.
 
 Owns :class:`Observer`, the base class of all listeners (a sanitizer, a clock, a timeline, a recorder), the
-records that it gets, and :class:`EventStream`, which hands each event to every observer.  A machine without
-observers makes no records: every place that sends an event asks ``if stream.active`` first.
+records that observers get, and :class:`EventStream`, which hands each event to every observer. A machine
+without observers makes no records: every place that sends an event checks ``if stream.active`` first.
 
-Events come in the order in which the simulator executes them, under the schedule of the run.  What holds for
-every schedule is in the records: the order edges of an operation's steps are those that the ISA gives at the
-moment of issue, whether or not the earlier steps have happened by then.
+Events come in the order in which the simulator executes them, under the schedule of the run. The records also
+contain what holds for every schedule: the order edges of an operation's steps are those that the ISA gives at
+the moment of issue, whether or not the earlier steps have happened by then.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 #: Numbers of threads in their CTA.
 Threads = NDArray[np.int64]
-#: The threads of an engine's part.
+#: The value for an event of an engine: it has no threads.
 NO_THREADS: Threads = np.zeros(0, np.int64)
 
 
@@ -63,10 +63,11 @@ class SyncKind(enum.Enum):
 
 
 class GroupKind(enum.Enum):
-    """What a group of a thread consists of: the object of a commit of a group, or a wait for groups.
+    """What a group of a thread consists of. It is part of the object of a group's commit and of a wait for
+    groups.
 
-    A wait for ``BULK_READ`` covers the reads of the sources alone.  tcgen05's loads and stores have no
-    groups: their wait is for all of the thread's earlier ones.
+    A wait for ``BULK_READ`` covers only the reads of the sources. tcgen05's loads and stores have no groups:
+    a wait for them covers all earlier ones of the thread.
     """
 
     CP_ASYNC = "cp.async"
@@ -79,17 +80,17 @@ class GroupKind(enum.Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sync:
-    """One thread's, warp's or engine's part in a synchronization.
+    """The part of one thread, warp or engine in a synchronization.
 
     Attributes:
-        kind: what is done.
-        object: the barrier, group or launch, as a key that is equal for all parts in one of them.
+        kind: what the part does.
+        object: the barrier, group or launch, as a key that is equal for all parts of one object.
         phase: number of the object's phase, round or generation, from 0.
         cta: the CTA whose threads take part, as (launch, number in the grid).
-        threads: their numbers in the CTA; empty for an engine.
+        threads: the threads' numbers in the CTA; empty for an engine.
         semantics: ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
         scope: ``cta``, ``cluster``, ``gpu`` or ``sys``.
-        amount: arrivals, bytes, or the newest groups that a wait leaves out.
+        amount: number of arrivals, of bytes, or of the newest groups that a wait leaves out.
         steps: serial number of the step by which an engine signals.
         location: the line of the instruction.
     """
@@ -113,10 +114,10 @@ class Fence:
     Attributes:
         name: the instruction as written, without operands: ``fence.proxy.async.shared::cta``.
         form: id of its form in the instruction table.
-        modifiers: chosen value of each modifier, by its name in the table.
+        modifiers: chosen value of each modifier, by the modifier's name in the table.
         cta: as in :class:`Sync`.
         threads: as in :class:`Sync`.
-        footprint: address and size of the bytes that it names, of a fence of the tensor-map proxy.
+        footprint: for a fence of the tensor-map proxy, address and size of the bytes that it names.
         location: the line of the instruction.
     """
 
@@ -130,7 +131,7 @@ class Fence:
 
 
 class LifeKind(enum.Enum):
-    """What begins and ends. A CTA's shared memory lives as long as it; a segment lies in global memory."""
+    """What begins and ends. A CTA's shared memory lives as long as the CTA. Segments lie in global memory."""
 
     GRID = "grid"
     CTA = "cta"
@@ -143,12 +144,12 @@ class Life:
     """Something that begins or ends: a launch, a CTA, an allocation.
 
     Attributes:
-        kind: what it is.
+        kind: what begins or ends.
         key: the launch's number; (launch, CTA number); the segment's base address; for tensor memory
             (multiprocessor, first column).
         size: threads of a CTA, CTAs of a grid, bytes of a segment, columns of tensor memory.
-        name: a name for people.
-        cta: the CTA itself, or the one that allocates tensor memory.
+        name: a name for messages.
+        cta: the CTA that begins or ends, or that allocates tensor memory.
     """
 
     kind: LifeKind
@@ -165,23 +166,26 @@ class Observer:
         """Threads or an engine access memory. Sent before the bytes change."""
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
-        """A thread has issued an operation. Each step knows its ``serial`` and its ``edges``, the serial
-        numbers of the steps that the ISA orders before it."""
+        """A thread has issued an operation.
+
+        Each step has its ``serial`` and its ``edges``: the serial numbers of the steps that the ISA orders
+        before it.
+        """
 
     def happens(self, step: Step) -> None:
         """A step of an operation happens. Sent before its accesses."""
 
     def sync(self, sync: Sync) -> None:
-        """A part in a synchronization."""
+        """A thread, warp or engine takes part in a synchronization."""
 
     def fence(self, fence: Fence) -> None:
         """Threads execute a fence."""
 
     def begin(self, life: Life) -> None:
-        """Something begins to live."""
+        """A launch, a CTA or an allocation begins."""
 
     def end(self, life: Life) -> None:
-        """Something has ended."""
+        """A launch, a CTA or an allocation has ended."""
 
 
 class EventStream(Observer):
@@ -193,7 +197,7 @@ class EventStream(Observer):
         self.active = False
 
     def add(self, observer: Observer) -> None:
-        """Send ``observer`` all events from now on."""
+        """Send all further events to ``observer``."""
         self._observers.append(observer)
         self.active = True
 

@@ -1,7 +1,7 @@
-"""What a parked split waits for.
+"""The waits of parked splits.
 
-A wait knows whether it is over, which events in flight could end it, how to finish the instruction
-that caused it, and how to describe itself in a deadlock report.
+A wait knows whether it is over, which steps in flight could end it, how to finish the instruction that caused
+it, and how to describe itself in a deadlock report.
 """
 
 from __future__ import annotations
@@ -18,52 +18,56 @@ __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait", "WaitCause"]
 
 
 class WaitCause(enum.IntEnum):
-    """What is missing where a wait never ends, the likeliest root of a deadlock first."""
+    """What is missing in a wait that never ends; the likeliest root of a deadlock comes first."""
 
-    #: Announced bytes that nothing in flight brings, or bytes that nothing announced.
+    #: Announced bytes that no operation in flight brings, or bytes that no expect_tx announced.
     BYTES = 0
     #: Lanes of the warp that are elsewhere.
     LANES = 1
     #: Arrivals at an mbarrier.
     ARRIVALS = 2
-    #: Another value of what a loop reads.
+    #: A changed value among those that a loop reads.
     LOOP = 3
-    #: Other threads, room, or operations in flight.
+    #: Other threads, free resources, or operations in flight.
     OTHERS = 4
 
 
 class Wait:
-    """Base."""
+    """Base class of the waits."""
 
     @property
     def cause(self) -> WaitCause:
-        """What is missing."""
+        """What is missing for the wait to end."""
         return WaitCause.OTHERS
 
-    #: Whether something may end it that is not done by a thread of its cluster, or for one.
+    #: True if an action outside of the waiting thread's cluster may end the wait.
     ends_elsewhere = False
 
     def over(self) -> bool:
         raise NotImplementedError
 
     def unblocking(self) -> list[Step] | None:
-        """The least set of steps in flight that ends this wait (newest first), or None."""
+        """Return the fewest steps in flight that end this wait (newest first), or None if there are no such
+        steps.
+        """
         return None
 
     def finish(self) -> None:
-        """Complete the instruction: called once, when the split goes on."""
+        """Complete the instruction. Called once, when the split continues."""
 
     def describe(self) -> str:
         raise NotImplementedError
 
     def subscribe(self, wake: Callable[[], None]) -> bool:
-        """Arrange for ``wake`` to be called when the wait is over; False asks to be polled."""
+        """Arrange that ``wake`` is called when the wait is over. Return False if the wait must be polled
+        instead.
+        """
         del wake
         return False
 
     @property
     def can_time_out(self) -> bool:
-        """Whether the instruction may give up and answer "not yet"."""
+        """True if the instruction may time out and answer "not yet"."""
         return False
 
     def time_out(self) -> None:
@@ -72,7 +76,7 @@ class Wait:
 
 
 class BarrierPhase(Wait):
-    """``mbarrier.try_wait`` on a phase that has not completed."""
+    """Waits for the phase of an ``mbarrier.try_wait`` to complete."""
 
     __slots__ = ("answer", "barrier", "engines", "parity", "watch")
 
@@ -85,7 +89,7 @@ class BarrierPhase(Wait):
         watch: PhaseWatch | None = None,
     ) -> None:
         self.barrier, self.parity, self.answer, self.engines = barrier, parity, answer, engines
-        #: What its lanes know of the barrier's phases, if they may be starved.
+        #: What the waiting lanes know of the barrier's phases; None if the schedule starves no threads.
         self.watch = watch
 
     def over(self) -> bool:
@@ -128,7 +132,7 @@ class BarrierPhase(Wait):
 
     @property
     def may_be_lapped(self) -> bool:
-        """Whether its lanes may mean an earlier phase, which is complete."""
+        """True if the lanes may mean an earlier phase, which is complete."""
         return self.watch is not None and self.watch.may_be_lapped(self.barrier.phase)
 
     @property
@@ -142,7 +146,7 @@ class BarrierPhase(Wait):
         if self.barrier.tx < 0:
             text += f": {-self.barrier.tx} bytes arrived that no expect_tx announced"
         if self.barrier.tx > 0 and not self.barrier.signals:
-            text += f": {self.barrier.tx} announced bytes never come"
+            text += f": {self.barrier.tx} announced bytes never arrive"
         return text
 
 

@@ -1,1 +1,1 @@
-"""The run loop: which CTAs live, which threads run next, when events happen, and when a run ends."""
+"""The run loop: decides which CTAs are resident, which threads run, when events happen, when a run ends."""

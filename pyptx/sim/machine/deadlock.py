@@ -1,4 +1,4 @@
-"""The finding for a run in which no thread can go on: what waits, grouped, the likeliest cause first."""
+"""Makes the finding for a run in which no thread can run: the waits in groups, the likeliest cause first."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["deadlock"]
 
-#: Groups of equal waits, and notes with lines, before the rest is counted.
+#: Number of groups of equal waits, and of notes with lines, that a message lists. The rest is only counted.
 _MAX_LISTED = 24
 
 
 @dataclass(frozen=True)
 class _Blocked:
-    """Lanes that cannot go on: why, in words that follow their name, and where."""
+    """Lanes that cannot run. ``text`` says why, and follows the lanes' name in the message."""
 
     split: Split
     cause: WaitCause
@@ -31,12 +31,12 @@ class _Blocked:
     location: SourceLocation | None
     #: The section of the PTX ISA that describes the instruction; empty for a loop.
     anchor: str = ""
-    #: Other lines that belong to it, with a note each.
+    #: Notes for other lines that concern the wait, each with its line.
     notes: tuple[tuple[str, SourceLocation | None], ...] = ()
 
 
 def deadlock(machine: Machine) -> Finding:
-    """Why nothing goes on: a deadlock, or lanes that wait at a collective for others of their warp."""
+    """Return the finding: a deadlock, or lanes that wait at a collective for other lanes of their warp."""
     groups: dict[tuple[WaitCause, str, SourceLocation | None], list[_Blocked]] = {}
     for blocked in (*_parked(machine), *_gathering(machine), *map(_spinning, machine.spinning)):
         groups.setdefault((blocked.cause, blocked.text, blocked.location), []).append(blocked)
@@ -81,7 +81,7 @@ def _parked(machine: Machine) -> Iterator[_Blocked]:
 
 
 def _gathering(machine: Machine) -> Iterator[_Blocked]:
-    """Lanes at collectives whose other lanes have not come."""
+    """Yield the lanes at collectives that other lanes of their warp have not reached."""
     for cta in machine.residency.live.values():
         blocks = cta.grid.program.blocks
         for warp in cta.warps:
@@ -98,18 +98,21 @@ def _gathering(machine: Machine) -> Iterator[_Blocked]:
 
 
 def _spinning(s: Split) -> _Blocked:
-    """Lanes in a loop that reads nothing which still changes: the line of its last effect, or of its head."""
+    """Describe lanes in a loop whose inputs no longer change.
+
+    The location is the line of the loop's last effect, or of its head.
+    """
     loop = _loop(s)
     inside = any(op is s.op for block in loop for _, op in block.ops)
     lines = [line for block in loop for line in block.lines if line is not None]
     begin = s.location if inside else next(iter(lines), None)
     notes = (("the loop ends", lines[-1]),) if lines and lines[-1] != begin else ()
-    text = "spins: nothing that it reads changes any more"
+    text = "spins: no value that it reads changes any more"
     return _Blocked(s, WaitCause.LOOP, text, begin, notes=notes)
 
 
 def _loop(s: Split) -> list[CodeBlock]:
-    """The blocks of the loop that begins where a spinning split is, up to its last way back."""
+    """Return the blocks of the loop that begins where a spinning split is, up to its last back edge."""
     code = s.frame.code
     head = s.pc
     blocks = s.warp.cta.grid.program.blocks
@@ -125,7 +128,7 @@ def _loop(s: Split) -> list[CodeBlock]:
 
 
 def _names(group: list[_Blocked]) -> str:
-    """The lanes of a group: themselves, or the CTAs and warps that they are of."""
+    """Name the lanes of a group: by themselves if there is one split, else by CTAs and warps."""
     splits = [blocked.split for blocked in group]
     if len(splits) == 1:
         return splits[0].description()
@@ -144,7 +147,7 @@ def _names(group: list[_Blocked]) -> str:
 
 
 def _spans(numbers: list[int]) -> str:
-    """Numbers of warps, runs of them shortened: ``warps 0, 4..7``."""
+    """Format numbers of warps with runs shortened: ``warps 0, 4..7``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

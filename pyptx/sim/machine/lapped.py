@@ -1,7 +1,8 @@
-"""Waits on mbarriers that can be lapped, found when no thread can run under a schedule that starves threads.
+"""Lets lapped waits on mbarriers pass, when no thread can run under a schedule that starves threads.
 
-Where a wait began too late for the phase that it means, it waits for a phase that never comes.  Hardware
-hardly ever lets a thread fall behind so far: the run goes on, and the wait is a finding for review.
+A wait is lapped if it began too late for the phase that its thread means: it then waits for a phase that
+never comes. Hardware hardly ever delays a thread that long. So the run continues, and the wait is a finding
+for review.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["let_lapped_pass"]
 
 
 def let_lapped_pass(machine: Machine) -> bool:
-    """Let one thread go on that may have been lapped: whether there was any."""
+    """Let one thread run that may have been lapped. Return False if there is none."""
     for s, wait in machine.parked.items():
         if isinstance(wait, BarrierPhase) and wait.may_be_lapped:
             assert wait.watch is not None
@@ -39,7 +40,7 @@ def let_lapped_pass(machine: Machine) -> bool:
 
 
 def _asked_by(s: Split) -> list[tuple[MBarrier, PhaseWatch]]:
-    """The barriers of its cluster that lanes of a split ask for a phase that is not complete."""
+    """Return the barriers of the cluster whose current, incomplete phase the lanes of ``s`` ask for."""
     return [
         (barrier, watch)
         for shared in s.warp.cta.cluster_memory.values()

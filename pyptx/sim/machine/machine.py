@@ -1,10 +1,10 @@
-"""The machine: the grids of a stream, CTAs admitted to multiprocessors, their splits, the engines, and when a
-run ends.
+"""The machine: holds the grids of a stream, admits CTAs to multiprocessors, runs their splits and the
+engines, and decides when a run ends.
 
-Owns the run loop, parking and waking.  *What* an instruction does is in :mod:`pyptx.sim.semantics`, *which*
-thing happens next in :mod:`.schedule`, how lanes part and meet in :mod:`pyptx.sim.threads.divergence`, and
-what a run holds in :mod:`pyptx.sim.threads.machine_state`.  One machine holds the CTAs of all launches of a
-stream, which share memory, multiprocessors and one schedule.
+Owns the run loop, parking and waking. *What* an instruction does is in :mod:`pyptx.sim.semantics`, *which*
+thing happens next in :mod:`.schedule`, how lanes diverge and reconverge in
+:mod:`pyptx.sim.threads.divergence`, and the state of a run in :mod:`pyptx.sim.threads.machine_state`. One
+machine holds the CTAs of all launches of a stream. They share memory, multiprocessors and one schedule.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .schedule import Policy
 
 __all__ = ["CTA", "Machine"]
 
-#: Splits that became ready last, among which those of one cluster are looked for.
+#: Number of splits that became ready last, among which _let_react looks for splits of one cluster.
 _NEAR = 128
-#: Runs check the wall clock this often, in turns.
+#: Number of turns between two checks of the wall clock.
 _CLOCK_INTERVAL = 256
 
 
@@ -61,7 +61,7 @@ class Machine(MachineState):
         self.policy: Policy = policy
         self.calls = FunctionCalls(self)
         self.teams = WarpTeams(self)
-        #: Parked splits and their waits, oldest first; those of them that are asked whether they are over.
+        #: Parked splits with their waits, oldest first. ``polled`` has those whose waits must be polled.
         self.parked: dict[Split, Wait] = {}
         self.polled = Polled()
         self.retries = Retries(self)
@@ -71,12 +71,12 @@ class Machine(MachineState):
         self.policy.issued(self, steps)
 
     def map_variables(self, image: ModuleImage) -> None:
-        """Place the variables of a module, before everything else in global memory."""
+        """Place the variables of a module. They come before all other global memory."""
         for stored in image.stored:
             self.memory.place_global(stored.name, stored.address, stored.data)
 
     def add(self, grid: Grid) -> None:
-        """One more launch, behind those that are here."""
+        """Append a launch to the stream."""
         self.grids.append(grid)
         self.residency.open.append(grid)
         self.account = self.grids[0].account
@@ -84,7 +84,7 @@ class Machine(MachineState):
     # --- life of a launch ---------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run to the end, a fault, a deadlock or a limit. Findings are in the grids."""
+        """Run until the end, a fault, a deadlock or a limit. Findings are stored in the grids."""
         try:
             with np.errstate(all="ignore"), serial():
                 self.residency.admit()
@@ -130,7 +130,8 @@ class Machine(MachineState):
             return True
         progress = self._progress()
         if self.busy:
-            # Perhaps they spin in a way that _spins does not see: each time, something else may happen.
+            # These threads may spin in a way that _spins does not detect: run them again, since other things
+            # may happen.
             for s in self.busy:
                 s.queued = True
             self.ready.extendleft(self.busy)
@@ -142,11 +143,13 @@ class Machine(MachineState):
         return progress or bool(self.ready)
 
     def _let_react(self, issuers: dict[Issuer, None]) -> None:
-        """These warps, or operations that they issued, have completed a phase of an mbarrier: others run to
-        their next wait before these warps go on.
+        """Run other threads of the cluster to their next wait before the warps that completed a phase
+        continue.
 
-        No engine is so fast that a thread which could wait for a phase by now does not see it.  Others are
-        those of the same cluster; the splits that became ready last run first, so that all are near the end.
+        ``issuers`` are warps that completed a phase of an mbarrier, or whose asynchronous operations did. No
+        engine is so fast that a thread which could wait for a phase by now does not see it. The other splits
+        of the cluster run first. The split that became ready last runs first, so all that matter are near the
+        end of the queue.
         """
         self.poll()
         cluster = next(iter(issuers)).cluster
@@ -157,7 +160,9 @@ class Machine(MachineState):
         self.ready.extend(s for s in inside if s.warp.issuer not in issuers)
 
     def _progress(self) -> bool:
-        """No thread is ready: let one thing happen that may make one so. False if there is none."""
+        """Let one thing happen that may make a thread ready, while none is. Return False if nothing can
+        happen.
+        """
         if self.poll() or self._wake_spinners():
             return True
         if self.policy.idle(self):
@@ -233,7 +238,7 @@ class Machine(MachineState):
                 return
 
     def run_block(self, s: Split, block: CodeBlock) -> int | None:
-        """Run one block: the next one, or None if the split has parked or parted."""
+        """Run one block. Return the next block, or None if the split has parked or diverged."""
         outcome = run_operations(s, block)
         if block.yields:
             return self._yielded(s, block, outcome)
@@ -257,7 +262,7 @@ class Machine(MachineState):
         return None
 
     def _select(self, s: Split, block: CodeBlock) -> int | None:
-        """Where an indexed branch goes: the next block, or None if its lanes part."""
+        """Return the block that an indexed branch goes to, or None if its lanes diverge."""
         assert block.selector is not None
         instruction, place = block.selector
         lanes = s.lanes
@@ -272,7 +277,7 @@ class Machine(MachineState):
                 raise Fault(
                     Finding(
                         RULES["out-of-bounds"],
-                        f"brx.idx with index {index}; its list has {len(block.table)} labels",
+                        f"brx.idx with index {index}, but its list has {len(block.table)} labels",
                         instruction.source,
                         s.description(),
                     )
@@ -293,7 +298,7 @@ class Machine(MachineState):
             if wait is not None:
                 wait.finish()
             if s.lane < 0 and self.policy.warp_teams:
-                # Whole warps that this may have woken run together with it.
+                # Whole warps that this wait may have woken run together with it.
                 s.pc = block.next
                 self.wake(s)
                 return None
@@ -303,7 +308,7 @@ class Machine(MachineState):
         return None
 
     def _spins(self, s: Split, target: int) -> bool:
-        """Park ``s`` if it takes the same back edge with the same registers and nothing changed."""
+        """Park ``s`` if it takes the same back edge with the same registers while memory has not changed."""
         if not spins(s, s, target, self.memory.version):
             return False
         s.pc = target
@@ -319,21 +324,21 @@ class Machine(MachineState):
             self.polled.add(s, wait)
 
     def unpark(self, s: Split) -> None:
-        """``s`` waits no more."""
+        """Remove the parked split ``s`` from the parked and polled splits."""
         del self.parked[s]
         self.polled.remove(s)
 
     def end_wait(self, s: Split, wait: Wait) -> None:
-        """``wait`` is over: if ``s`` still waits for it, it goes on."""
+        """Finish ``wait``, which is over, and wake ``s`` if it still waits for it."""
         if self.parked.get(s) is wait:
             self.unpark(s)
             wait.finish()
             self.wake(s)
 
     def poll(self) -> bool:
-        """Wake whose waits are over, of those that nothing wakes by itself. Whether there were any."""
+        """Wake the polled splits whose waits are over. Return True if there were any."""
         woken = False
-        # One that wakes may take what the next one waits for: ask each in its turn.
+        # A split that wakes may take what the next one waits for: check the waits one by one.
         for s, wait in self.polled.take():
             if wait.over():
                 self.end_wait(s, wait)

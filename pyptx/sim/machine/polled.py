@@ -1,7 +1,7 @@
-"""Waits that nothing wakes by itself: which of them to ask again.
+"""Selects the parked waits to poll: waits that no event wakes directly.
 
-Most of them can end only through what a thread or an engine does for the same cluster: these are asked after
-something was done there.  Thousands of warps that wait elsewhere then cost nothing.
+Most of these waits can end only through an action of a thread or an engine for the same cluster. They are
+polled only after such an action. So thousands of warps that wait in other clusters cost nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ..threads.warp import Split
 
 __all__ = ["Polled"]
 
-#: How many were parked before it, the split, its wait.
+#: The number of earlier entries, the split and its wait.
 _Entry = tuple[int, Split, Wait]
 
 
@@ -19,16 +19,16 @@ class Polled:
     """See the module's docstring."""
 
     def __init__(self) -> None:
-        #: Waits that something outside of their cluster may end.
+        #: Waits that an action outside of their cluster may end.
         self._anywhere: dict[Split, _Entry] = {}
-        #: The others, by the cluster's mark (``Issuer.cluster``).
+        #: The other waits, by the cluster's mark (``Issuer.cluster``).
         self._inside: dict[object, dict[Split, _Entry]] = {}
-        #: Clusters for which something was done since their waits were asked.
+        #: Clusters in which a thread or an engine acted since their waits were polled.
         self._touched: set[object] = set()
         self._count = 0
 
     def add(self, s: Split, wait: Wait) -> None:
-        """``s`` has parked with ``wait``."""
+        """Add ``s``, which has parked with ``wait``."""
         entry = (self._count, s, wait)
         self._count += 1
         if wait.ends_elsewhere:
@@ -37,7 +37,7 @@ class Polled:
             self._inside.setdefault(s.warp.issuer.cluster, {})[s] = entry
 
     def remove(self, s: Split) -> None:
-        """``s`` goes on. (A split whose wait is not polled is not here.)"""
+        """Remove ``s`` if it is here. A split whose wait is not polled is not."""
         if self._anywhere.pop(s, None) is None:
             inside = self._inside.get(s.warp.issuer.cluster)
             if inside is not None:
@@ -46,11 +46,13 @@ class Polled:
                     del self._inside[s.warp.issuer.cluster]
 
     def touch(self, cluster: object) -> None:
-        """A thread of ``cluster`` has run, or an engine has done something for one."""
+        """Note that a thread of ``cluster`` has run, or that an engine acted for one."""
         self._touched.add(cluster)
 
     def take(self) -> list[tuple[Split, Wait]]:
-        """The waits that may be over, in the order in which they parked; they count as asked."""
+        """Return the waits that may be over, in the order in which they parked. Clears the marks of
+        :meth:`touch`.
+        """
         found = list(self._anywhere.values())
         for cluster in self._touched:
             found += self._inside.get(cluster, {}).values()

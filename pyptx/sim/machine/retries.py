@@ -1,5 +1,6 @@
-"""Waits that may give up, once nothing else can happen: a kernel may count its tries, or the time, and do
-something else after so many.
+"""Lets waits time out when nothing else can happen.
+
+A kernel may count its tries, or the time, and do something else after some number of them.
 """
 
 from __future__ import annotations
@@ -12,28 +13,31 @@ if TYPE_CHECKING:
 
 __all__ = ["Retries"]
 
-#: Warp-instructions in which threads that can only retry their waits may come to another end.
+#: Most warp-instructions that threads which can only retry their waits may execute before the run counts as
+#: stuck.
 _MOST_STEPS = 1 << 18
-#: Nanoseconds that the first of such retries takes: each takes twice as long, up to a second.
+#: Nanoseconds that the first such retry takes. Each further retry takes twice as long, up to about a second.
 _SUSPENDED, _LONGEST_SUSPENDED = 1 << 10, 1 << 30
 
 
 class Retries:
-    """The part of a machine that lets ``try_wait`` answer "not yet" where otherwise nothing happens."""
+    """The part of a machine that lets ``try_wait`` answer "not yet" when nothing else can happen."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        #: State of the memory at the last time-out, steps since it was reached, time that the next one takes.
+        #: Version of the memory at the last time-out, steps at that moment, and duration of the next
+        #: time-out.
         self._version = -1
         self._since = self._suspended = 0
-        #: Registers of the splits whose waits have timed out in this state.
+        #: Registers of the splits whose waits have timed out at this version of the memory.
         self._tried: dict[tuple[int, int, int], Any] = {}
 
     def time_out(self, *, again: bool = False) -> bool:
-        """Nothing else can happen: waits that may give up answer "not yet", once per state of the world.
+        """Time out waits that may time out: they answer "not yet", once for each version of the memory.
 
-        ``again``: once more, where a thread's registers show that it counts its retries or reads the clock,
-        so that it may come to another end. Who comes back with the registers that it had waits for good.
+        With ``again``, waits time out repeatedly while the thread's registers differ from those at its last
+        time-out: the thread counts its retries or reads the clock, and may take another way. A thread that
+        comes back with the same registers waits forever. Returns whether any wait timed out.
         """
         machine = self.machine
         if self._version != machine.memory.version:
@@ -45,7 +49,7 @@ class Retries:
             (s, wait) for s, wait in machine.parked.items() if wait.can_time_out and self._differs(s)
         ]
         if giving_up and again:
-            # The threads were suspended for a while, which a clock shows.
+            # The threads were suspended for a while: the clock must show it.
             machine.sleep(self._suspended)
             self._suspended = min(2 * self._suspended, _LONGEST_SUSPENDED)
         for s, wait in giving_up:
@@ -56,9 +60,7 @@ class Retries:
         return bool(giving_up)
 
     def _differs(self, s: Split) -> bool:
-        """Whether a split has other registers than when its wait last timed out here, or it is the first
-        time.
-        """
+        """True if the split's registers differ from those at its last time-out here, or it had none."""
         key = (id(s.warp), s.mask, s.pc)
         registers = s.snapshot()
         same: bool = self._tried.get(key) == registers

@@ -1,7 +1,7 @@
 """Schedules: the only place that decides what happens next.
 
-A policy chooses which split runs and which events of the engines happen when.  Completion order follows
-the steps' order edges and nothing stronger.
+A policy chooses which split runs and when each event of the engines happens. Events are ordered by the steps'
+order edges only.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ __all__ = ["Policy", "make_policy"]
 
 
 class Policy(ScheduleChoices):
-    """``eager``: an operation's events happen as soon as they may; the newest ready split runs."""
+    """``eager``: an operation's events happen as soon as they can; the newest ready split runs."""
 
     name = "eager"
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
-        """New steps are in flight."""
+        """Called when new steps have been issued."""
         for step in steps:
             if not step.done and step.ready:
                 machine.engines.execute(step)
 
     def split(self, machine: Machine) -> Split:
-        """The next split to run, taken out of ``machine.ready`` (which is not empty)."""
+        """Remove the next split to run from ``machine.ready``, which is not empty, and return it."""
         return machine.ready.pop()
 
     def before_split(self, machine: Machine) -> None:
-        """Called before each turn: events may happen here."""
+        """Called before each turn. A policy may let events happen here."""
 
     def turn(self) -> int:
-        """How many blocks the split that was chosen runs before others get a turn, unless it parks first."""
+        """Return the number of blocks that the chosen split runs before others get a turn, unless it parks
+        first.
+        """
         return self.quantum
 
     def idle(self, machine: Machine) -> bool:
-        """No thread can run: let events happen. False if there are none."""
+        """Let events happen when no thread can run. Return False if there are no events."""
         return self._any_ready(machine)
 
     @staticmethod
@@ -58,7 +60,7 @@ class Policy(ScheduleChoices):
 
 
 class Late(Policy):
-    """``late``: nothing happens until no thread can run, then the least that lets one go on."""
+    """``late``: events happen only when no thread can run, and then the fewest that let one thread run."""
 
     name = "late"
 
@@ -80,7 +82,7 @@ class Late(Policy):
 
     @staticmethod
     def _newest_step(machine: Machine) -> bool:
-        """No set of events ends a wait, or no thread waits: what is in flight happens, newest first."""
+        """Let the newest step in flight happen: no set of events ends a wait, or no thread waits."""
         if not machine.engines.pending:
             return False
         machine.engines.force(next(reversed(machine.engines.pending.values())))
@@ -88,39 +90,40 @@ class Late(Policy):
 
 
 class Random(Policy):
-    """``random``: any legal choice of events, of split order, of a spurious false.
+    """``random``: any legal choice of events, of the order of splits, and of spurious time-outs of waits.
 
-    Not of the elected lane: CUTLASS issues copies by ``elect.sync``, has thread 0 expect their bytes, and
-    breaks where they are not one thread.
+    The elected lane stays the lowest: CUTLASS issues copies under ``elect.sync`` and has thread 0 expect
+    their bytes, which breaks if the two are not one thread.
     """
 
     name = "random"
     warp_teams = False
     interleaves = True
     starves_threads = True
-    #: Chance that an event happens before a split's turn, and that a try_wait gives up.
+    #: Chance that an event happens before a split's turn, and chance that a try_wait times out.
     event_chance = 0.5
     give_up_chance = 0.05
-    #: Chance that threads whose wait is over find out while others can run.
+    #: Chance that parked threads whose wait is over are woken while other threads can run.
     poll_chance = 0.3
-    #: Chance that a warp which is held back gets its turn all the same.
+    #: Chance that a warp which is held back gets its turn anyway.
     held_turn_chance = 0.005
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        # Drawn apart, and how readily too: early and late starts are both worth seeing.
+        # The starts have their own generator, and their chance is random, too: early and late starts both
+        # find faults.
         self._starts = random.Random(seed)
         self._start_chance = self._starts.choice((0.02, 0.2, 0.6))
-        # Under some seeds one warp, or one CTA of each cluster, hardly gets a turn while others can run: what
-        # it does first comes late.
+        # Under some seeds one warp, or one CTA of each cluster, hardly gets a turn while others can run: its
+        # first actions then come late.
         self._pace = random.Random(seed)
         holds = self._pace.random() < 0.5
         self._held_rank = self._pace.choice((None, 0, 1)) if holds else None
         self._held_warp = self._pace.choice((None, *range(4))) if holds else None
         self._holds = self._held_rank is not None or self._held_warp is not None
-        #: Splits that can run and are held back.
+        #: Splits that can run but are held back.
         self._held: list[Split] = []
-        # Long and short turns are both worth seeing: a race may need many others to run in between, or none.
+        # Long and short turns both find faults: a race may need many other splits to run in between, or none.
         self._turns = random.Random(f"{seed}: turns")
         self._turn_chance = self._turns.choice((0.5, 0.2, 0.06))
 
@@ -131,12 +134,15 @@ class Random(Policy):
         ready, held = machine.ready, self._held
         s = self._unheld(ready, held) if self._holds else self._take(ready)
         if held and not ready:
-            # The machine looks there for whether any thread can run.
+            # The machine looks into ``ready`` to see whether any thread can run.
             ready.append(self._take(held))
         return s
 
     def _unheld(self, ready: MutableSequence[Split], held: list[Split]) -> Split:
-        """A split that is not held back; one that is if there is no other, and now and then."""
+        """Return a split that is not held back.
+
+        Return a held one if there is no other, and rarely by chance.
+        """
         if held and self._pace.random() * (len(ready) + len(held)) < self.held_turn_chance * len(held):
             return self._take(held)
         while ready:
@@ -147,7 +153,7 @@ class Random(Policy):
         return self._take(held)
 
     def _take(self, splits: MutableSequence[Split]) -> Split:
-        """One of ``splits``, which loses it."""
+        """Remove one of ``splits`` at random and return it."""
         position = self._random.randrange(len(splits))
         splits[position], splits[-1] = splits[-1], splits[position]
         return splits.pop()
@@ -158,7 +164,7 @@ class Random(Policy):
         return held and (rank is None or cta.rank == rank)
 
     def turn(self) -> int:
-        """As if a coin were thrown at the end of each block."""
+        """Return a random length, as if the turn ended with a fixed chance after each block."""
         return 1 + int(math.log(1 - self._turns.random()) / math.log(1 - self._turn_chance))
 
     def before_split(self, machine: Machine) -> None:
@@ -177,7 +183,7 @@ class Random(Policy):
             return False
         step = pool[self._random.randrange(len(pool))]
         while not step.ready:
-            # Whatever it is ordered after comes first, down to something that may happen now.
+            # Steps that this one is ordered after come first: follow them to a step that may happen now.
             step = self._random.choice(step.after)
         machine.engines.execute(step)
         return True
@@ -190,7 +196,7 @@ class Random(Policy):
 
 
 class Starve(Late):
-    """``starve:ENGINE``: that engine is late while the others are eager."""
+    """``starve:ENGINE``: the events of that engine are late while those of the others are eager."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -217,7 +223,10 @@ class Starve(Late):
 
 
 def make_policy(schedule: str, seed: int) -> Policy:
-    """The policy called ``schedule``. Raises :class:`SpecError` naming those that exist."""
+    """Return the policy named ``schedule``.
+
+    Raise :class:`SpecError`, listing the names, for any other name.
+    """
     if schedule == "eager":
         return Policy()
     if schedule == "late":
@@ -229,5 +238,5 @@ def make_policy(schedule: str, seed: int) -> Policy:
         return Starve(starved[schedule])
     raise SpecError(
         f"unknown schedule {schedule!r}",
-        hint=f"all, eager, late, random (with seed=), or one of {', '.join(starved)}",
+        hint=f"use all, eager, late, random (with seed=), or one of {', '.join(starved)}",
     )

@@ -45,7 +45,7 @@ def test_equal_waits_are_one_line_and_the_cause_comes_first(schedule: str) -> No
     assert first.startswith(
         "32 CTAs, (0, 0, 0) to (31, 0, 0), warps 4..7: each waits for parity 0 of mbarrier"
     )
-    assert first.endswith(": 128 announced bytes never come")
+    assert first.endswith(": 128 announced bytes never arrive")
     assert rest == [
         "32 CTAs, (0, 0, 0) to (31, 0, 0), warps 0..3: each waits at bar.sync 0: "
         "128 of 256 threads have arrived"

@@ -215,7 +215,7 @@ ret
 
 
 @pytest.mark.parametrize(("count", "arrive", "said"), [
-    (1, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [b], 144", "tx-count 16: 16 announced bytes never come"),
+    (1, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [b], 144", "tx-count 16: 16 announced bytes never arrive"),
     (1, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [b], 112",
      "0 of 1 arrivals pending, tx-count -16: 16 bytes arrived that no expect_tx announced"),
     (1, "mbarrier.expect_tx.shared::cta.b64 [b], 128", "1 of 1 arrivals pending, tx-count 0"),

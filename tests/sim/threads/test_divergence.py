@@ -581,7 +581,7 @@ def test_deadlock_of_a_spin(schedule: str, seed: int) -> None:
         report = in_few_steps(kernel, np.zeros(1, np.uint32), block=threads, schedule=schedule, seed=seed)
         (found,) = report.findings
         assert found.rule.name == "deadlock"
-        assert "spins: nothing that it reads changes any more" in found.message
+        assert "spins: no value that it reads changes any more" in found.message
 
 
 @pytest.mark.parametrize(("schedule", "seed"), ALL)
