@@ -237,9 +237,10 @@ class Engines:
         self._acts, self._on_change = acts, on_change
 
     def issue(self, steps: list[Step]) -> None:
+        if steps:
+            self.used.add(steps[0].operation.engine)
         for step in steps:
             step.serial = self._serial
-            self.used.add(step.operation.engine)
             self._serial += 1
             self.pending[step.serial] = step
             step.position = len(self.pool)

@@ -178,8 +178,10 @@ class Machine(MachineState):
         )
 
     def _charge_operation(self, operation: AsyncOperation) -> None:
-        self.polled.touch(operation.issuer.cluster)
-        super()._charge_operation(operation)
+        issuer = operation.issuer
+        self.polled.touch(issuer.cluster)
+        if issuer.account is not self.account:
+            self.charge(issuer.account)
 
     # --- running splits -----------------------------------------------------------------------
 

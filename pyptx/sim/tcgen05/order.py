@@ -51,7 +51,7 @@ class Issued:
         self.signals: list[Step] = []
 
     def _kept(self, steps: Iterable[Step]) -> list[Step]:
-        return [step for step in steps if self._all or not step.done]
+        return list(steps) if self._all else [step for step in steps if not step.done]
 
     def tracked(self) -> list[Step]:
         """What a commit waits for."""
@@ -76,7 +76,10 @@ class Issued:
 
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
         """What an mma reads its operands after, and what it writes D after."""
-        self.copies, self.shifts = self._kept(self.copies), self._kept(self.shifts)
+        if self.copies:
+            self.copies = self._kept(self.copies)
+        if self.shifts:
+            self.shifts = self._kept(self.shifts)
         earlier = self.products.get(accumulator, [])
         if self.last is not None and (self._all or not self.last.done):
             earlier = [*earlier, self.last]
