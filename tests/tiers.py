@@ -62,10 +62,17 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files without a smoke test are not even imported: their libraries need not be there."""
-    if tier_of(config) != "smoke" or not collection_path.name.startswith("test_"):
+    """Files of which the tier runs nothing are not even imported.
+
+    In the smoke tier their libraries need not be there, in the fast tier their cases need no time to be made.
+    """
+    tier = tier_of(config)
+    if tier not in ("smoke", "fast") or not collection_path.name.startswith("test_"):
         return None
-    return "pytest.mark.smoke" not in collection_path.read_text(encoding="utf-8") or None
+    source = collection_path.read_text(encoding="utf-8")
+    if tier == "smoke":
+        return "pytest.mark.smoke" not in source or None
+    return "\npytestmark = pytest.mark.full\n" in source or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

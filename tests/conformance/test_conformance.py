@@ -17,6 +17,9 @@ from .compare import Difference, compare_kernel, compare_values
 from .coverage import excused, faults, missing, reasons
 from .recording import read
 
+#: ``test_samples.py`` has a case of each chapter for the fast tier.
+pytestmark = pytest.mark.full
+
 KERNELS = [
     pytest.param(chapter, case, id=f"{chapter}: {case.name}", marks=[pytest.mark.slow] if case.long else [])
     for chapter in kernel_chapters()
@@ -35,7 +38,6 @@ def _shown(differences: list[Difference]) -> str:
     return "\n".join(map(str, differences))
 
 
-@pytest.mark.sample(1, by="chapter")
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -43,7 +45,6 @@ def test_value_form(chapter: str, name: str) -> None:
     assert not found, _shown(found)
 
 
-@pytest.mark.sample(1, by="chapter")
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form_by_single_lanes(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -58,7 +59,6 @@ def test_all_values_by_single_lanes(chapter: str) -> None:
     assert not found, _shown(found)
 
 
-@pytest.mark.sample(1, by="chapter")
 @pytest.mark.parametrize(("chapter", "case"), KERNELS)
 def test_kernel(chapter: str, case: KernelCase) -> None:
     found = list(compare_kernel(chapter, case))
