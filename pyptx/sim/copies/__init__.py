@@ -2,11 +2,11 @@
 
 - :mod:`~pyptx.sim.copies.tensor_maps`: the tensor map that an instruction names, and its copy
 - :mod:`~pyptx.sim.copies.boxes`: which bytes of global memory a copy moves
-- :mod:`~pyptx.sim.copies.elements`: what becomes of elements on the way
-- :mod:`~pyptx.sim.copies.shared`: where they lie in shared memory
+- :mod:`~pyptx.sim.copies.elements`: how a copy converts elements
+- :mod:`~pyptx.sim.copies.shared`: where the elements lie in shared memory
 - :mod:`~pyptx.sim.copies.ranges`: copies of plain bytes
 
-When each part of a copy happens is for :mod:`pyptx.sim.semantics.bulk_copy` to say.
+:mod:`pyptx.sim.semantics.bulk_copy` orders the steps of a copy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which bytes of global memory a tensor copy moves: boxes, four rows, the pixels under a filter.
+"""Finds the bytes of global memory that a tensor copy moves: boxes, four rows, the pixels under a filter.
 
-A copy is made of parts, one after the other in shared memory.  A load fills all of a part, what is outside
-the tensor with the map's fill value; a store drops what is outside.  Sources: PTX ISA, `#tensor-tiled-mode`_
-and ``#tensor-im2col-mode``.
+A copy consists of parts that lie one after the other in shared memory. A load fills a whole part, and uses
+the map's fill value for elements outside the tensor. A store drops elements outside the tensor. Sources: PTX
+ISA, `#tensor-tiled-mode`_ and ``#tensor-im2col-mode``.
 
 .. _#tensor-tiled-mode: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tiled-mode
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["Combine", "CopyPart", "parts_of"]
 
 Bytes = NDArray[np.uint8]
-#: New bytes of the tensor from its old ones and those of the copy.
+#: Computes the new bytes of the tensor from its old bytes and those of the copy.
 Combine = Callable[[Bytes, Bytes], Bytes]
 
 
 def parts_of(
     decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: Sequence[int]
 ) -> list[CopyPart]:
-    """The parts of a copy. Coordinates and offsets are innermost first; ``mode`` is the load mode."""
+    """Return the parts of a copy. Coordinates and offsets are innermost first; ``mode`` is the load mode."""
     if mode.startswith("im2col"):
         return [_Pixels(decoded, coordinates, tuple(offsets))]
     if mode in ("tile::gather4", "tile::scatter4"):
@@ -45,25 +45,25 @@ def parts_of(
 
 
 class CopyPart(ABC):
-    """Elements that lie densely in shared memory. ``nbytes`` counts them as they lie in global memory."""
+    """Elements that lie densely in shared memory. ``nbytes`` is their size in global memory."""
 
     nbytes: int
 
     @abstractmethod
     def read(self, cta: CTA, actor: Actor) -> Bytes:
-        """The bytes, with those outside the tensor filled."""
+        """Read the bytes. Elements outside the tensor get the fill value."""
 
     @abstractmethod
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
-        """Write what lies inside the tensor, or combine it with what is there."""
+        """Write the bytes inside the tensor, or combine them with the old ones."""
 
     @abstractmethod
     def kept(self) -> NDArray[np.bool_] | None:
-        """Which of the bytes a store keeps, those inside the tensor; None for all of them."""
+        """Return flags of the bytes inside the tensor, which a store writes, or None if all are inside."""
 
 
 class _Box(CopyPart):
-    """A box of a tensor: per axis (outermost first) the part inside the tensor."""
+    """A box of a tensor. ``inside`` has for each axis (outermost first) the part inside the tensor."""
 
     __slots__ = ("decoded", "empty", "inside", "nbytes", "shape", "start", "strides", "whole")
 
@@ -72,7 +72,8 @@ class _Box(CopyPart):
         steps = (1, *decoded.element_strides[1:])
         box, bits = decoded.box_shape, decoded.kind.bits
         self.inside: list[slice] = []
-        #: Bytes from a box's element to the next one, but along the innermost axis from byte to byte.
+        #: Distance in bytes from one element of the box to the next; along the innermost axis, from byte to
+        #: byte.
         self.strides: list[int] = []
         self.start = decoded.address
         self.whole, self.empty = True, False
@@ -100,7 +101,10 @@ class _Box(CopyPart):
         self.nbytes = math.prod(self.shape)
 
     def _view(self, cta: CTA, kind: AccessKind, actor: Actor, *, announce: bool = True) -> Bytes:
-        """The part of the box that is inside the tensor, as a strided view of global memory."""
+        """Access the part of the box that is inside the tensor.
+
+        Return it as a strided view of global memory.
+        """
         lengths = tuple(part.stop - part.start for part in self.inside)
         extent = sum((n - 1) * stride for n, stride in zip(lengths, self.strides, strict=True)) + 1
         memory = cta.machine.memory
@@ -129,7 +133,7 @@ class _Box(CopyPart):
         return np.ndarray(lengths, np.uint8, segment.data.data, offset, self.strides)
 
     def _footprint(self, offset: int, lengths: tuple[int, ...]) -> Footprint:
-        """The rows of the box in the tensor's segment; ``offset`` is the first byte's."""
+        """Return the rows of the box in the tensor's segment. ``offset`` is that of the first byte."""
         starts = np.array([offset])
         for length, stride in zip(lengths[:-1], self.strides[:-1], strict=True):
             starts = (starts[:, None] + stride * np.arange(length)).reshape(-1)
@@ -137,7 +141,7 @@ class _Box(CopyPart):
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         if self.whole:
-            # A copy: what the tensor holds later is not what was read.
+            # Copied, since the tensor may change after the read.
             return loaded(self.decoded.kind, self._view(cta, AccessKind.READ, actor).copy()).reshape(-1)
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)
         if not self.empty:
@@ -166,11 +170,13 @@ class _Box(CopyPart):
 def _walk(
     decoded: DecodedMap, coordinates: tuple[int, ...], offsets: tuple[int, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
-    """Pixels inside the tensor, by their number in the copy; where each begins, from the tensor's start;
-    whether others lie beside an image (not past the last one).
+    """Find the pixels inside the tensor for an im2col copy.
 
-    The filter's base goes through the bounding box, W fastest, from the coordinates on; at the end of an
-    axis it goes on from the lower corner.  The offsets say which of the filter's elements is read.
+    Returns their numbers in the copy, the start of each as an offset in the tensor, and whether other pixels
+    lie beside an image (not past the last image).
+
+    The filter's base moves through the bounding box, W fastest, starting at the coordinates. At the end of an
+    axis it continues at the lower corner. The offsets choose the filter's element that is read.
     """
     spatial = decoded.rank - 2
     position = list(coordinates[1:])
@@ -195,7 +201,7 @@ def _walk(
 
 
 class _Pixels(CopyPart):
-    """Pixels of a bounding box, one after the other; of each some channels."""
+    """Pixels of a bounding box, one after the other, and some channels of each."""
 
     __slots__ = ("addresses", "beside", "decoded", "high", "low", "nbytes", "numbers", "row")
 
@@ -213,7 +219,7 @@ class _Pixels(CopyPart):
     def _access(
         self, cta: CTA, kind: AccessKind, actor: Actor, *, announce: bool = True
     ) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
-        """For each allocation: which of the pixels inside lie there, its segment, and each byte of each."""
+        """Yield for each allocation: the pixels inside that lie there, the segment, their bytes' offsets."""
         size = self.high - self.low
         if not size or not len(self.numbers):
             return
@@ -240,7 +246,8 @@ class _Pixels(CopyPart):
 
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
         if self.beside:
-            # Measured on an H200: past the last image is dropped, this is an illegal instruction.
+            # Measured on an H200: pixels past the last image are dropped, but pixels beside an image are an
+            # illegal instruction.
             raise cta.machine.fault("bad-tensor-map", "an im2col store to pixels beside the image", actor)
         given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
         if combine is not None:

@@ -1,9 +1,9 @@
 """cp.async: copies that threads issue from global to shared memory, and their groups.
 
-Owns :class:`ThreadCopies`, the copies in flight of one CTA.  What the lanes of a warp issue together is one
-operation of two steps, *read global* and *write shared*, as long as nothing tells the lanes apart; when some
-of them wait (or arrive on an mbarrier) for what the others do not, the operation is split, so that what a
-thread has not waited for may still be on its way.
+Owns :class:`ThreadCopies`, the copies in flight of one CTA. The copies that the lanes of a warp issue
+together are one operation of two steps, *read global* and *write shared*. If only some of the lanes later
+wait for their copies (or arrive on an mbarrier for them), the operation is split, so that the copies of the
+other lanes may stay in flight.
 
 Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async`.
 """
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 class _Copy:
-    """What threads copy with one instruction: ``size`` bytes each, ``taken`` of them from the source."""
+    """The copies of one instruction: ``size`` bytes for each thread, ``taken`` of them from the source."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class _Copy:
         taken: Array | None,
     ) -> None:
         self.owner, self.operation, self.size = owner, operation, size
-        #: Numbers of the threads in the CTA, and the group of each that the copy belongs to.
+        #: Numbers of the threads in the CTA, and the group of each thread that the copy belongs to.
         self.threads, self.group = threads, group
-        #: ``taken`` is None where the source is taken whole.
+        #: ``taken`` is None if all bytes come from the source.
         self.dst, self.src, self.taken = dst, src, taken
-        #: What was read, an item of ``size`` bytes for each thread, once the first step has happened.
+        #: The bytes read, one item of ``size`` bytes for each thread, once the first step has happened.
         self.data: Array | None = None
         nbytes = size * len(threads)
         self.read = Step(operation, StepKind.READ, self._read, [], nbytes=nbytes)
@@ -62,7 +62,7 @@ class _Copy:
         return self.write.done
 
     def split(self, keep: Array) -> _Copy:
-        """Leave the threads that ``keep`` marks here; the others' part is returned, with steps of its own."""
+        """Keep the threads that ``keep`` marks. Return the copies of the others, with steps of their own."""
         rest = ~keep
         other = _Copy(
             self.owner,
@@ -99,7 +99,7 @@ class _Copy:
         data = self.data.view(np.uint8).reshape(-1, size)
         for taken in np.unique(self.taken).tolist():
             rows = np.flatnonzero(self.taken == taken)
-            # Where nothing is taken the address is not looked at.
+            # If no byte is taken, the address is not accessed.
             for which, segment, offsets in (
                 self._access(AccessKind.READ, "global", self.src[rows], taken) if taken else ()
             ):
@@ -113,7 +113,10 @@ class _Copy:
     def _access(
         self, kind: AccessKind, space: str, address: Array, size: int
     ) -> list[tuple[Any, Segment, Array]]:
-        """The allocations that the addresses lie in; the alignment is the copy's, also where less is read."""
+        """Access the addresses in all their allocations.
+
+        The alignment is the copy's, even if fewer bytes are read.
+        """
         cta = self.owner.cta
         return cta.machine.memory.access_each(
             kind, space, address, size, self.operation, cta.cluster_memory, align=self.size
@@ -129,10 +132,10 @@ class ThreadCopies(CtaUnit):
         super().__init__(cta)
         self._committed = np.zeros(cta.threads + 31, np.int64)
         self._in_flight: list[_Copy] = []
-        #: Keep copies that have happened: observers see the order of the ISA, whatever the schedule.
+        #: True to keep copies that have happened: observers see the ISA's order under every schedule.
         self._all = cta.machine.stream.active
-        #: Of each thread, the group of its last copy, groups below which it has waited for all, and the
-        #: number of the operation that the copy belongs to.
+        #: For each thread: the group of its last copy, the number of groups that it has waited for, and the
+        #: number of the operation of its last copy.
         self._last = np.full_like(self._committed, -1)
         self._waited = np.zeros_like(self._committed)
         self._by = np.zeros_like(self._committed)
@@ -155,7 +158,7 @@ class ThreadCopies(CtaUnit):
         group = self._committed[threads]
         copy = _Copy(self, operation, size, threads, group, dst, src, taken)
         self._last[threads] = group
-        # An arrival covers what the open group had till then, and not this.
+        # An earlier arrival covers only the earlier copies of the open group, not this one.
         self._waited[threads] = np.minimum(self._waited[threads], group)
         where = (operation.name, operation.location)
         number, _ = self._operations.setdefault(where, (len(self._operations), operation))
@@ -168,14 +171,17 @@ class ThreadCopies(CtaUnit):
         self._committed[threads] += 1
 
     def to_wait_for(self, threads: Array, keep: int) -> list[Step]:
-        """What must happen until at most ``keep`` groups of each thread, and its open one, are in flight."""
+        """Return the steps that must happen until at most ``keep`` groups of each thread are in flight.
+
+        The thread's open group may stay in flight, too.
+        """
         limit = np.zeros_like(self._committed)
         limit[threads] = self._committed[threads] - keep
         np.maximum(self._waited, limit, out=self._waited)
         return [copy.write for copy in self._select(limit) if not copy.done]
 
     def arrive(self, operation: AsyncOperation, threads: Array, barrier: MBarrier) -> None:
-        """Arrive once for each thread, when all that it has issued so far is written."""
+        """Arrive once for each thread, after everything that the thread has issued so far is written."""
         limit = np.zeros_like(self._committed)
         limit[threads] = self._committed[threads] + 1
         np.maximum(self._waited, limit, out=self._waited)
@@ -187,7 +193,7 @@ class ThreadCopies(CtaUnit):
         self.cta.machine.issue(self.cta, [step])
 
     def at_exit(self) -> None:
-        """All threads of the CTA have ended: each has waited for its copies, or let them arrive somewhere."""
+        """Report threads that ended without a wait, or an arrival on an mbarrier, for their last copies."""
         left = np.flatnonzero(self._last >= self._waited)
         for number, operation in self._operations.values():
             threads = left[self._by[left] == number]
@@ -203,7 +209,10 @@ class ThreadCopies(CtaUnit):
                 )
 
     def _select(self, limit: Array) -> list[_Copy]:
-        """Copies in flight of groups below the thread's limit, and of those only."""
+        """Return the copies in flight whose group is below the thread's limit.
+
+        Splits copies of other threads off.
+        """
         chosen = []
         for copy in list(self._pending()):
             meant = copy.group < limit[copy.threads]

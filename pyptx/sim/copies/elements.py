@@ -1,7 +1,7 @@
-"""What becomes of elements on their way between global and shared memory.
+"""Converts elements between their form in global memory and their form in shared memory.
 
-Packed elements are spread or gathered in groups of 16, some floats are rounded or lose subnormal numbers,
-and what lies outside the tensor is filled.  Source: PTX ISA, `#tensor-dimension-size-format`_.
+Packed elements are spread or gathered in groups of 16, some floats are rounded, and elements outside the
+tensor are filled. Source: PTX ISA, `#tensor-dimension-size-format`_.
 
 .. _#tensor-dimension-size-format:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-dimension-size-format
@@ -18,16 +18,16 @@ __all__ = ["fill", "kept_in_shared", "loaded", "to_global", "to_shared"]
 
 Bytes = NDArray[np.uint8]
 
-#: The special NaN of ``#tensor-tiled-mode-out-of-boundary-access``: these 16 bits again and again, in an
-#: element of any width (measured on an H200 for every float type).
+#: The special NaN of ``#tensor-tiled-mode-out-of-boundary-access``: these 16 bits, repeated to the width of
+#: the element (measured on an H200 for every float type).
 _OOB_NAN = np.uint16(0x7FF7)
 _TF32_NAN = np.uint32(0x7FFFE000)
-#: Bytes that 16 packed elements take in global memory, of the 16 that they take in shared memory.
+#: Bytes that 16 packed elements take in global memory. In shared memory they take 16.
 _GROUPS = {"b4x16_p64": 8, "b6x16_p32": 12}
 
 
 def fill(kind: MapElement, mode: str, nbytes: int) -> Bytes:
-    """``nbytes`` of elements outside a tensor, as they lie in global memory."""
+    """Return ``nbytes`` of elements outside a tensor, in their form in global memory."""
     outside = np.zeros(nbytes, np.uint8)
     if mode == "nan":
         outside.view(np.uint16)[...] = _OOB_NAN
@@ -35,10 +35,10 @@ def fill(kind: MapElement, mode: str, nbytes: int) -> Bytes:
 
 
 def loaded(kind: MapElement, data: Bytes) -> Bytes:
-    """What a load makes of elements inside the tensor, whatever shape the bytes have.
+    """Convert elements inside the tensor as a load does. The bytes may have any shape.
 
-    f32 becomes the nearest tf32, ties to even, and a NaN the largest one (measured on an H200; no type loses
-    subnormal numbers on its way).
+    f32 becomes the nearest tf32, ties to even, and a NaN the largest NaN (measured on an H200; no type loses
+    subnormal numbers).
     """
     if kind.type.name != "tf32":
         return data
@@ -49,7 +49,7 @@ def loaded(kind: MapElement, data: Bytes) -> Bytes:
 
 
 def to_shared(kind: MapElement, data: Bytes) -> Bytes:
-    """Elements of global memory as they lie in shared memory; padding is zero."""
+    """Convert elements of global memory to their form in shared memory. Padding is zero."""
     group = _GROUPS.get(kind.name)
     if group is None:
         return data
@@ -59,9 +59,9 @@ def to_shared(kind: MapElement, data: Bytes) -> Bytes:
 
 
 def to_global(kind: MapElement, data: Bytes) -> Bytes:
-    """Elements of shared memory as a store puts them into global memory.
+    """Convert elements of shared memory to the form in which a store writes them to global memory.
 
-    Of ``b6x16_p32`` (which stores call ``b6p2x16``) each byte gives its lower six bits.
+    For ``b6x16_p32`` (which stores call ``b6p2x16``) each byte gives its lower six bits.
     """
     if kind.bits != 6:
         return data
@@ -71,7 +71,10 @@ def to_global(kind: MapElement, data: Bytes) -> Bytes:
 
 
 def kept_in_shared(kind: MapElement, kept: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Bytes of shared memory that a store needs, from those that it writes (see :func:`to_global`)."""
+    """Return flags of the bytes of shared memory that a store needs, from flags of the bytes that it writes.
+
+    See :func:`to_global`.
+    """
     if kind.bits != 6:
         return kept
     return np.repeat(kept.reshape(-1, 3).any(axis=1), 4)

@@ -25,7 +25,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """``nbytes`` at ``address`` of ``space``; memory order and scope are for observers."""
+    """``nbytes`` at ``address`` of ``space``. Observers get the memory order and the scope."""
 
     space: str
     address: int
@@ -53,12 +53,15 @@ class Range:
         return segment, int(offset)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
-        """The bytes, as they are now."""
+        """Return a copy of the bytes."""
         segment, offset = self._access(cta, AccessKind.READ, actor)
         return segment.data[offset : offset + self.nbytes].copy()
 
     def write(self, cta: CTA, data: Bytes, actor: Actor, mask: int | None = None) -> None:
-        """Write them; of each 16 those that ``mask`` names, the lowest bit the first."""
+        """Write ``data``.
+
+        With ``mask``, write of each 16 bytes those whose bit is set; the lowest bit is the first.
+        """
         if mask is None:
             segment, offset = self._access(cta, AccessKind.WRITE, actor)
             segment.data[offset : offset + self.nbytes] = data
@@ -74,7 +77,7 @@ class Range:
             segment.written[offset : offset + self.nbytes][chosen] = 1
 
     def combine(self, cta: CTA, data: Bytes, combine: Callable[[Bytes, Bytes], Bytes], actor: Actor) -> None:
-        """Replace the bytes by what they and ``data`` make."""
+        """Replace the bytes by the result of ``combine(old bytes, data)``."""
         segment, offset = self._access(cta, AccessKind.RMW, actor)
         span = slice(offset, offset + self.nbytes)
         new = combine(segment.data[span].copy(), data).view(np.uint8)

@@ -1,7 +1,7 @@
-"""Where the elements of a tensor copy lie in shared memory: row after row, through the swizzle.
+"""Places the elements of a tensor copy in shared memory: row after row, through the swizzle.
 
-The swizzle acts on absolute shared-memory addresses.  Rows that are shorter than its span begin a span apart
-(measured on an H200, for every swizzle); the bytes between them stay as they are.  Source: PTX ISA,
+The swizzle acts on absolute shared-memory addresses. Rows that are shorter than the swizzle's span begin one
+span apart (measured on an H200, for every swizzle); the bytes between them stay unchanged. Source: PTX ISA,
 `#tensor-swizzling-modes`_.
 
 .. _#tensor-swizzling-modes:
@@ -27,18 +27,18 @@ __all__ = ["read_shared", "write_shared"]
 
 Bytes = NDArray[np.uint8]
 
-#: Carriers of 8 and 16 bytes that numpy moves whole; complex numbers are no more than that here.
+#: Types of 8 and 16 bytes that numpy moves whole. Complex numbers serve only as 16 opaque bytes.
 _CARRIERS: dict[int, Any] = {8: np.uint64, 16: np.complex128}
 
 
 def _unit(mode: str) -> int:
-    """Bytes that stay together."""
+    """Return the size in bytes of the unit that the swizzle moves."""
     return 8 if mode.endswith("FLIP_8B") else 16
 
 
 @lru_cache(maxsize=1024)
 def _order(low: int, rows: int, row: int, mode: str) -> NDArray[np.int64]:
-    """The units of ``rows`` of ``row`` bytes, relative to the 1024-byte boundary below the first."""
+    """Return the units of ``rows`` of ``row`` bytes, relative to the 1024-byte boundary below the first."""
     unit = _unit(mode)
     pitch = COPY_SWIZZLES[mode] or row
     linear = low + pitch * np.arange(rows, dtype=np.int64)[:, None] + np.arange(0, row, unit)
@@ -61,9 +61,9 @@ def _place(
     actor: Actor,
     kept: NDArray[np.bool_] | None = None,
 ) -> tuple[Any, NDArray[np.int64]]:
-    """The segment and the units of it where a box at ``address`` lies.
+    """Access a box at ``address``. Return the segment, and the units of it in which the box lies.
 
-    ``kept`` says which bytes of a read must have been written, all if it is None.
+    ``kept`` flags the bytes of a read that must have been written; None means all.
     """
     if address % 128:
         raise cta.machine.fault(
@@ -125,7 +125,7 @@ def read_shared(
 ) -> Bytes:
     """Read ``nbytes``, rows of ``row`` bytes, from shared memory through the swizzle.
 
-    Where ``kept`` is given, only the bytes that it marks must have been written.
+    If ``kept`` is given, only the bytes that it marks must have been written.
     """
     segment, units = _place(cta, AccessKind.READ, address, nbytes, row, mode, actor, kept)
     return _in_units(segment.data, _unit(mode))[units].view(np.uint8)

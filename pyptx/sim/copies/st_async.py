@@ -1,8 +1,9 @@
-"""Stores and reductions of single threads that happen later: st.async and red.async.
+"""Asynchronous stores and reductions of single threads: st.async and red.async.
 
-Each thread's is an operation of its own: nothing orders those of two threads, or two of one thread.  Those to
-shared memory complete their bytes on an mbarrier; those to global memory (.release) only happen at some time.
-Sources: PTX ISA, `#data-movement-and-conversion-instructions-st-async`_ and
+The store of each thread is an operation of its own: neither the operations of two threads nor two of one
+thread are ordered. Operations on shared memory complete their bytes on an mbarrier. Operations on global
+memory (.release) happen at some later time, without a signal. Sources: PTX ISA,
+`#data-movement-and-conversion-instructions-st-async`_ and
 ``#parallel-synchronization-and-communication-instructions-red-async``.
 
 .. _#data-movement-and-conversion-instructions-st-async:
@@ -32,15 +33,18 @@ Bytes = NDArray[np.uint8]
 
 
 def shared_address(op: Op, address: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Addresses of shared memory that an instruction means: without .shared::cluster they are generic."""
+    """Return an instruction's addresses in shared memory: without .shared::cluster they are generic."""
     return address if "shared::cluster" in op.chosen else address - SHARED_WINDOW
 
 
 def _bytes_of(b: Any, lanes: int, dtype: np.dtype[Any]) -> Bytes:
-    """The operand as (lanes, bytes): a row of values, a vector of rows, or one immediate for all."""
+    """Return the operand as (lanes, bytes).
+
+    It is a row of values, a vector of rows, or one immediate for all lanes.
+    """
     values = np.asarray(b)
     rows = values if values.ndim == 2 else np.broadcast_to(values, (1, lanes))
-    # A copy: registers change before the store happens.
+    # Copied, since registers may change before the store happens.
     together = np.array(rows.T, dtype, order="C")
     return together.view(np.uint8).reshape(lanes, -1)
 
@@ -57,7 +61,7 @@ def _issue(
     *,
     modify: bool,
 ) -> None:
-    """One operation for each lane: write (``modify``: read first), then signal."""
+    """Issue one operation for each lane: write (with ``modify``: read first), then signal."""
     cta = s.warp.cta
     memory = cta.machine.memory
     size = data.shape[1]
@@ -99,7 +103,7 @@ def store_async(
     barriers: list[MBarrier] | None,
     semantics: str,
 ) -> None:
-    """Store each lane's value, later; then complete its bytes on its barrier, if there are any."""
+    """Issue a store of each lane's value. It completes its bytes on the lane's barrier, if there is one."""
 
     def put(segment: Segment, offset: int, given: Bytes) -> None:
         segment.data[offset : offset + given.size] = given
@@ -117,7 +121,7 @@ def reduce_async(
     barriers: list[MBarrier] | None,
     semantics: str,
 ) -> None:
-    """Combine each lane's value with what is there, later; then complete its bytes on its barrier."""
+    """Issue a reduction of each lane's value into memory. It completes its bytes on the lane's barrier."""
     in_shared = barriers is not None
     combine = combination(op.chosen.get("op", "add"), op.chosen["type"], ftz=True, in_shared=in_shared)
 

@@ -1,4 +1,4 @@
-"""The tensor map that an instruction names, held against its coordinates, and the copy that both describe.
+"""Checks the tensor map that an instruction names against its coordinates, and makes the copy of both.
 
 Source: PTX ISA, `#tensor-tensormap`_.
 
@@ -31,13 +31,13 @@ Bytes = NDArray[np.uint8]
 
 
 class BoxCopy:
-    """What one instruction moves through a tensor map.
+    """The copy of one instruction through a tensor map.
 
     Attributes:
         decoded: the map. kind: its elements.
-        nbytes: of all that is moved, in shared memory, wherever it lies in the tensor.
+        nbytes: size in shared memory of all elements moved, inside or outside the tensor.
         counted: bytes that a load counts on its mbarrier.
-        wrong: what is wrong between the map and the instruction; nothing if all is well.
+        wrong: why the map does not fit the instruction; "" if it fits.
     """
 
     __slots__ = ("_parts", "_row", "counted", "decoded", "kind", "nbytes", "wrong")
@@ -53,12 +53,15 @@ class BoxCopy:
         self.counted = decoded.transaction_bytes * len(self._parts)
 
     def read_tensor(self, cta: CTA, actor: Actor) -> Bytes:
-        """The elements as they lie in shared memory, those outside the tensor filled."""
+        """Read the elements in their form in shared memory.
+
+        Elements outside the tensor get the fill value.
+        """
         found = [elements.to_shared(self.kind, part.read(cta, actor)) for part in self._parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def write_tensor(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
-        """Write what lies inside the tensor, or combine it with what is there."""
+        """Write the elements inside the tensor, or combine them with the old ones."""
         start = 0
         moved = elements.to_global(self.kind, data)
         for part in self._parts:
@@ -66,11 +69,11 @@ class BoxCopy:
             start += part.nbytes
 
     def read_shared(self, cta: CTA, address: int, actor: Actor) -> Bytes:
-        """The elements at ``address`` of shared memory. Those that a store drops may be unwritten."""
+        """Read the elements at ``address`` of shared memory. Those that a store drops may be unwritten."""
         return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor, self._kept())
 
     def _kept(self) -> NDArray[np.bool_] | None:
-        """Which bytes of shared memory a store keeps; None for all of them."""
+        """Return flags of the bytes of shared memory that a store uses, or None if it uses all."""
         found = [part.kept() for part in self._parts]
         if all(kept is None for kept in found):
             return None
@@ -81,11 +84,11 @@ class BoxCopy:
         return elements.kept_in_shared(self.kind, np.concatenate(whole))
 
     def write_shared(self, cta: CTA, address: int, data: Bytes, actor: Actor) -> None:
-        """Write them there."""
+        """Write the elements to ``address`` of shared memory."""
         write_shared(cta, address, data, self._row, self.decoded.swizzle, actor)
 
 
-#: Kernels load the same boxes in many CTAs.
+#: Cached, since kernels load the same boxes in many CTAs.
 @lru_cache(maxsize=4096)
 def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> BoxCopy:
     return BoxCopy(TensorMap.decode(raw.ljust(IMAGE_BYTES, b"\0")), coordinates, mode, offsets)
@@ -98,9 +101,10 @@ def tensor_copy(
     offsets: tuple[int, ...],
     actor: Actor,
 ) -> BoxCopy:
-    """The copy through the map at a generic address; map, coordinates and load mode must fit each other.
+    """Return the copy through the map at a generic address. Raise a fault if the map does not fit the
+    instruction.
 
-    An H200 stops with "illegal instruction" where the innermost coordinate is not a multiple of 16 bytes.
+    An H200 stops with "illegal instruction" if the innermost coordinate is not a multiple of 16 bytes.
     """
     machine = cta.machine
     address, coordinates = tensor
@@ -131,7 +135,7 @@ def tensor_copy(
 
 
 def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str:
-    """What is wrong between the map and the instruction; nothing if all is well."""
+    """Return why the map does not fit the instruction, or "" if it fits."""
     four_rows = mode in ("tile::gather4", "tile::scatter4")
     rank = 2 if four_rows else len(coordinates)
     if decoded.rank != rank:
@@ -141,7 +145,7 @@ def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str
     if four_rows and decoded.box[1] != 1:
         return f".{mode} needs a box of one row, not of {decoded.box[1]}"
     kind = decoded.kind
-    # Groups of 16 packed elements that are padded in shared memory go in runs of 128.
+    # Packed elements that are padded in shared memory are copied in runs of 128.
     unit = 128 if kind.held > kind.bits else 128 // kind.bits
     if coordinates[0] % unit:
         return (

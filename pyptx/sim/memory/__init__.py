@@ -1,1 +1,1 @@
-"""Storage that threads and engines share: the address space with its one seam for accesses, and mbarriers."""
+"""Storage that threads and engines share: the address space with :meth:`Memory.access`, and mbarriers."""

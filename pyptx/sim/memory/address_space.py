@@ -1,12 +1,12 @@
-"""Memory of the machine: one 64-bit address space of segments, and the one seam for every access.
+"""Memory of the machine: one 64-bit address space of segments, and one function for every access.
 
-Owns :class:`Segment` (bytes, which of them were written, red zones around), :class:`Memory` with
-:meth:`Memory.access`, through which *every* read and write of global, shared, parameter and local memory
-goes, of threads and of engines.  Bounds, alignment and initialization are checked there; observers (the
-sanitizer, a timeline) hook in there.
+Owns :class:`Segment` (bytes, which of them were written, red zones around) and :class:`Memory` with
+:meth:`Memory.access`. *Every* read and write of global, shared, parameter and local memory goes through that
+method, for threads and engines. It checks bounds, alignment and initialization, and calls the observers (the
+sanitizer, a timeline).
 
-The address model is the hardware's: a shared address carries the CTA's rank in its cluster in bits 24
-and up; its generic address is a 4-GiB-aligned base plus that value.
+The address model is the hardware's: a shared address carries the CTA's rank in its cluster in bits 24 and up;
+its generic address is a 4-GiB-aligned base plus that value.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ CONST_WINDOW = 0x7C_0000_0000
 LOCAL_WINDOW = 0x7B_0000_0000
 #: Bytes of local memory that a thread can have.
 LOCAL_LIMIT = 512 << 10
-#: Addresses of functions: for indirect calls, never for an access.
+#: Addresses of functions, for indirect calls. No access may use them.
 FUNCTION_WINDOW = 0x7A_0000_0000
-#: Where the first global allocation lies.
+#: Address of the first global allocation.
 GLOBAL_BASE = 0x7F_0000_0000
 #: Unmapped bytes between global allocations.
 RED_ZONE = 1 << 20
@@ -88,7 +88,7 @@ _INITIALIZED = {
 
 @cache
 def word_dtype(nbytes: int) -> np.dtype[Any]:
-    """The dtype that moves ``nbytes`` bytes at once, fastest: an unsigned integer, or opaque bytes."""
+    """Return the dtype that moves ``nbytes`` bytes at once, fastest: an unsigned integer, or opaque bytes."""
     return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
 
 
@@ -101,11 +101,11 @@ class Fault(Exception):
 
 
 class Scattered(Exception):
-    """The lanes of one access lie in different allocations or spaces: access them one by one."""
+    """Raised if the lanes of one access lie in different allocations or spaces: access them one by one."""
 
 
 class Actor(Protocol):
-    """What accesses memory: a split of a warp, or an operation of an engine."""
+    """An actor that accesses memory: a split of a warp, or an operation of an engine."""
 
     @property
     def location(self) -> SourceLocation | None:
@@ -113,23 +113,26 @@ class Actor(Protocol):
 
     @property
     def cta_key(self) -> tuple[int, int]:
-        """The CTA that acts: the number of its launch, and its number in the grid."""
+        """The CTA that acts, as (launch number, number in the grid)."""
 
     def thread_numbers(self) -> Offsets | None:
-        """Numbers of the accessing threads in their CTA; None for an engine."""
+        """Return the numbers of the accessing threads in their CTA, or None for an engine."""
 
     def description(self, lane: int | None = None) -> str:
-        """The thread, in words; ``lane`` is the position among the accessing lanes."""
+        """Return the name of the thread for a message. ``lane`` is the position among the accessing lanes."""
 
     def unwritten_rule(self, known: Bytes) -> str:
-        """The rule that it breaks by reading bytes of which ``known`` says which were written, not all."""
+        """Return the rule that a read of unwritten bytes breaks.
+
+        ``known`` flags the bytes that were written.
+        """
 
     def local(self, address: int | Offsets, size: int, kind: AccessKind) -> tuple[Segment, int | Offsets]:
-        """The segment of the CTA's local memory, and where in it the threads' own ``address`` lies."""
+        """Return the segment of the CTA's local memory and where in it the threads' own ``address`` lies."""
 
 
 class Segment:
-    """``size`` bytes at ``base``. ``written`` is None where everything counts as initialized."""
+    """``size`` bytes at ``base``. ``written`` is None if all bytes count as initialized."""
 
     __slots__ = (
         "_words",
@@ -151,15 +154,17 @@ class Segment:
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
         #: Live mbarrier objects by offset.
         self.barriers: dict[int, MBarrier] = {}
-        #: Its buffers by name, where they are known.
+        #: The segment's buffers by name, if they are known.
         self.parts: NamedParts | None = None
-        #: How many accesses wrote to it: what is :attr:`derived` from its bytes holds while this is the same.
+        #: Number of accesses that wrote here. Values in :attr:`derived` are valid while this number is
+        #: unchanged.
         self.writes = 0
         self.derived: dict[Any, tuple[int, Any]] = {}
         self._words: dict[int, NDArray[Any]] = {}
 
     def words(self, size: int) -> NDArray[Any]:
-        """The data as unsigned words of ``size`` bytes (void for 16 and 32) from the first aligned address.
+        """Return the data as unsigned words of ``size`` bytes (void for 16 and 32) from the first aligned
+        address.
 
         The word at an aligned offset has the index ``offset // size``, wherever the segment starts.
         """
@@ -173,18 +178,21 @@ class Segment:
         return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
 
     def place(self, offset: int) -> str:
-        """In which buffer a byte is, to follow a message; nothing where that is not known."""
+        """Return the buffer that holds a byte, as a suffix for a message.
+
+        Return "" if buffers are not known.
+        """
         return "" if self.parts is None else f": {self.parts.describe(offset)}"
 
     def near_barriers(self, offset: int | Offsets, size: int) -> bool:
-        """Whether an access lies between the first and the last live mbarrier, as far as its ends tell."""
+        """True if an access may touch a live mbarrier: it lies between the first and the last of them."""
         first, last = min(self.barriers), max(self.barriers) + BARRIER_BYTES
         if isinstance(offset, int):
             return offset < last and first < offset + size
         return bool((offset < last).any() and (offset > first - size).any())
 
     def mark(self, offset: int | Offsets, size: int) -> None:
-        """Note that ``size`` bytes at each offset were written."""
+        """Record that ``size`` bytes at each offset were written."""
         if self.written is None:
             return
         if isinstance(offset, int):
@@ -197,14 +205,14 @@ class Segment:
             view[first + part] = _INITIALIZED[word]
 
     def whole(self, first: int, end: int) -> bool:
-        """Whether every byte from ``first`` to ``end``, multiples of 16, was written."""
+        """True if every byte from ``first`` to ``end``, multiples of 16, was written."""
         if self.written is None:
             return True
         words = self._aligned(self.written, 8)[first // 8 : end // 8]
         return bool(np.bitwise_and.reduce(words) == _INITIALIZED[8])
 
     def unwritten(self, offset: int | Offsets, size: int) -> int | None:
-        """Position of the first accessing lane that reads an unwritten byte (0 for a single range)."""
+        """Return the position of the first lane that reads an unwritten byte (0 for a single range)."""
         if self.written is None:
             return None
         if isinstance(offset, int):
@@ -217,8 +225,10 @@ class Segment:
 
 
 class ClusterMemory(dict[int, Segment]):
-    """What a cluster alone reaches: the shared memories of its CTAs by rank, its launch's parameters and its
-    module's constants. ``ended`` has the ranks of the CTAs that have exited.
+    """The memory that only one cluster can access: shared memories by rank, parameters and constants.
+
+    The parameters are those of the launch, the constants those of the module. ``ended`` has the ranks of the
+    CTAs that have exited.
     """
 
     def __init__(self, params: Segment | None = None, const: Segment | None = None) -> None:
@@ -228,18 +238,18 @@ class ClusterMemory(dict[int, Segment]):
 
 
 class Memory:
-    """Global memory, and the seam for every access to any."""
+    """Global memory, and the access function for all memory."""
 
     def __init__(self, report: Callable[[Finding], None]) -> None:
         self._bases: list[int] = []
         self._segments: list[Segment] = []
         self._next = GLOBAL_BASE
         self._report = report
-        #: Called with a global segment and whether it begins or ends, for observers.
+        #: For observers: called with a global segment, and True if it begins, False if it ends.
         self.on_life: Callable[[Segment, bool], None] | None = None
         #: Called with every access, before the bytes change.
         self.observers: list[Callable[[Access], None]] = []
-        #: Counts changes that a spinning thread could see.
+        #: Number of changes so far that a spinning thread could see.
         self.version = 0
 
     # --- allocation ---------------------------------------------------------------------------
@@ -249,7 +259,7 @@ class Memory:
         return self.place_global(name, self._next + misalignment, data, tracked=tracked)
 
     def place_global(self, name: str, base: int, data: Bytes, *, tracked: bool = False) -> Segment:
-        """Place ``data`` at ``base``, which lies behind every earlier allocation."""
+        """Place ``data`` at ``base``, which must lie above every earlier allocation."""
         segment = Segment(name, "global", base, data, tracked=tracked)
         self._next = (base + segment.size + RED_ZONE + 255) // 256 * 256
         self._bases.append(base)
@@ -285,17 +295,17 @@ class Memory:
         """Resolve, check and announce one access of ``size`` bytes at each address.
 
         Args:
-            kind: what the access does. After an ``RMW`` the caller says by :meth:`changed` which bytes it
-                changed; a ``PROBE`` is not announced.
+            kind: what the access does. After an ``RMW`` the caller passes the bytes that it changed to
+                :meth:`changed`. A ``PROBE`` is not announced.
             space: ``shared``, ``global``, ``param``, ``local`` or ``generic``.
             address: one address, or one per accessing lane.
-            cluster: what the actor's cluster reaches.
+            cluster: the memory that the actor's cluster alone can access.
             align: required alignment, ``size`` if None.
-            check_written: False where the caller itself checks, or marks, a sparser set of bytes.
-            announce: False where the caller itself announces (:meth:`announce`) a sparser set of bytes.
+            check_written: False if the caller itself checks, or marks, only some of the bytes.
+            announce: False if the caller itself announces (:meth:`announce`) only some of the bytes.
 
         Returns the segment and the byte offset(s) in it. Raises :class:`Fault` for an access outside every
-        allocation or misaligned; reports a read of bytes that nothing wrote.
+        allocation or misaligned; reports a read of bytes that were never written.
         """
         align = size if align is None else align
         located = (
@@ -326,7 +336,7 @@ class Memory:
         return segment, offset
 
     def changed(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
-        """An ``RMW`` changes these bytes, of those that it accessed."""
+        """Record that an ``RMW`` changes these bytes, which are among those that it accessed."""
         segment.mark(offset, size)
         self._count_write(segment, offset, size, actor)
 
@@ -348,7 +358,7 @@ class Memory:
         semantics: str = "weak",
         scope: str = "",
     ) -> None:
-        """Tell the observers of one access; callers ask :attr:`observers` first."""
+        """Send one access to the observers. Callers check that :attr:`observers` is not empty first."""
         access = Access(
             kind, segment.space, segment, footprint, actor, actor.thread_numbers(), proxy, semantics, scope
         )
@@ -358,7 +368,7 @@ class Memory:
     def _in_one_segment(
         self, space: str, address: Offsets, size: int, align: int, cluster: ClusterMemory
     ) -> tuple[Segment, Offsets] | None:
-        """Segment and offsets, if it is soon seen that all lanes lie in one segment, aligned; else None."""
+        """Return segment and offsets if a quick test finds all lanes in one segment, aligned, else None."""
         if space == "local":
             return None
         first = int(address[0])
@@ -371,7 +381,7 @@ class Memory:
         if segment is None or segment.base % align:
             return None
         offset = address - (segment.base + window)
-        # At least the largest offset; more than any size if one is negative.
+        # The union is at least the largest offset, and exceeds any size if an offset is negative.
         union = int(np.bitwise_or.reduce(offset.view(np.uint64)))
         return None if union + size > segment.size or union % align else (segment, offset)
 
@@ -385,7 +395,7 @@ class Memory:
         cluster: ClusterMemory,
         align: int,
     ) -> tuple[Segment, Any, str]:
-        """Segment, offsets and state space; every way to be wrong is told apart."""
+        """Return segment, offsets and state space. Raise the fault that fits the mistake."""
         if isinstance(address, int):
             low = high = address
         else:
@@ -424,8 +434,8 @@ class Memory:
     ) -> list[tuple[Any, Segment, Offsets]]:
         """:meth:`access` at addresses that may lie in several allocations.
 
-        Returns ``(which, segment, offsets)`` for each of them: ``which`` indexes the addresses (all of them,
-        a slice, in the usual case of one).
+        Returns ``(which, segment, offsets)`` for each allocation. ``which`` indexes the addresses; in the
+        usual case of one allocation it is a slice of all of them.
         """
         try:
             return [(_ALL, *self.access(kind, space, address, size, actor, cluster, **how))]
@@ -453,10 +463,10 @@ class Memory:
         size: int,
         actor: Actor,
     ) -> None:
-        """One access of contiguous bytes lies in one buffer.
+        """Check that one access of contiguous bytes lies in one buffer.
 
-        Of many lanes the first and the last are looked at; where they lie in different buffers and the lanes'
-        bytes leave no gap, that is for review.
+        For many lanes, only the first and the last lane are checked. If they lie in different buffers and the
+        lanes' bytes leave no gap, the finding is for review.
         """
         first, last = (offset, offset) if isinstance(offset, int) else (int(offset[0]), int(offset[-1]))
         here, there = parts.at(first), parts.at(last)
@@ -488,7 +498,7 @@ class Memory:
             )
 
     def _read_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
-        """A live mbarrier is opaque: what an ordinary read of its bytes gives is undefined."""
+        """Report a read of a live mbarrier's bytes: an ordinary read of the opaque object is undefined."""
         for at, barrier in segment.barriers.items():
             if np.any((offset < at + BARRIER_BYTES) & (at < offset + size)):
                 self._report(
@@ -502,8 +512,12 @@ class Memory:
                 )
 
     def _check_live_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
-        """A live mbarrier is opaque: only mbarrier operations may change its bytes. Where it is at rest the
-        write ends its life, which compilers leave to that."""
+        """Check a write over a live mbarrier: the object is opaque, only mbarrier operations may change its
+        bytes.
+
+        If the barrier is at rest, the write ends its life: compilers reuse the bytes without
+        ``mbarrier.inval``.
+        """
         low = high = offset
         if not isinstance(offset, int):
             low, high = int(offset.min()), int(offset.max())
@@ -541,7 +555,7 @@ class Memory:
 
     @staticmethod
     def _window(address: int) -> tuple[str, int]:
-        """State space of a generic address, and what to subtract to get the address in it."""
+        """Return the state space of a generic address, and its window's base to subtract from it."""
         if address < GLOBAL_BASE:
             for space, window in _WINDOWS:
                 if window <= address < window + _WINDOW:
@@ -643,7 +657,7 @@ class Memory:
     def uninitialized(
         self, segment: Segment, offset: int | Offsets, size: int, lane: int, actor: Actor
     ) -> None:
-        """Report a read of ``size`` bytes at ``offset`` (of lane number ``lane``) that nothing wrote."""
+        """Report a read of ``size`` bytes at ``offset`` (lane number ``lane``) that were not all written."""
         position = offset if isinstance(offset, int) else int(offset[lane])
         known = (
             np.zeros(size, np.uint8)
@@ -656,9 +670,10 @@ class Memory:
     def report_unwritten(
         self, segment: Segment, position: int, size: int, known: Bytes, actor: Actor, lane: int | None = None
     ) -> None:
-        """Report a read of ``size`` bytes; that at offset ``position`` is the first that nothing wrote.
+        """Report a read of ``size`` bytes. The byte at offset ``position`` is the first that was never
+        written.
 
-        ``known`` says which of the bytes that count were written.
+        ``known`` flags the written ones among the bytes that count.
         """
         self._report(
             Finding(

@@ -1,11 +1,11 @@
-"""mbarrier objects: full phase, pending arrivals and transaction count, and the threads that wait.
+"""mbarrier objects: whole phase number, pending arrivals, transaction count, and the waiting threads.
 
-Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier`.  The phase is kept
-as a whole number, so that a wait two phases late is seen and not aliased by its parity.
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier`. The phase is kept as a
+whole number, so that the simulator detects a wait two phases late, which the parity alone would hide.
 
-The object is opaque, and so is the state that an arrival returns; yet a program sees the state's bits.
-They are those of an H200: the upper half of the object's 64 bits, where counts are kept negative, so that
-the last arrival carries into the phase bit.
+The object is opaque, and so is the state that an arrival returns; yet a program can see the state's bits.
+They are those of an H200: the upper half of the object's 64 bits. It stores counts as negative numbers, so
+that the last arrival carries into the phase bit.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _PHASE_SHIFT = 31
 
 
 def pending_of(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The pending count that states hold: 1 to 2**20, as an H200 takes it from any 64 bits."""
+    """Return the pending count that states hold: 1 to 2**20, as an H200 decodes it from any 64 bits."""
     return np.uint64(MAX_COUNT + 1) - (state >> np.uint64(32 + _PENDING_SHIFT) & np.uint64(MAX_COUNT))
 
 
 def parity_of(state: int) -> int:
-    """Parity of the phase to which a state belongs."""
+    """Return the parity of the phase to which a state belongs."""
     return state >> 32 + _PHASE_SHIFT
 
 
@@ -61,9 +61,9 @@ class MBarrier:
         pending: arrivals missing in the current phase.
         tx: bytes expected minus bytes arrived in the current phase.
         phase: number of completed phases.
-        signals: what is in flight for this barrier, oldest first, by serial number of its step.
-        waiters: called once, after the phase completed.
-        watches: what lanes that wait know of its phases, by warp and mask, where threads may be starved.
+        signals: signals in flight to this barrier, oldest first, by serial number of their step.
+        waiters: functions to call once, when the phase completes.
+        watches: what waiting lanes know of the phases, by (warp, mask), if the schedule may starve threads.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class MBarrier:
         key: Hashable = None,
         completed_by: Callable[[Any], None],
     ) -> None:
-        #: What tells it from every other mbarrier of the run, for observers.
+        #: For observers: a key that no other mbarrier of the run has.
         self.key = key
         self.address, self.expected, self.name, self.location = address, expected, name, location
         self.layout = layout
@@ -104,7 +104,7 @@ class MBarrier:
         self.pending = expected
         self.tx = 0
         self.phase = 0
-        #: Upper halves of the states that arrivals gave in the current phase, and in the one before.
+        #: Upper halves of the states that arrivals returned in the current phase, and in the one before.
         self.states: set[int] = set()
         self.earlier_states: set[int] = set()
         self.signals: dict[int, Signal] = {}
@@ -112,7 +112,10 @@ class MBarrier:
         self.watches: dict[tuple[object, int], PhaseWatch] = {}
 
     def state(self, arrived: int = 0) -> int:
-        """The state of an arrival now, after ``arrived`` of the same instruction; its lower half is zero."""
+        """Return the state for an arrival now, after ``arrived`` arrivals of the same instruction.
+
+        The lower half of the state is zero.
+        """
         upper = (
             (self.phase & 1) << _PHASE_SHIFT
             | (-(self.pending - arrived) & MAX_COUNT) << _PENDING_SHIFT
@@ -121,11 +124,11 @@ class MBarrier:
         return upper << 32
 
     def watch(self, warp: object, mask: int) -> PhaseWatch:
-        """What lanes of a warp know of its phases."""
+        """Return what the lanes of ``mask`` of a warp know of this barrier's phases."""
         return self.watches.setdefault((warp, mask), PhaseWatch())
 
     def lapped(self, actor: Actor) -> Finding:
-        """Two phases completed before ``actor``, which waits for the first of them, looked again."""
+        """Return the finding for ``actor``: the phase that it waits for and the next one have completed."""
         return Finding(
             RULES["lapped-wait"],
             f"{self.describe()}: a phase and the next one completed before a thread that waits for the first "
@@ -136,39 +139,39 @@ class MBarrier:
         )
 
     def gave(self, state: int) -> bool:
-        """Whether an arrival in the current phase, or in the one before, gave this state.
+        """True if an arrival in the current phase, or in the one before, returned this state.
 
-        Of the bits that hardware looks at: the upper half.
+        Only the upper half is compared, as hardware does.
         """
         return state >> 32 in self.states or state >> 32 in self.earlier_states
 
     def note_state(self, state: int) -> None:
-        """An arrival in the current phase has given this state."""
+        """Note that an arrival in the current phase has returned this state."""
         self.states.add(state >> 32)
 
     @property
     def at_rest(self) -> bool:
-        """Whether its phase has not begun, no thread waits, and nothing in flight signals it."""
+        """True if the phase has not begun, no thread waits, and no operation in flight signals here."""
         return self.pending == self.expected and not (self.tx or self.waiters or self.signals)
 
     def completed(self, parity: int) -> bool:
-        """Whether the phase with this parity is the one before the current one."""
+        """True if the phase with this parity is the one before the current one, hence complete."""
         return self.phase & 1 != parity
 
     def expect(self, count: int, actor: Actor) -> None:
-        """expect-tx: ``count`` more bytes in this phase."""
+        """expect-tx: announce ``count`` more bytes in this phase."""
         self.tx += count
         self._check_tx(actor)
         self._advance(actor)
 
     def complete(self, count: int, actor: Actor) -> None:
-        """complete-tx: ``count`` bytes have arrived."""
+        """complete-tx: count ``count`` bytes as arrived."""
         self.tx -= count
         self._check_tx(actor)
         self._advance(actor)
 
     def arrive(self, count: int, actor: Actor) -> None:
-        """``count`` arrivals in the current phase."""
+        """Count ``count`` arrivals in the current phase. Raise a fault if fewer are pending."""
         if not 1 <= count <= self.pending:
             raise self._fault(
                 actor,
@@ -178,7 +181,7 @@ class MBarrier:
         self._advance(actor)
 
     def arrive_incomplete(self, count: int, actor: Actor) -> None:
-        """``count`` arrivals that must not complete the phase."""
+        """Count ``count`` arrivals. Raise a fault if they complete the phase."""
         if count == self.pending and not self.tx:
             raise self._fault(
                 actor, f"{count} arrival(s) .noComplete complete the phase of {self.describe()}"
@@ -186,14 +189,16 @@ class MBarrier:
         self.arrive(count, actor)
 
     def drop(self, count: int, actor: Actor) -> None:
-        """``count`` arrivals fewer are expected from the next phase on."""
+        """Expect ``count`` arrivals fewer from the next phase on. Raise a fault if fewer are expected."""
         if count > self.expected:
             raise self._fault(actor, f"{count} arrival(s) dropped from {self.describe()}")
         self.expected -= count
 
     def _check_tx(self, actor: Actor) -> None:
         if abs(self.tx) > MAX_COUNT:
-            raise self._fault(actor, f"the tx-count of {self.describe()} leaves -{MAX_COUNT}..{MAX_COUNT}")
+            raise self._fault(
+                actor, f"the tx-count of {self.describe()} leaves the range -{MAX_COUNT}..{MAX_COUNT}"
+            )
 
     def _fault(self, actor: Actor, text: str) -> Fault:
         origin = (("initialized", self.location),)
@@ -210,7 +215,7 @@ class MBarrier:
                 wake()
 
     def describe(self) -> str:
-        """Address, phase and counts, in words."""
+        """Return address, phase and counts for a message."""
         return (
             f"mbarrier {self.name} (shared {self.address:#x}): phase {self.phase} (parity {self.phase & 1}), "
             f"{self.pending} of {self.expected} arrivals pending, tx-count {self.tx}"

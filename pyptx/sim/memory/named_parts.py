@@ -1,7 +1,7 @@
-"""The buffers in a CTA's shared memory by name: in which one an access lies.
+"""Names the buffers in a CTA's shared memory, and finds the buffer that an access lies in.
 
-A shared address is a plain number, so that which buffer an instruction means cannot be known.  What can be
-known: one access of one thread or engine, whose bytes are contiguous, lies in one buffer.
+A shared address is a plain number, so the buffer that an instruction means is not known. One rule can be
+checked: an access of one thread or engine to contiguous bytes lies in one buffer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Part:
 
 
 class NamedParts:
-    """Parts that do not overlap; of those that would, the first stays and the others are dropped."""
+    """Parts that do not overlap. Of overlapping parts the first stays and the others are dropped."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts: list[Part] = []
@@ -33,14 +33,14 @@ class NamedParts:
         self._starts = [part.start for part in self._parts]
 
     def at(self, offset: int) -> Part | None:
-        """The part that holds a byte; None between parts."""
+        """Return the part that holds a byte, or None between parts."""
         position = bisect.bisect_right(self._starts, offset) - 1
         if position < 0 or offset >= self._parts[position].end:
             return None
         return self._parts[position]
 
     def describe(self, offset: int) -> str:
-        """A byte in words: ``full, byte 8 of 16``."""
+        """Describe the position of a byte for a message: ``full, byte 8 of 16``."""
         part = self.at(offset)
         if part is not None:
             return f"{part.name}, byte {offset - part.start} of {part.end - part.start}"

@@ -1,7 +1,7 @@
-"""What the lanes that wait on an mbarrier know of its phases, and whether others may have lapped them.
+"""Tracks what waiting lanes know of an mbarrier's phases, and whether other threads may have lapped them.
 
-A wait names the parity of a phase, so it cannot tell a phase from the next but one: where two phases complete
-before the lanes look again, they wait for a phase that never comes.
+A wait names the parity of a phase, so it cannot tell a phase from the next but one. If two phases complete
+before the lanes look again, the lanes wait for a phase that never comes.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`_.
 """
@@ -12,12 +12,12 @@ __all__ = ["PhaseWatch"]
 
 
 class PhaseWatch:
-    """Some lanes of a warp and one mbarrier.
+    """What some lanes of a warp know of one mbarrier.
 
     Attributes:
-        seen: phases that they know to be complete, or -1 if they have not seen any complete.
-        asked: the phase that they ask for and have not seen complete, or -1.
-        missed: phases that passed between two that they saw, where the parities are those of neighbors.
+        seen: number of phases that the lanes know to be complete, or -1 if they have seen none complete.
+        asked: the phase that the lanes ask for and have not seen complete, or -1.
+        missed: number of phases that passed between two that the lanes saw and took for neighbors.
     """
 
     __slots__ = ("asked", "missed", "seen")
@@ -27,7 +27,7 @@ class PhaseWatch:
         self.missed = 0
 
     def complete(self, phase: int) -> None:
-        """``phase`` phases are complete, and the one that they ask for is among them."""
+        """Note that the lanes see the phase that they ask for complete; ``phase`` phases are."""
         self._see(self.asked + 1 if self.asked >= 0 else phase)
 
     def _see(self, known: int) -> None:
@@ -37,8 +37,10 @@ class PhaseWatch:
         self.seen, self.asked = known, -1
 
     def lapped(self, phase: int) -> bool:
-        """They ask for ``phase``, which is not complete: whether they have asked for an earlier one of its
-        parity, which is. Then they see that one complete.
+        """Handle a question for the incomplete ``phase``. Return True if the lanes were lapped.
+
+        That is so if they have asked for an earlier phase of the same parity, which is complete by now. The
+        lanes then see that phase complete.
         """
         if self.asked >= 0 and phase > self.asked and (phase - self.asked) % 2 == 0:
             self._see(self.asked + 1)
@@ -47,10 +49,10 @@ class PhaseWatch:
         return False
 
     def may_be_lapped(self, phase: int) -> bool:
-        """Whether, waiting for ``phase``, they may mean an earlier one: two or more passed unseen."""
+        """True if the lanes that wait for ``phase`` may mean an earlier one: two or more passed unseen."""
         return self.missed > 0 or phase - max(self.seen, 0) >= 2
 
     def let_pass(self, phase: int) -> None:
-        """When they ask again, it is as if they had asked for the phase but one before ``phase``."""
+        """Make the next question count as one for the phase two before ``phase``, so that it succeeds."""
         self.missed = max(0, self.missed - 2)
         self.asked = phase - 2

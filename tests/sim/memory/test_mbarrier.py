@@ -533,7 +533,7 @@ MISUSE = {
     "tx-count": (
         f"mbarrier.init.shared::cta.b64 [b], 2\nmbarrier.expect_tx.shared::cta.b64 [b], {LIMIT}\n"
         "mbarrier.expect_tx.shared::cta.b64 [b], 1 // bad",
-        "leaves -1048575..1048575",
+        "leaves the range -1048575..1048575",
     ),
 }
 
