@@ -1,4 +1,4 @@
-"""The ground floor: PTX scalar types, source locations, errors, findings and foreign arrays.
+"""The lowest layer of pyptx: PTX scalar types, source locations, errors, findings and users' arrays.
 
-Nothing here knows what an instruction, a kernel or a machine is.
+No module here depends on instructions, kernels or the simulated machine.
 """

@@ -1,8 +1,8 @@
-"""Foreign arrays: what a numpy array or a torch tensor is, and its bytes.
+"""Descriptions of users' arrays (numpy arrays and torch tensors), and views of their bytes.
 
 Owns :class:`ArrayInfo` (type, shape, strides, device, pointer) and the zero-copy views of host memory
-that the simulator reads and writes.  torch is never imported here: an object can only be a tensor if
-somebody else imported torch, so ``sys.modules`` is asked.
+that the simulator reads and writes.  This module never imports torch: an object can only be a tensor if
+the user's program has imported torch already, so a look into ``sys.modules`` suffices.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .types import TYPES, ScalarType, b64, b128, from_dtype
 
 __all__ = ["ArrayInfo", "describe", "dtype_of", "host_bytes", "is_array", "to_numpy"]
 
-#: Complex numbers are elements without a type of their own: (real, imaginary), by their dtype's name.
+#: Complex dtypes by name. PTX has no complex type, so an element is untyped bits: (real, imaginary).
 _COMPLEX_TYPES = {"complex64": b64, "complex128": b128, "torch.complex64": b64, "torch.complex128": b128}
 _TORCH_TYPES = {f"torch.{t.torch_name}": t for t in TYPES.values() if t.torch_name is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """An array in the terms that a kernel launch needs.
+    """What a kernel launch needs to know about an array.
 
     Attributes:
         type: PTX type of one element.
@@ -36,9 +36,9 @@ class ArrayInfo:
         pointer: address of element ``[0, ..., 0]`` in the memory of ``device``.
         device: ``"cpu"`` or ``"cuda"``.
         device_index: ordinal of the GPU; 0 for ``"cpu"``.
-        nbytes: bytes of all elements together, gaps between them not counted.
-        contiguous: whether the elements lie without gaps in C order.
-        obj: the array itself; holding the info keeps its memory alive.
+        nbytes: bytes of all elements together, without the gaps between them.
+        contiguous: whether the elements lie in C order without gaps.
+        obj: the array itself; this reference keeps its memory alive.
     """
 
     type: ScalarType
@@ -53,8 +53,8 @@ class ArrayInfo:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element in memory (1 for ``pred``, which registers hold in one bit)."""
-        # Of b128, which a complex128 is, numpy has no dtype.
+        """Bytes of one element in memory (1 for ``pred``, although a register holds it in one bit)."""
+        # numpy has no dtype for b128, the type of a complex128 element.
         return self.type.nbytes if self.type.dtype is None else self.type.dtype.itemsize
 
     @property
@@ -70,7 +70,10 @@ def _torch() -> Any:
 
 
 def is_array(obj: object) -> bool:
-    """True for what :func:`describe` may accept: a numpy array or a torch tensor (numpy scalars are not)."""
+    """True if ``obj`` is a numpy array or a torch tensor; false for a numpy scalar.
+
+    :func:`describe` may still refuse the array, for example for its dtype.
+    """
     if isinstance(obj, np.ndarray):
         return True
     torch = _torch()
@@ -78,10 +81,10 @@ def is_array(obj: object) -> bool:
 
 
 def dtype_of(dtype: Any) -> ScalarType:
-    """The PTX type named by ``dtype``: a ScalarType, a PTX name, or a numpy or torch dtype.
+    """Return the PTX type for ``dtype``: a ScalarType, a PTX name, or a numpy or torch dtype.
 
     Raises:
-        SpecError: no PTX type corresponds.
+        SpecError: no PTX type corresponds to ``dtype``.
     """
     if isinstance(dtype, ScalarType):
         return dtype
@@ -91,7 +94,7 @@ def dtype_of(dtype: Any) -> ScalarType:
     if found is None and dtype is not None:
         try:
             found = from_dtype(dtype)
-        except TypeError:  # not a dtype of numpy either
+        except TypeError:  # numpy has no such dtype either
             found = None
     if found is None:
         known = ", ".join(sorted({str(t.dtype) for t in TYPES.values() if t.dtype is not None}))
@@ -114,14 +117,14 @@ def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int)
 
 
 def describe(obj: Any) -> ArrayInfo:
-    """Type, shape, strides, device and address of ``obj``; copies nothing, imports nothing.
+    """Return the type, shape, strides, device and address of ``obj``, without a copy or an import.
 
     Args:
-        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device. Complex
-            numbers are elements of 8 or 16 bytes without a type: ``b64``, ``b128``.
+        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device. A
+            complex number is an untyped element of 8 or 16 bytes: ``b64``, ``b128``.
 
     Raises:
-        SpecError: ``obj`` is something else, or its dtype, device or layout has no meaning here.
+        SpecError: ``obj`` is something else, or a kernel cannot use its dtype, device or layout.
     """
     if isinstance(obj, np.ndarray):
         kind = _COMPLEX_TYPES.get(str(obj.dtype)) or dtype_of(obj.dtype)
@@ -159,7 +162,7 @@ def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
             f"expected a strided tensor, got layout {tensor.layout}", hint="use tensor.to_dense()"
         )
     if tensor.is_neg():
-        # Its memory holds the values with the opposite sign.
+        # The tensor's memory holds the values with the opposite sign.
         raise SpecError("expected a plain tensor, got a lazily negated view", hint="use tensor.resolve_neg()")
     if tensor.is_conj():
         raise SpecError(
@@ -182,7 +185,7 @@ def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
 
 
 class _Memory:
-    """A range of host memory as numpy's array interface, keeping its owner alive."""
+    """A range of host memory with numpy's array interface; it keeps the owner of the memory alive."""
 
     def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
         self.owner = owner
@@ -195,16 +198,16 @@ class _Memory:
 
 
 def host_bytes(array: Any) -> npt.NDArray[np.uint8]:
-    """A writable view, ``uint8[extent]``, of the memory that a host array spans.
+    """Return a writable view, ``uint8[extent]``, of the memory that a host array spans.
 
-    It starts at element ``[0, ..., 0]`` and ends with the last one; for a non-contiguous array the gaps
-    are part of it.  Nothing is copied, and the view keeps the array alive.
+    The view starts at element ``[0, ..., 0]`` and ends with the last element; for a non-contiguous array it
+    includes the gaps.  It is not a copy, and it keeps the array alive.
 
     Args:
         array: a numpy array, a CPU tensor, or the :class:`ArrayInfo` of one.
 
     Raises:
-        SpecError: the memory is a GPU's or read-only, or a stride is negative.
+        SpecError: the array is on a GPU or read-only, or a stride is negative.
     """
     info = array if isinstance(array, ArrayInfo) else describe(array)
     if info.device != "cpu":
@@ -228,13 +231,13 @@ def host_bytes(array: Any) -> npt.NDArray[np.uint8]:
 
 
 def to_numpy(array: Any) -> npt.NDArray[Any]:
-    """``array`` as a numpy array that shares its memory (bfloat16 and float8 through ml_dtypes).
+    """Return a numpy array that shares the memory of ``array`` (bfloat16 and float8 through ml_dtypes).
 
     Args:
-        array: a numpy array (returned as it is) or a CPU tensor.
+        array: a numpy array (returned unchanged) or a CPU tensor.
 
     Raises:
-        SpecError: the memory is a GPU's.
+        SpecError: the array is on a GPU.
     """
     if isinstance(array, np.ndarray):
         return array

@@ -1,8 +1,8 @@
-"""Every error that pyptx raises on purpose.
+"""All exception classes that pyptx raises on purpose.
 
-An error says what was given, what was expected, what to do, and where: the author's line is in
-``location`` and in the message.  ``NotImplementedError`` (in :class:`UnsupportedError`) means "we do
-not yet"; ``ValueError``/``TypeError`` mean "you must not".
+A message says what was given, what was expected and what to do, and it ends with the author's line, which
+is also in ``location``.  :class:`UnsupportedError`, a ``NotImplementedError``, means that pyptx has not
+implemented something legal yet; a ``ValueError`` or ``TypeError`` means that the call itself is wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ __all__ = [
 
 
 class PyptxError(Exception):
-    """Base of all. ``location`` is the author's line, ``hint`` what to do, ``see`` a PTX ISA anchor."""
+    """Base class of all errors of pyptx.
+
+    Attributes:
+        message: what was given and what was expected.
+        location: the author's line that caused the error, or None.
+        hint: what to do, or empty.
+        see: the PTX ISA anchor to read, or empty.
+    """
 
     def __init__(
         self,
@@ -46,6 +53,7 @@ class PyptxError(Exception):
         super().__init__(self.render())
 
     def render(self) -> str:
+        """Return the whole text: the message, the hint, the anchor and the author's line."""
         lines = [self.message]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
@@ -57,19 +65,19 @@ class PyptxError(Exception):
 
 
 class PyptxWarning(UserWarning):
-    """A finding for review of a simulated call, which returned its outputs all the same."""
+    """Warns of a finding for review in a simulated call. The call still returned its outputs."""
 
 
 class InstructionError(PyptxError, ValueError):
-    """No such instruction, modifier or combination."""
+    """PTX has no such instruction, modifier or combination of modifiers."""
 
 
 class OperandError(PyptxError, TypeError):
-    """Operand of the wrong kind, type, width, count or range."""
+    """An operand has the wrong kind, type, width, count or range."""
 
 
 class ParseError(PyptxError, ValueError):
-    """Not PTX: ``read`` stands at ``line`` and ``column`` (1-based) where ``expected`` should."""
+    """The text is not PTX: ``read`` stands at ``line`` and ``column`` (1-based) instead of ``expected``."""
 
     def __init__(self, read: str, expected: str, *, file: str, line: int, column: int) -> None:
         self.read = read
@@ -83,43 +91,43 @@ class ParseError(PyptxError, ValueError):
 
 
 class TraceError(PyptxError, ValueError):
-    """The recording itself is wrong: a foreign register, an unknown label, a loop-carried rebinding."""
+    """The recording is wrong: a register of another kernel, an unknown label, a name rebound in a loop."""
 
 
 class SpecError(PyptxError, ValueError):
-    """An argument, shape, dtype, stride or launch option that does not fit the kernel's specs."""
+    """An argument, shape, dtype, stride or launch option does not fit what the kernel declares."""
 
 
 class SharedMemoryError(PyptxError, ValueError):
-    """Shared memory beyond the target's limit."""
+    """A kernel needs more shared memory than the target allows."""
 
 
 class TargetError(PyptxError, ValueError):
-    """The architecture or PTX version lacks what the kernel uses."""
+    """The target architecture or the PTX version does not support what the kernel uses."""
 
 
 class AssembleError(PyptxError, RuntimeError):
-    """ptxas or the driver's JIT refused the text. ``messages`` holds what it said."""
+    """ptxas or the driver's JIT refused the PTX text, or nvdisasm refused an image."""
 
 
 class ToolNotFoundError(PyptxError, FileNotFoundError):
-    """ptxas, nvdisasm or another external program is missing."""
+    """ptxas, nvdisasm or another external program was not found."""
 
     def __str__(self) -> str:  # FileNotFoundError would print errno
         return self.render()
 
 
 class LaunchError(PyptxError, RuntimeError):
-    """The driver refused to load or launch."""
+    """The CUDA driver refused a call, or there is no driver or no such GPU."""
 
 
 class SimulationError(PyptxError, RuntimeError):
-    """A simulated launch did not end clean; ``report`` tells why."""
+    """A simulated launch cannot start, or it ended with an error or incomplete: then ``report`` says why."""
 
 
 class UnsupportedError(PyptxError, NotImplementedError):
-    """Legal, but not built yet. Listed in docs/roadmap.md."""
+    """The request is legal, but pyptx does not implement it yet. docs/roadmap.md lists what is missing."""
 
 
 class WrongResultError(PyptxError, AssertionError):
-    """What a function computed is not what the reference says, so it is not timed."""
+    """A function's result differs from the reference's, so the benchmark does not time the function."""

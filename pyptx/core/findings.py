@@ -1,8 +1,8 @@
-"""What checkers say: findings, their catalog, and the verdict of a run.
+"""What checkers report: findings, the catalog of their rules, and the verdict of a run.
 
-The simulator, the sanitizer, lint and ptxas warnings share this vocabulary.  A rule is declared once
-in :data:`RULES` with its class, its anchor in the PTX ISA and its remedy; a :class:`Finding` names a
-rule and what happened.
+The simulator, the sanitizer, lint and ptxas warnings share this vocabulary.  :data:`RULES` declares each
+rule once, with its severity, its anchor in the PTX ISA and its remedy; a :class:`Finding` names the rule
+that was broken and says what happened.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["RULES", "Finding", "Rule", "Verdict", "verdict_of"]
 
 
 class Verdict(enum.Enum):
-    """Outcome of a run, worst last. ``incomplete`` is never a success."""
+    """Outcome of a run, from best to worst. ``incomplete`` is never a success."""
 
     CLEAN = "clean"
     REVIEW = "review"
@@ -38,7 +38,15 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: ``severity`` is the verdict that a finding of it gives a run."""
+    """One rule of the catalog.
+
+    Attributes:
+        name: short name, which messages show in brackets.
+        severity: the verdict of a run with a finding of this rule, if no other finding is worse.
+        summary: what breaks the rule.
+        remedy: what to do about it.
+        anchor: the section of the PTX ISA that states the rule, or empty.
+    """
 
     name: str
     severity: Verdict
@@ -51,7 +59,7 @@ def _rules(*rules: Rule) -> dict[str, Rule]:
     return {rule.name: rule for rule in rules}
 
 
-#: The catalog.
+#: The catalog of rules, by name.
 RULES: dict[str, Rule] = _rules(
     Rule(
         "out-of-bounds",
@@ -78,111 +86,111 @@ RULES: dict[str, Rule] = _rules(
         "misaligned",
         Verdict.ERROR,
         "an address that is not a multiple of the access size",
-        "align the base and keep offsets multiples of the access size (a vector counts whole)",
+        "align the base address, and keep offsets multiples of the access size (of the whole vector)",
         "addresses-as-operands",
     ),
     Rule(
         "uninitialized-read",
         Verdict.ERROR,
-        "memory or tensor memory read before anything wrote it",
-        "write it first, or wait for the operation that writes it",
+        "a read of memory or tensor memory that no thread or engine has written",
+        "write the bytes first, or wait for the operation that writes them",
         "memory-consistency-model",
     ),
     Rule(
         "unwritten-output",
         Verdict.REVIEW,
-        "an output that the call allocated, of which the kernel left elements unwritten",
-        "write every element, or pass the array as out= where the rest is to keep what it holds",
+        "the call allocated an output, and the kernel did not write all of its elements",
+        "write every element, or pass your own array as out= if the other elements should keep their values",
     ),
     Rule(
         "undefined-load",
         Verdict.REVIEW,
-        "memory loaded before anything wrote it, used behind a branch or by selp alone: compilers load early",
-        "write it first, or load it only where it is used",
+        "a load of unwritten memory whose value only selp or code behind a branch uses: compilers load early",
+        "write the memory first, or load it only where the value is used",
         "memory-consistency-model",
     ),
     Rule(
         "padding-read",
         Verdict.REVIEW,
-        "a vector load or a copy took along bytes that nothing wrote, beside others that were written",
-        "write those bytes too, or make sure that nothing uses them: padding may be moved, not computed with",
+        "a vector load or a copy read both written and unwritten bytes",
+        "write all bytes, or make sure that no computation uses the unwritten ones (copying them is fine)",
         "memory-consistency-model",
     ),
     Rule(
         "undefined-register",
         Verdict.REVIEW,
-        "a register read before anything wrote it: compilers do that where the value does not matter",
-        "write it on every path that leads there",
+        "a register read before any instruction wrote it: compilers do so where the value does not matter",
+        "write the register on every path that leads to the read",
         "state-spaces-register-state-space",
     ),
     Rule(
         "deadlock",
         Verdict.ERROR,
-        "no thread can run and nothing in flight can release one",
-        "look at what each waiting warp waits for: an arrival, a byte count or a warp that never came",
+        "all live threads wait, and no operation in flight can wake one of them",
+        "look at what each warp waits for: an arrival, bytes or another warp that never came",
         "parallel-synchronization-and-communication-instructions-mbarrier",
     ),
     Rule(
         "lapped-wait",
         Verdict.REVIEW,
-        "two phases of an mbarrier completed before a thread that waits for the first one looked again",
-        "let no phase but one complete without the waiting threads: count an arrival of theirs in between",
+        "while a thread waited for a phase of an mbarrier, this phase and the next one completed",
+        "count an arrival of the waiting thread in each phase, so that it cannot fall two phases behind",
         "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
     ),
     Rule(
         "mbarrier-misuse",
         Verdict.ERROR,
-        "an mbarrier operation outside the limits of the object",
-        "initialize once with the number of arrivals per phase, and arrive exactly that often",
+        "an mbarrier operation that the state of the mbarrier does not allow, such as one arrival too many",
+        "initialize the mbarrier once with the number of arrivals per phase, and arrive exactly that often",
         "parallel-synchronization-and-communication-instructions-mbarrier-contents",
     ),
     Rule(
         "mbarrier-reinit",
         Verdict.REVIEW,
-        "mbarrier.init where a live mbarrier is",
-        "end the old object's life first: mbarrier.inval",
+        "mbarrier.init at the address of a live mbarrier",
+        "invalidate the old mbarrier first, with mbarrier.inval",
         "parallel-synchronization-and-communication-instructions-mbarrier-init",
     ),
     Rule(
         "mbarrier-overwritten",
         Verdict.REVIEW,
-        "memory of a live mbarrier at rest used for something else",
-        "end the object's life first: mbarrier.inval",
+        "an ordinary write to the memory of a live mbarrier that is idle: no arrival, wait or signal pending",
+        "invalidate the mbarrier first, with mbarrier.inval",
         "parallel-synchronization-and-communication-instructions-mbarrier-inval",
     ),
     Rule(
         "mbarrier-read",
         Verdict.REVIEW,
-        "an ordinary read of a live mbarrier, which is opaque: the simulator gives other bytes than hardware",
-        "ask with mbarrier.test_wait, or keep what is read apart from the object",
+        "an ordinary read of a live mbarrier, whose bytes are opaque and differ from hardware to simulator",
+        "use mbarrier.test_wait to learn its phase, or keep other data out of the mbarrier's 8 bytes",
         "parallel-synchronization-and-communication-instructions-mbarrier-contents",
     ),
     Rule(
         "mbarrier-state",
         Verdict.REVIEW,
-        "a wait with a state of no arrival in this phase or the one before; hardware takes its phase bit",
-        "wait with the state of the last arrival on the same object, before its next phase completes",
+        "a wait with a state that is not from this phase or the one before; hardware uses its phase bit",
+        "wait with the state of the last arrival on the same mbarrier, before its next phase completes",
         "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
     ),
     Rule(
         "unused-wait",
         Verdict.REVIEW,
-        "an mbarrier wait whose answer no instruction reads: the phase may not be complete behind it",
-        "branch back to the wait until its answer is true",
+        "an mbarrier wait whose result no instruction reads: after it the phase may still be incomplete",
+        "branch back to the wait until its result is true",
         "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
     ),
     Rule(
         "barrier-misuse",
         Verdict.ERROR,
-        "arrivals at a barrier of the CTA that do not fit together",
-        "let every warp of a round name the same count, a multiple of 32, and arrive once",
+        "a CTA barrier whose number or thread count is invalid, or differs between the warps that arrive",
+        "let each warp that takes part name the same thread count, a multiple of 32, and arrive once",
         "parallel-synchronization-and-communication-instructions-bar",
     ),
     Rule(
         "exit-in-flight",
         Verdict.ERROR,
         "a CTA ended while a copy or a tensor-core operation still needed its memory or its barriers",
-        "wait for the mbarrier that tells its end before the last thread of the CTA ends",
+        "wait for the mbarrier that the operation signals before the last thread of the CTA ends",
         "data-movement-and-conversion-instructions-cp-async-bulk-tensor",
     ),
     Rule(
@@ -196,56 +204,56 @@ RULES: dict[str, Rule] = _rules(
         "copy-never-waited",
         Verdict.REVIEW,
         "a copy that its thread never waited for: a cp.async, or a bulk copy that reads shared memory",
-        "end with cp.async.wait_all or cp.async.bulk.wait_group.read, or leave out what nothing needs",
+        "end with cp.async.wait_all or cp.async.bulk.wait_group.read, or remove the copy if no code needs it",
         "data-movement-and-conversion-instructions-cp-async-wait-group",
     ),
     Rule(
         "launch-control",
         Verdict.ERROR,
         "clusterlaunchcontrol used in a way whose behavior is undefined",
-        "after a refusal ask no more; the answer and its mbarrier are shared memory of the executing CTA",
+        "request no more after a refusal; keep response and mbarrier in the executing CTA's shared memory",
         "parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel",
     ),
     Rule(
         "launch-control-answer",
         Verdict.REVIEW,
-        "coordinates taken from a refusal: compilers do that where the value does not matter",
-        "ask is_canceled first, and take coordinates only where it says yes",
+        "CTA coordinates read from a refusal: compilers do so where the value does not matter",
+        "query is_canceled first, and read the coordinates only if it is true",
         "parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel",
     ),
     Rule(
         "bad-descriptor",
         Verdict.ERROR,
-        "a matrix or instruction descriptor that does not describe the operands",
-        "build it with ptx.tcgen05.smem_descriptor or ptx.tcgen05.instruction_descriptor",
+        "a matrix or instruction descriptor that does not fit the instruction's operands",
+        "build the descriptor with ptx.tcgen05.smem_descriptor or ptx.tcgen05.instruction_descriptor",
         "tcgen05-shared-memory-descriptor",
     ),
     Rule(
         "bad-tensor-map",
         Verdict.ERROR,
-        "a TMA operation through something that is not a fitting tensor map",
-        "pass the parameter's map and as many coordinates as it has dimensions",
+        "a TMA operation whose operand is no tensor map, or a tensor map that does not fit it",
+        "pass the tensor map of the kernel's parameter, and one coordinate for each of its dimensions",
         "tensor-tensormap",
     ),
     Rule(
         "tensor-memory",
         Verdict.ERROR,
-        "tensor memory used outside an allocation, outside the warp's lanes, or not freed",
-        "allocate before use, keep to lanes 32*(warp%4)..+31, dealloc before exit",
+        "an access to tensor memory outside an allocation or the warp's lanes, or an allocation not freed",
+        "allocate before use, access only lanes 32*(warp%4)..+31, and dealloc before the CTA exits",
         "tensor-memory-allocation",
     ),
     Rule(
         "tensor-memory-lane",
         Verdict.REVIEW,
-        "a lane of tensor memory that hardware takes as another: beyond 127, or without the warp's quarter",
-        "address the lanes of the CTA itself, 0..127; loads and stores those of the warp, 32*(warp%4)..+31",
+        "an address whose lane of tensor memory hardware replaces: beyond 127, or not in the warp's quarter",
+        "address only the CTA's lanes, 0..127; in loads and stores only the warp's, 32*(warp%4)..+31",
         "tensor-memory-addressing",
     ),
     Rule(
         "cta-pair",
         Verdict.ERROR,
-        "an instruction of a pair of CTAs whose peer is missing, has exited or executes another one",
-        "launch clusters of an even size; let both CTAs execute the same, and live until all of it is done",
+        "an instruction of a CTA pair whose peer CTA is missing, has exited or executes another instruction",
+        "launch clusters of an even size; let both CTAs execute the same instructions, and exit only then",
         "tcgen05-issue-granularity",
     ),
     Rule(
@@ -258,21 +266,21 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "shuffle-source",
         Verdict.REVIEW,
-        "a lane takes a register of a lane that does not execute the shuffle: the value is undefined",
-        "name every source in the member mask, or drop the value where the source does not take part",
+        "a lane reads a register of a lane that does not execute the shuffle: the value is undefined",
+        "name every source lane in the member mask, or do not use the value where the source takes no part",
         "data-movement-and-conversion-instructions-shfl-sync",
     ),
     Rule(
         "wgmma-register",
         Verdict.REVIEW,
-        "a register of a wgmma.mma_async touched before a wait for it; ptxas puts a wait there",
-        "commit the operation to a group and wait for that: wgmma.commit_group, wgmma.wait_group",
+        "an access to a register of a wgmma.mma_async before a wait for the operation; ptxas inserts a wait",
+        "commit the operation to a group and wait for the group: wgmma.commit_group, wgmma.wait_group",
         "asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group",
     ),
     Rule(
         "wgmma-fence",
         Verdict.REVIEW,
-        "a wgmma.mma_async without a wgmma.fence after ordinary accesses to its registers; ptxas mends that",
+        "no wgmma.fence between ordinary accesses to registers and a wgmma.mma_async on them; ptxas adds one",
         "execute wgmma.fence in all four warps before the first wgmma.mma_async, and after such accesses",
         "asynchronous-warpgroup-level-matrix-instructions-wgmma-fence",
     ),
@@ -286,71 +294,71 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "setmaxnreg",
         Verdict.REVIEW,
-        "a setmaxnreg without effect, or in the wrong direction",
-        "say .maxnreg, or .minnctapersm with the size of the block; .inc raises the count, .dec lowers it",
+        "a setmaxnreg that has no effect, or that changes the register count in the wrong direction",
+        "declare .maxnreg, or .minnctapersm and the block's size; .inc raises the count and .dec lowers it",
         "miscellaneous-instructions-setmaxnreg",
     ),
     Rule(
         "setmaxnreg-warpgroup",
         Verdict.ERROR,
-        "a setmaxnreg that not all warps of the warpgroup have executed",
+        "a setmaxnreg that only some warps of the warpgroup have executed",
         "let warps 4i to 4i + 3 execute the same setmaxnreg instructions",
         "miscellaneous-instructions-setmaxnreg",
     ),
     Rule(
         "stack-overflow",
         Verdict.ERROR,
-        "a thread's activations take more local memory than a thread has, or never end",
-        "look for a recursion without an end, or a local array that belongs in global memory",
+        "a thread's nested calls need more local memory than a thread has, or are too deep",
+        "look for an endless recursion, or move large local arrays to global memory",
         "state-spaces-local-state-space",
     ),
     Rule(
         "trap",
         Verdict.ERROR,
         "the kernel executed trap",
-        "look at the condition that led there",
+        "look at the condition under which the kernel reaches trap",
         "miscellaneous-instructions-trap",
     ),
     Rule(
         "stream-stopped",
         Verdict.INCOMPLETE,
-        "a launch that did not complete because the run of its stream ended in another one",
-        "see what the other launch's report says",
+        "a launch that did not complete because another launch of its stream stopped the run",
+        "read the report of that other launch",
     ),
     Rule(
         "schedule-dependent",
         Verdict.REVIEW,
-        "results that differ from one schedule to another",
-        "look for what reads too early or writes too late; floating-point atomics differ by their order",
+        "results that differ between schedules",
+        "look for a read too early or a write too late; sums of floating-point atomics depend on their order",
         "memory-consistency-model",
     ),
     Rule(
         "not-modeled",
         Verdict.INCOMPLETE,
-        "an instruction or a form of one that the simulator does not model yet",
-        "see the fidelity table; the run says nothing about what comes after",
+        "an instruction, or one of its forms, that the simulator does not model yet",
+        "see the fidelity table; the run checked no instruction after this one",
     ),
     Rule(
         "step-limit",
         Verdict.INCOMPLETE,
         "the run was stopped at its limit of steps, time or memory",
-        "raise max_steps, timeout or memory if the kernel is meant to take that much",
+        "raise max_steps, timeout or memory if the kernel really needs more",
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a checker found.
+    """One broken rule that a checker found.
 
     Attributes:
         rule: the entry of :data:`RULES`.
         message: what happened, with addresses, sizes and counts.
-        location: the line of the instruction at fault.
-        thread: which CTA, warp and lane, in words.
-        other: locations of the other accesses or waiters involved, with a note each.
-        schedules: of several runs, the schedules under which it was seen.
-        anchor: the section of the PTX ISA about the instruction at fault, where it is not the rule's.
+        location: the author's line of the instruction at fault.
+        thread: CTA, warp and lane as text.
+        other: other accesses or waiting threads involved: a note and a location each.
+        schedules: after runs under several schedules, those under which the rule was broken.
+        anchor: the PTX ISA section about the instruction at fault; empty if the rule's section applies.
     """
 
     rule: Rule
@@ -363,6 +371,7 @@ class Finding:
 
     @property
     def severity(self) -> Verdict:
+        """The severity of the rule."""
         return self.rule.severity
 
     @property
@@ -391,7 +400,7 @@ _ORDER = list(Verdict)
 
 
 def verdict_of(findings: Iterable[Finding], *, strict: bool = False) -> Verdict:
-    """The worst severity among ``findings``; with ``strict``, review counts as error."""
+    """Return the worst severity among ``findings``; with ``strict``, review counts as error."""
     worst = max((f.severity for f in findings), key=_ORDER.index, default=Verdict.CLEAN)
     if strict and worst is Verdict.REVIEW:
         return Verdict.ERROR

@@ -1,11 +1,11 @@
-"""Where something was written: source locations of the author's Python (or PTX) lines.
+"""Source locations: the author's Python (or PTX) lines to which instructions and errors belong.
 
 Owns :class:`SourceLocation`, the walk from a call inside pyptx to the author's frames, and the
 reading of the lines themselves for messages.
 
-A location inside a helper function knows the call that led there, up to the kernel function: the
-``caller`` of each.  pyptx's own frames (``pyptx.kit`` included) are left out of it, and a comprehension
-belongs to the function around it.
+A location inside an author's helper function also has the line that called the helper, in ``caller``, and so
+on up to the kernel function.  This chain leaves out pyptx's own frames (``pyptx.kit`` included), and counts
+a comprehension as part of the function around it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class SourceLocation:
     """A line of a file.
 
     Attributes:
-        file: its path, absolute where it is a path.
-        line: 1-based.
+        file: absolute path, or a name such as ``<stdin>`` that is no path.
+        line: 1-based number of the line.
         function: name of the enclosing function, or empty.
-        caller: the line that called ``function``, or None where that is the kernel function or unknown.
+        caller: the line that called ``function``; None if ``function`` is the kernel or the line is unknown.
     """
 
     file: str
@@ -62,7 +62,7 @@ class SourceLocation:
 
     @property
     def text(self) -> str:
-        """The line itself, stripped; empty if the file cannot be read, as standard input cannot."""
+        """Text of the line, stripped; empty if the file cannot be read (standard input, for example)."""
         line = linecache.getline(self.file, self.line)
         if not line and self.file == _COMMAND:
             line = _line_of_command(self.line, self.function)
@@ -77,26 +77,26 @@ class SourceLocation:
         return tuple(found)
 
     def describe(self, indent: int = 8) -> str:
-        """``file:line: text`` as messages show it, with a line ``called from ...`` for each caller.
+        """Return ``file:line: text`` for a message, and a line ``called from ...`` for each caller.
 
-        ``indent`` is the number of blanks in front of those lines.
+        ``indent`` is the number of blanks before each ``called from`` line.
         """
         lines = [f"{place}: {place.text}" if place.text else str(place) for place in self.chain]
         return ("\n" + " " * indent + "called from ").join(lines)
 
 
 def comment_lines(location: SourceLocation, previous: SourceLocation | None) -> list[str]:
-    """``name.py:12: text`` for ``location`` and its callers, outermost first, each call indented.
+    """Return ``name.py:12: text`` for ``location`` and its callers, outermost first, each call indented.
 
-    Frames that ``previous`` had as well are left out: between two statements of one helper call, only
-    the helper's new line is shown.
+    Frames that ``previous`` also has are left out: between two statements of one call of a helper function,
+    only the new line of the helper is shown.
     """
     frames = location.chain[::-1]
     before = previous.chain[::-1] if previous is not None else ()
     same = 0
     while same < min(len(frames), len(before)) and frames[same] == before[same]:
         same += 1
-    same = min(same, len(frames) - 1)  # the line itself is always shown
+    same = min(same, len(frames) - 1)  # the innermost line is always shown
     return [
         "  " * depth + (f"{frame.short}: {frame.text}" if frame.text else frame.short)
         for depth, frame in enumerate(frames)
@@ -104,12 +104,15 @@ def comment_lines(location: SourceLocation, previous: SourceLocation | None) -> 
     ]
 
 
-#: The file name of ``python -c``; code that ``exec`` runs may have it, too.
+#: The file name of code from ``python -c``; code that ``exec`` runs may have this name, too.
 _COMMAND = "<string>"
 
 
 def _line_of_command(line: int, function: str) -> str:
-    """A line of the text behind ``python -c``, if that has ``function``. Python 3.13 reads it by itself."""
+    """Return a line of the text after ``python -c``, or "" if the text has no ``function``.
+
+    Only needed before Python 3.13, whose linecache knows this text.
+    """
     arguments = sys.orig_argv
     if "-c" not in arguments[1:-1]:
         return ""
@@ -123,10 +126,10 @@ def _line_of_command(line: int, function: str) -> str:
 
 # --- from frames to locations ---------------------------------------------------------------------
 
-#: Codes that call the author's outermost function, by their ids: no frame below has to do with the kernel.
+#: Code objects that call the author's outermost function, by id. Their callers do not belong to the kernel.
 _outermost: dict[int, CodeType] = {}
-#: Locations by the frames between a call and the kernel function: for each the id of its code and the
-#: bytecode offset. The codes are kept, so that the ids stay their own.
+#: Locations by the frames between a call and the kernel function: the key has the id of the code object and
+#: the bytecode offset of each. The value keeps the code objects alive, so that their ids are not reused.
 _located: dict[tuple[int, ...], tuple[list[CodeType], SourceLocation]] = {}
 _LOCATED_LIMIT = 1 << 16
 
@@ -140,7 +143,7 @@ def outermost_call(function: _Function) -> _Function:
 
 
 def is_author_file(filename: str) -> bool:
-    """Whether frames of this file are the author's: not of pyptx, nor of contextlib below it."""
+    """True if frames of this file are the author's: neither pyptx's nor contextlib's."""
     known = _is_author.get(filename)
     if known is None:
         known = _is_author[filename] = not (
@@ -150,12 +153,12 @@ def is_author_file(filename: str) -> bool:
 
 
 def is_function_frame(frame: FrameType) -> bool:
-    """False for comprehensions: some Python versions run them in a frame of their own, others do not."""
+    """False for the frame of a comprehension, which only some Python versions have."""
     return frame.f_code.co_name not in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 
 def author_frame() -> FrameType:
-    """The innermost frame that is not pyptx's own: the caller's line."""
+    """Return the innermost frame that is not pyptx's own."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
@@ -168,15 +171,16 @@ def author_frame() -> FrameType:
 
 
 def author_location() -> SourceLocation:
-    """The author's line that led here."""
+    """Return the author's line that is being executed."""
     return located(author_frame())
 
 
 def located(frame: FrameType) -> SourceLocation:
-    """The author's line that ``frame`` is executing or was called from, with its callers.
+    """Return the author's line that ``frame`` is executing or was called from, with its callers.
 
-    Callers are known while a kernel is recorded (see :func:`outermost_call`); elsewhere the location has
-    none, as Python's own traceback shows them.  A recorder passes here for every instruction.
+    Callers are known only while a kernel is recorded (see :func:`outermost_call`); otherwise the location has
+    none, since Python's own traceback shows them.  The recorder calls this function for every instruction,
+    so results are cached.
     """
     path: list[int] = []
     above: FrameType | None = frame
@@ -200,7 +204,7 @@ def located(frame: FrameType) -> SourceLocation:
 
 
 def defined_at(function: Callable[..., Any]) -> SourceLocation:
-    """The line of ``function``'s ``def``; that of its first decorator where the source cannot be read."""
+    """Return the line of ``function``'s ``def``, or of its first decorator if the source cannot be read."""
     code = function.__code__
     file, line = _absolute(code.co_filename), code.co_firstlineno
     defines = re.compile(rf"\s*(async\s+)?def\s+{code.co_name}\b")
@@ -210,7 +214,7 @@ def defined_at(function: Callable[..., Any]) -> SourceLocation:
 
 
 def frames_within(frame: FrameType) -> Iterator[FrameType]:
-    """``frame`` and those below it on the stack, down to the kernel function's."""
+    """Yield ``frame`` and its callers' frames, up to the kernel function's frame."""
     found: FrameType | None = frame
     while found is not None and id(found.f_code) not in _outermost:
         yield found
@@ -218,12 +222,12 @@ def frames_within(frame: FrameType) -> Iterator[FrameType]:
 
 
 def _author_frames(frame: FrameType) -> list[FrameType]:
-    """Those of them that are not pyptx's own; ``frame`` itself if all are."""
+    """Return those of :func:`frames_within` that are not pyptx's own, or ``frame`` if all are pyptx's."""
     return [f for f in frames_within(frame) if is_author_file(f.f_code.co_filename)] or [frame]
 
 
 def _location(frames: list[FrameType]) -> SourceLocation:
-    """The line of the first of ``frames``; the others called it, each the one before it."""
+    """Return the location of the first of ``frames``; each later frame called the one before it."""
     location: SourceLocation | None = None
     for function, line in reversed(list(_merged(frames))):
         file, number = _absolute(line.f_code.co_filename), line.f_lineno or 0
@@ -233,7 +237,7 @@ def _location(frames: list[FrameType]) -> SourceLocation:
 
 
 def _merged(frames: list[FrameType]) -> Iterator[tuple[FrameType, FrameType]]:
-    """Each function's frame with the frame that has its line: that of a comprehension in it, if any."""
+    """Yield each function's frame with the frame whose line counts: that of a comprehension in it, if any."""
     line: FrameType | None = None
     for frame in frames:
         if line is not None and frame.f_code.co_filename != line.f_code.co_filename:
@@ -248,5 +252,5 @@ def _merged(frames: list[FrameType]) -> Iterator[tuple[FrameType, FrameType]]:
 
 
 def _absolute(filename: str) -> str:
-    """``<stdin>`` and its like are no paths and stay as they are."""
+    """Return the absolute path of ``filename``; a name such as ``<stdin>`` is no path and stays."""
     return filename if filename.startswith("<") else os.path.abspath(filename)

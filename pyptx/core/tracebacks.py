@@ -1,8 +1,8 @@
 """Tracebacks of pyptx's own errors, without pyptx's own frames.
 
-Owns :func:`short_traceback`, the decorator of the functions through which a user enters pyptx.  A user's
-mistake in a kernel passes through eight or more frames of pyptx; what remains is the user's frames and one of
-the function that the user called.  ``PYPTX_FULL_TRACEBACK=1`` in the environment keeps every frame.
+Owns :func:`short_traceback`, the decorator of the functions that users call.  An error about a kernel passes
+through eight or more frames of pyptx; the short traceback keeps the user's frames and one frame of the
+function that the user called.  ``PYPTX_FULL_TRACEBACK=1`` in the environment keeps every frame.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .source import is_author_file
 
 __all__ = ["FULL_TRACEBACK", "short_traceback"]
 
-#: The environment variable that keeps every frame.
+#: Environment variable that makes tracebacks keep every frame.
 FULL_TRACEBACK = "PYPTX_FULL_TRACEBACK"
 
 _Parameters = ParamSpec("_Parameters")
@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 
 
 def short_traceback(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """``function``, whose :class:`PyptxError` has no frames of pyptx below the one of this call."""
+    """Wrap ``function`` so that the traceback of a :class:`PyptxError` leaves out pyptx's inner frames."""
 
     @functools.wraps(function)
     def call(*arguments: _Parameters.args, **keywords: _Parameters.kwargs) -> _Result:
@@ -39,13 +39,13 @@ def short_traceback(function: Callable[_Parameters, _Result]) -> Callable[_Param
         try:
             raise caught.with_traceback(_authors(caught.__traceback__))
         finally:
-            del caught  # its traceback holds this frame
+            del caught  # its traceback refers to this frame: a reference cycle
 
     return call
 
 
 def _authors(traceback: TracebackType | None) -> TracebackType | None:
-    """The entries of a traceback that are the author's."""
+    """Return the traceback with only the entries of the author's frames."""
     entries: list[TracebackType] = []
     while traceback is not None:
         if is_author_file(traceback.tb_frame.f_code.co_filename):

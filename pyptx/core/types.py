@@ -1,7 +1,7 @@
-"""PTX scalar types and their twins in numpy, ml_dtypes and torch.
+"""PTX scalar types and the corresponding dtypes of numpy, ml_dtypes and torch.
 
-Owns :class:`ScalarType` and one constant per type.  A type here is a *fundamental type* of PTX (or
-a packed or narrow format that instructions name), see `PTX ISA, #fundamental-types`_.
+Owns :class:`ScalarType` and one constant per type.  A type is a *fundamental type* of PTX, or a packed or
+narrow format that instructions name; see `PTX ISA, #fundamental-types`_.
 
 .. _PTX ISA, #fundamental-types: https://docs.nvidia.com/cuda/parallel-thread-execution/#fundamental-types
 """
@@ -51,10 +51,10 @@ class ScalarType:
     """One PTX type.
 
     Attributes:
-        name: the spelling in PTX without the dot (``"u32"``).
+        name: the type's name in PTX without the dot (``"u32"``).
         bits: width of one value in a register, in bits (``pred`` is 1).
         kind: ``"u"`` unsigned, ``"s"`` signed, ``"f"`` float, ``"b"`` untyped bits, ``"p"`` predicate.
-        dtype: the numpy dtype of one *array element* of this type, or None where arrays have none.
+        dtype: the numpy dtype of one *array element* of this type, or None if no array can have this type.
         torch_name: name of the torch dtype, or None.
         lanes: 2 for packed types such as ``f16x2`` (4 for ``e4m3x4``), otherwise 1.
     """
@@ -89,22 +89,23 @@ class ScalarType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of one value in memory (predicates have none: 0)."""
+        """Bytes of one value in memory; 0 for a predicate, which memory cannot hold."""
         return self.bits // 8
 
     @property
     def is_float(self) -> bool:
+        """True for floating-point types, packed ones included."""
         return self.kind == "f"
 
     @property
     def limits(self) -> tuple[int, int]:
-        """Smallest and largest value of an integer type (bits count as unsigned)."""
+        """Smallest and largest value of an integer type (untyped bits count as unsigned)."""
         if self.kind == "s":
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
 
-#: Formats that take 8 bits each when packed: two, or four, or both.
+#: Formats with 8 bits per value when packed; PTX packs two or four of them.
 _PACKED_8BIT = ("e4m3", "e5m2", "e2m3", "e3m2", "ue8m0")
 _PAIRS_8BIT = (*_PACKED_8BIT, "ue5m3", "s2f6")
 _FOURS_8BIT = (*_PACKED_8BIT, "e2m1p4")
@@ -130,7 +131,7 @@ def _table() -> dict[str, ScalarType]:
         ScalarType("s16x2", 32, "s", None, None, 2),
         ScalarType("u8x4", 32, "u", None, None, 4),
         ScalarType("s8x4", 32, "s", None, None, 4),
-        # Packed narrow formats: what instructions name; registers for them are declared as bits.
+        # Packed narrow formats, which only instructions name: their registers are declared as bits.
         *(ScalarType(f"{name}x2", 16, "f", None, None, 2) for name in _PAIRS_8BIT),
         *(ScalarType(f"{name}x4", 32, "f", None, None, 4) for name in _FOURS_8BIT),
         ScalarType("e2m1x2", 8, "f", None, None, 2),
@@ -148,18 +149,18 @@ TYPES: dict[str, ScalarType] = _table()
 
 _BY_DTYPE: dict[Any, ScalarType] = {}
 for _type in TYPES.values():
-    # Several types share a dtype (u32, b32): arrays carry the first, the typed one.
+    # Several types share a dtype (u32 and b32): an array's type is the first of them, never an untyped one.
     if _type.dtype is not None and _type.kind != "b" and _type.name != "tf32":
         _BY_DTYPE.setdefault(_type.dtype, _type)
 
 
 def scalar_type(name: str) -> ScalarType:
-    """The type spelled ``name`` (with or without the leading dot). Raises KeyError."""
+    """Return the type called ``name`` (with or without the leading dot). Raises KeyError."""
     return TYPES[name.lstrip(".")]
 
 
 def from_dtype(dtype: Any) -> ScalarType | None:
-    """The PTX type of a numpy dtype, or None if it has none."""
+    """Return the PTX type of a numpy dtype, or None if there is none."""
     return _BY_DTYPE.get(np.dtype(dtype))
 
 

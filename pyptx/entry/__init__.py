@@ -1,4 +1,4 @@
-"""``@kernel``: specialize a recorded function, choose GPU or simulator, call."""
+"""``@kernel``: makes a function a kernel, specializes it, and runs it on the GPU or in the simulator."""
 
 from .decorator import Kernel, kernel
 from .specialize import Specialization

@@ -1,6 +1,7 @@
-"""Arrays and numbers against a kernel's specifications, before anything is recorded or launched.
+"""Checks a call's arrays and numbers against the kernel's specs, before it is recorded or launched.
 
-Owns the binding of named dims from shapes, the checks of every argument, and the allocation of outputs.
+Owns the binding of named dims to the arrays' shapes, the check of each argument, and the allocation of
+outputs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..dsl import Scalar, Tile
 
 __all__ = ["ALIGNMENT", "KernelArguments", "allocate", "bind_dims", "check_array", "check_scalar", "place_of"]
 
-#: Bytes; what TMA and 16-byte vector accesses ask of an array's first element.
+#: Alignment in bytes that TMA and 16-byte vector accesses need for an array's first element.
 ALIGNMENT = 16
 
 Spec = Tile | Scalar
@@ -28,13 +29,13 @@ Spec = Tile | Scalar
 
 @dataclass(frozen=True)
 class KernelArguments:
-    """The values of one call, in parameter order, checked.
+    """The checked arguments of one call, in the order of the parameters.
 
     Attributes:
-        values: arrays and numbers.
-        infos: the description of each array, None for numbers.
-        outputs: the arrays of the output specs.
-        fresh: whether the outputs were allocated for this call.
+        values: the arrays and numbers.
+        infos: the description of each array; None for a number.
+        outputs: the output arrays.
+        fresh: True if the outputs were allocated for this call.
     """
 
     values: tuple[Any, ...]
@@ -44,9 +45,9 @@ class KernelArguments:
 
 
 def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
-    """``value`` as the number that a parameter of this type holds.
+    """Return ``value`` as the number that a parameter of this type holds.
 
-    Raises :class:`SpecError` for what is no number or does not fit.
+    Raises :class:`SpecError` if ``value`` is no number or the type cannot hold it.
     """
     kind = spec.type
     if kind.kind == "f" and kind.lanes == 1:
@@ -64,32 +65,35 @@ def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
 
 
 def _same_type(given: ScalarType, wanted: ScalarType) -> bool:
-    """Arrays carry typed elements: untyped specs take any of their width, tf32 is f32 in memory."""
+    """True if an array of type ``given`` fits a spec of type ``wanted``.
+
+    An untyped spec accepts any type of its width, and tf32 accepts f32, which has the same bytes in memory.
+    """
     if wanted.kind == "b":
         return given.nbytes == wanted.nbytes
     return given is wanted or (wanted.name == "tf32" and given.name == "f32")
 
 
 def _check_gradient(name: str, value: Any) -> None:
-    """Refuse a tensor whose gradient would be lost: autograd does not see what a kernel does."""
+    """Raise an error if ``value`` requires a gradient: autograd does not see what a kernel computes."""
     if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
         raise SpecError(
-            f"{name} requires a gradient, and a kernel has none: the result would be cut off from it",
+            f"{name} requires a gradient, but autograd cannot see a kernel: the gradient would be lost",
             hint=f"pass {name}.detach(), call within torch.no_grad(), or wrap the call in a "
-            "torch.autograd.Function with a backward of its own",
+            "torch.autograd.Function that has its own backward",
         )
 
 
 def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
-    """The description of ``value``, if it fits ``spec`` apart from named dims.
+    """Check that ``value`` fits ``spec``, except for named dims, and return its description.
 
     Raises:
-        SpecError: no array; wrong dtype, rank or extent; not contiguous, or not aligned to 16 bytes; a tensor
-            that autograd follows.
+        SpecError: ``value`` is no array; has the wrong dtype, rank or extent; is not contiguous, or not
+            aligned to 16 bytes; or is a tensor that requires a gradient.
     """
     if not is_array(value):
         raise SpecError(
-            f"{name} is {type(value).__name__}: expected an array, for {spec!r}",
+            f"{name} is of type {type(value).__name__}: expected an array for {spec!r}",
             hint="pass a numpy array or a torch tensor",
         )
     info = describe(value)
@@ -116,7 +120,7 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
     if info.pointer % ALIGNMENT and info.nbytes:
         raise SpecError(
             f"{name} starts at the address {info.pointer:#x}, which is not a multiple of {ALIGNMENT} bytes",
-            hint="pass a copy; slices of an array start where their first element lies",
+            hint="pass a copy; a slice of an array starts at the address of its own first element",
             see="tensor-tensormap" if spec.layout.is_tma else "addresses-as-operands",
         )
     return info
@@ -128,9 +132,9 @@ def bind_dims(
     infos: Sequence[ArrayInfo | None],
     given: Mapping[str, int],
 ) -> dict[str, int]:
-    """Values of the named dims: those given by keyword, then those of the arrays' shapes.
+    """Return the values of the named dims, from the keywords and from the arrays' shapes.
 
-    Raises :class:`SpecError` where two arrays disagree; names both.
+    Raises :class:`SpecError` if two of them give different values; the message names both.
     """
     dims = dict(given)
     origin = {dim: "the keyword" for dim in given}
@@ -145,16 +149,16 @@ def bind_dims(
             if known != extent:
                 raise SpecError(
                     f"{dim} is {known} by {origin[dim]} and {extent} by {here} (shape {info.shape})",
-                    hint="dims of the same name have the same extent",
+                    hint="all dims of one name must have the same extent",
                 )
             origin.setdefault(dim, here)
     return dims
 
 
 def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[str, int]:
-    """Where all arrays live: ("cpu", 0) or ("cuda", index).
+    """Return where all arrays live: ("cpu", 0) or ("cuda", index).
 
-    Raises :class:`SpecError` for a mix.
+    Raises :class:`SpecError` if they live in different places.
     """
     places = {
         (info.device, info.device_index): name
@@ -165,29 +169,29 @@ def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[s
         where = ", ".join(f"{name} on {device}:{index}" for (device, index), name in places.items())
         raise SpecError(
             f"the arrays live in different places: {where}",
-            hint="put all on one GPU to run there, or all in host memory to simulate",
+            hint="move all arrays to one GPU to run there, or to host memory to simulate",
         )
     return next(iter(places), ("cpu", 0))
 
 
 def allocate(spec: Tile, dims: Mapping[str, int], like: Any) -> Any:
-    """A new array for an output, of the same library and device as ``like`` (numpy if None).
+    """Allocate an output array, of the same library and on the same device as ``like`` (numpy if None).
 
-    Raises :class:`SpecError` where the library has no such dtype.
+    Raises :class:`SpecError` if the library has no such dtype.
     """
     shape = spec.shape(dict(dims))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
         dtype = getattr(torch, spec.dtype.torch_name or _SIGNED[spec.dtype.nbytes], None)
         if dtype is None:
-            raise SpecError(f"torch has no dtype for {spec.dtype}", hint="pass out=")
+            raise SpecError(f"torch has no dtype for {spec.dtype}", hint="pass an output array as out=")
         return torch.empty(shape, dtype=dtype, device=like.device)
-    # numpy aligns to 16 bytes only by the grace of malloc.
+    # numpy does not guarantee an alignment of 16 bytes; it depends on malloc.
     dtype = np.dtype(spec.dtype.dtype)
     raw = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
-#: torch has one dtype of every width that can hold untyped bits.
+#: The torch dtype for untyped elements, by their bytes.
 _SIGNED = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}

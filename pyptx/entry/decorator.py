@@ -1,6 +1,7 @@
-"""``@kernel``: a Python function as a GPU kernel.
+"""``@kernel``: turns a Python function into a GPU kernel.
 
-Owns :class:`Kernel`: what its keywords mean, the cache of specializations, and where a call runs.
+Owns :class:`Kernel`: the meaning of its keywords, the cache of specializations, and the choice where a call
+runs.
 """
 
 from __future__ import annotations
@@ -68,27 +69,30 @@ def kernel(
     max_registers: int | None = None,
     name: str | None = None,
 ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
-    """Make a kernel of a function that records instructions.
+    """Make a kernel from a function that records instructions.
 
     The function's positional parameters are the inputs, then the outputs, in the order of the specs. Its
-    keyword-only parameters are compile-time constants, given at the call: each value is its own
-    specialization. One that is named like a dim gets the dim's value.
+    keyword-only parameters are compile-time constants, which the caller gives as keywords; each combination
+    of values is recorded as a separate specialization. A constant with the name of a dim gets the dim's
+    value.
 
     Args:
         in_specs: a ``Tile`` for each array, a ``Scalar`` for each run-time number.
         out_specs: a ``Tile`` for each output.
-        grid: CTAs in x, y, z; a tuple, or a function of the dims and constants (by name, or one dict).
-        block: threads of a CTA in x, y, z; recorded as ``.reqntid``. Also a function.
-        cluster: CTAs of a cluster in x, y, z. Also a function.
+        grid: number of CTAs in x, y, z: a number, a tuple, or a function of the dims and constants (which it
+            gets by name, or as one dict).
+        block: threads of a CTA in x, y, z, or a function; recorded as ``.reqntid``.
+        cluster: CTAs of a cluster in x, y, z, or a function.
         arch: target architecture.
-        smem: bytes of shared memory to place by hand, from ``smem.base()`` on. Also a function.
-        extern_smem: make shared memory dynamic even where static would do (up to 48 KiB).
-        min_ctas_per_sm: recorded as ``.minnctapersm``.
-        max_registers: registers of a thread, recorded as ``.maxnreg``.
-        name: name of the entry in the text; default: the function's.
+        smem: bytes of shared memory that the author lays out by hand, starting at ``smem.base()``; or a
+            function.
+        extern_smem: make shared memory dynamic even if static memory would suffice (up to 48 KiB).
+        min_ctas_per_sm: minimum number of CTAs per SM, recorded as ``.minnctapersm``.
+        max_registers: maximum number of registers per thread, recorded as ``.maxnreg``.
+        name: name of the entry in the PTX text; by default the function's name.
 
-    Watch out: a specialization is recorded once for its dims and constants. Other Python values that the
-    function reads (globals, closures) are taken as they are then; pass what may change as a constant.
+    Watch out: a specialization is recorded once for its dims and constants. If the function reads other
+    Python values (globals, closures), later changes of them have no effect; pass such values as constants.
 
     Raises:
         SpecError: the function's parameters do not match the specs.
@@ -121,7 +125,7 @@ def kernel(
     return decorate if function is None else decorate(function)
 
 
-#: Keywords of the kernel's methods, which no constant can have.
+#: Keywords of the kernel's methods; a constant cannot have one of these names.
 _RESERVED = frozenset(
     {
         "annotate",
@@ -147,11 +151,11 @@ def _positive(what: str, value: int | None) -> int | None:
 def _parameters(
     function: Callable[..., None], specs: Sequence[Tile | Scalar], inputs: int
 ) -> tuple[str, ...]:
-    """Names of the positional parameters, one per spec. Raises :class:`SpecError`."""
+    """Return the names of the positional parameters, one per spec. Raises :class:`SpecError`."""
     name = function.__name__
     for spec in specs[inputs:]:
         if not isinstance(spec, Tile):
-            raise SpecError(f"{name}: an output is a Tile, not {spec!r}")
+            raise SpecError(f"{name}: an output is a Tile, not {spec!r}", hint="list scalars in in_specs")
     for spec in specs[:inputs]:
         if not isinstance(spec, (Tile, Scalar)):
             raise SpecError(f"{name}: an input is a Tile or a Scalar, not {spec!r}")
@@ -159,29 +163,31 @@ def _parameters(
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise SpecError(
-                f"{name}: a kernel cannot have *{parameter.name}", hint="name every parameter and constant"
+                f"{name}: a kernel cannot have *{parameter.name}",
+                hint="declare each parameter and constant by its name",
             )
         if parameter.kind is not parameter.KEYWORD_ONLY:
             positional.append(parameter.name)
         elif parameter.name in _RESERVED:
             raise SpecError(
-                f"{name}: the keyword {parameter.name!r} is the call's own", hint="rename the constant"
+                f"{name}: a constant cannot be called {parameter.name!r}, which is a keyword of the call",
+                hint="rename the constant",
             )
     if len(positional) != len(specs):
         raise SpecError(
             f"{name} has {len(positional)} positional parameters ({', '.join(positional)}), "
             f"but {inputs} in_specs and {len(specs) - inputs} out_specs",
-            hint="parameters are the inputs, then the outputs; constants are keyword-only, after `*`",
+            hint="list the inputs, then the outputs; put constants after `*`, as keyword-only parameters",
         )
     return tuple(positional)
 
 
 class Kernel:
-    """A kernel: call it with arrays, or ask for its text. Made by :func:`kernel`.
+    """A kernel, which can be called with arrays or printed as PTX. Made by :func:`kernel`.
 
-    Keywords of its methods are compile-time constants and, by their names, dims.  A specialization is
-    recorded once for each set of dims and constants; what the function reads from elsewhere (globals,
-    closures) is taken as it was then.
+    Keywords of its methods are compile-time constants and dims, by name.  A specialization is recorded once
+    for each set of dims and constants; if the function reads other values (globals, closures), later changes
+    of them have no effect.
     """
 
     def __init__(self, function: Callable[..., None], options: KernelOptions) -> None:
@@ -208,7 +214,7 @@ class Kernel:
     # --- specialization -----------------------------------------------------------------------
 
     def _split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
-        """Keywords as dims and constants. Raises :class:`SpecError` for any other."""
+        """Split the keywords into dims and constants. Raises :class:`SpecError` for any other keyword."""
         for name in keywords:
             if name not in self._dim_names and name not in self._defaults:
                 known = [*self._dim_names, *(n for n in self._defaults if n not in self._dim_names)]
@@ -226,11 +232,11 @@ class Kernel:
 
     @short_traceback
     def specialize(self, **keywords: Any) -> Specialization:
-        """The kernel recorded for these dims and constants, from the cache if it was before.
+        """Record the kernel for these dims and constants, or return it from the cache.
 
         Raises:
-            SpecError: an unknown keyword, a constant or dim without value, a constant that is not hashable.
-            PyptxError: whatever the kernel function does wrong.
+            SpecError: a keyword is unknown, a constant or dim has no value, or a constant is not hashable.
+            PyptxError: the kernel function makes a mistake.
         """
         return self._specialize(*self._split(keywords))
 
@@ -246,7 +252,7 @@ class Kernel:
             else:
                 values[name] = default
         try:
-            # 1, True and 1.0 are equal and not the same constant.
+            # 1, True and 1.0 compare equal, but they are different constants.
             key = (
                 tuple(sorted(dims.items())),
                 tuple((name, type(value), value) for name, value in values.items()),
@@ -264,24 +270,24 @@ class Kernel:
 
     @short_traceback
     def module(self, **keywords: Any) -> Module:
-        """The recorded IR. Arguments and errors as for :meth:`specialize`."""
+        """Return the recorded IR. The arguments and errors are those of :meth:`specialize`."""
         return self.specialize(**keywords).module
 
     @short_traceback
     def printed(self, **keywords: Any) -> PrintedModule:
-        """The plain PTX text with its table from lines to Python lines."""
+        """Return the plain PTX text with a table that gives the Python line of each text line."""
         return self.specialize(**keywords).printed
 
     @short_traceback
     def ptx(self, *, lines: bool = False, annotate: bool = False, **keywords: Any) -> str:
-        """The PTX text.
+        """Return the PTX text.
 
-        Plain by default: the same bytes on every machine, made to be read and compared.  What ptxas and the
-        driver get is the text with ``lines=True``, which makes the same machine code.
+        The default text is plain: it has the same bytes on every machine, to be read and compared.  ptxas and
+        the driver get the text with ``lines=True``, which compiles to the same machine code.
 
         Args:
-            lines: say with ``.file`` and ``.loc`` which Python line recorded each instruction; helper
-                functions are inlined frames. Line n of the text is line n of the plain one.
+            lines: name the Python line that recorded each instruction, with ``.file`` and ``.loc``; helper
+                functions are inlined frames. The lines keep the numbers that they have in the plain text.
             annotate: put the Python lines between the instructions that they recorded, as comments.
             keywords: constants and dims.
 
@@ -294,18 +300,18 @@ class Kernel:
 
     @short_traceback
     def assemble(self, *, lines: bool = True, **keywords: Any) -> Assembly:
-        """What ptxas makes of the text: a :class:`~pyptx.toolchain.Assembly`.
+        """Run ptxas on the text and return a :class:`~pyptx.toolchain.Assembly`.
 
-        It has the cubin, registers, spills, shared memory, and every warning and note of ptxas with the
-        Python line it is about.
+        The result has the cubin, registers, spills, shared memory, and every warning and note of ptxas with
+        the Python line that it concerns.
 
         Args:
-            lines: put Python lines into the cubin, for nvdisasm, ncu, compute-sanitizer and cuda-gdb. The
-                machine code is the same without; the cubin is smaller.
+            lines: put Python lines into the cubin, for nvdisasm, ncu, compute-sanitizer and cuda-gdb. Without
+                them the cubin is smaller, and the machine code is the same.
             keywords: constants and dims.
 
         Raises:
-            AssembleError: ptxas refuses it; shown at the Python lines.
+            AssembleError: ptxas refuses the text; the message shows the Python lines.
             ToolNotFoundError: there is no ptxas.
         """
         from ..toolchain import assemble
@@ -319,14 +325,15 @@ class Kernel:
 
     @short_traceback
     def sass(self, *, lines: bool = False, **keywords: Any) -> str:
-        """The machine code that ptxas made, disassembled.
+        """Return the disassembled machine code (SASS) that ptxas generates.
 
         Args:
             lines: put the Python lines between the instructions, as comments.
             keywords: constants and dims.
 
         Raises:
-            AssembleError, ToolNotFoundError: as :meth:`assemble`; there is no nvdisasm.
+            AssembleError: ptxas refuses the text; the message shows the Python lines.
+            ToolNotFoundError: there is no ptxas or no nvdisasm.
         """
         from ..toolchain import disassemble
 
@@ -356,7 +363,7 @@ class Kernel:
     def _bind(
         self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]
     ) -> tuple[Specialization, KernelArguments]:
-        """Check everything, record if need be, and allocate what is not given."""
+        """Check all arguments, record the kernel if necessary, and allocate outputs that were not given."""
         options = self.options
         dims, constants = self._split(keywords)
         values, infos = self._inputs(given)
@@ -399,26 +406,28 @@ class Kernel:
         out: Any = None,
         **keywords: Any,
     ) -> Report:
-        """Run in the simulator.
+        """Run the kernel in the simulator.
 
         Args:
             arrays: the inputs: numpy arrays, CPU tensors, numbers for scalars.
             schedule: ``"eager"``, ``"late"``, ``"random"`` (with ``seed``), ``"starve:ENGINE"`` or ``"all"``,
-                each of them from the same memory (:meth:`.LoadedModule.launch` says more).
-            seed: of the random schedule.
-            seeds: random schedules that ``"all"`` has, from ``seed`` on.
-            sanitize: ``"strict"`` makes findings for review errors.
-            max_steps: warp-instructions after which the run ends as incomplete.
-            timeout: seconds after which it does.
+                which runs each of them from the same memory (see :meth:`.LoadedModule.launch`).
+            seed: seed of the random schedule.
+            seeds: number of random schedules in ``"all"``; their seeds start with ``seed``.
+            sanitize: ``"strict"`` turns findings for review into errors.
+            max_steps: number of warp-instructions after which the run ends as incomplete.
+            timeout: seconds after which the run ends as incomplete.
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
         Returns:
-            The simulator's report; ``outputs`` has the output arrays, ``verdict`` and ``findings`` the rest.
+            The simulator's report with the output arrays in ``outputs``, and with ``verdict`` and
+            ``findings``.
 
         Raises:
-            SpecError: arguments that do not fit. What the kernel does wrong is in the report.
+            SpecError: the arguments do not fit the specs. Mistakes of the kernel do not raise; the report
+                lists them.
         """
         from .execute import simulate
 
@@ -426,7 +435,7 @@ class Kernel:
         place, _ = place_of(self.options.names, arguments.infos)
         if place != "cpu":
             raise SpecError(
-                "the simulator takes arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
+                "the simulator needs arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
             )
         return simulate(
             special,
@@ -443,24 +452,24 @@ class Kernel:
 
     @short_traceback
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
-        """Run the kernel: CUDA tensors on their GPU, numpy arrays and CPU tensors in the simulator.
+        """Run the kernel: with CUDA tensors on their GPU, with numpy arrays or CPU tensors in the simulator.
 
         Args:
             arrays: the inputs, in order; numbers for scalars.
             out: array or arrays for the outputs; allocated if None.
-            stream: CUDA stream; default: torch's current one.
+            stream: CUDA stream; by default torch's current stream.
             keywords: constants and dims.
 
         Returns:
-            The output, a tuple of several, or None if there is none.
+            The output, a tuple of several outputs, or None if the kernel has none.
 
         Raises:
-            SpecError: arguments that do not fit the specs, or live in different places.
+            SpecError: the arguments do not fit the specs, or live in different places.
             SimulationError: the simulated run ended with an error or incomplete.
-            LaunchError, AssembleError: the driver refused.
+            LaunchError, AssembleError: the driver refused the launch or the text.
 
         Warns:
-            PyptxWarning: a finding for review of the simulated run, once for a line that calls.
+            PyptxWarning: the simulated run has a finding for review; shown once per calling line.
         """
         from .execute import launch, simulate
 
@@ -470,16 +479,19 @@ class Kernel:
             launch(special, self.options, arguments, index, stream)
         else:
             if stream is not None:
-                raise SpecError("stream= is for CUDA tensors; the simulator has no streams")
+                raise SpecError(
+                    "stream= was given, but the arrays are in host memory: the simulator has no streams",
+                    hint="pass CUDA tensors, or leave out stream=",
+                )
             report = simulate(special, self.options, arguments).check()
             for finding in report.findings:
-                # Past this frame and short_traceback's: the line of the call.
+                # Level 3 skips this frame and short_traceback's: the warning names the calling line.
                 warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)
         outputs = arguments.outputs
         return outputs if len(outputs) > 1 else outputs[0] if outputs else None
 
     def prepare(self, *arrays: Any, **keywords: Any) -> Any:
-        """A launch with everything but the start done. Raises :class:`UnsupportedError`: not built yet."""
+        """Prepare a launch that only needs to be started. Not built yet: raises :class:`UnsupportedError`."""
         raise UnsupportedError(f"{self.options.entry}.prepare is not built yet", hint="call the kernel")
 
 

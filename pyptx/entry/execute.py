@@ -1,4 +1,4 @@
-"""Running a specialization: in the simulator, or on the GPU."""
+"""Runs a specialization in the simulator or on the GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .specialize import KernelOptions, Specialization, tensor_map
 
 __all__ = ["launch", "simulate"]
 
-#: What every byte of an output holds before a simulated kernel writes it: NaN of every float type, -1.
+#: Every byte of an output before a simulated kernel writes it: NaN in each float type, -1 in integers.
 _POISON = 0xFF
 
 
@@ -23,9 +23,9 @@ def simulate(
     arguments: KernelArguments,
     **how: Any,
 ) -> Report:
-    """Run in the simulator; arrays are written in place. The report has the outputs.
+    """Run in the simulator, which writes the output arrays in place. Return the report with the outputs.
 
-    ``how`` has keywords of :meth:`.LoadedModule.launch`: schedule, limits, observers.
+    ``how`` has keywords for :meth:`.LoadedModule.launch`: schedule, limits, observers.
     """
     from .. import sim
 
@@ -79,7 +79,7 @@ def launch(
     device_index: int,
     stream: Any,
 ) -> None:
-    """Enqueue one launch on the GPU; does not wait for it."""
+    """Enqueue one launch on the GPU, without waiting for it to finish."""
     from ..runtime.launch import launch as enqueue
     from ..runtime.loader import load
     from ..runtime.tensor_maps import encode

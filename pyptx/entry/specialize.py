@@ -1,6 +1,6 @@
-"""A kernel for given dims and constants: recorded, printed and ready to run.
+"""Specializations: a kernel recorded for given dims and constants, printed and ready to run.
 
-Owns :class:`Specialization` and how one is made from the kernel's options.
+Owns :class:`Specialization` and the function that makes one from the kernel's options.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
 
 @dataclass(frozen=True)
 class KernelOptions:
-    """What ``@kernel`` was told. See :func:`pyptx.entry.kernel`."""
+    """The arguments of ``@kernel``; see :func:`pyptx.entry.kernel`."""
 
     names: tuple[str, ...]
     specs: tuple[Tile | Scalar, ...]
@@ -49,7 +49,7 @@ class Specialization:
     Attributes:
         module: the IR.
         launch: grid, block, cluster and dynamic shared memory.
-        slots: the entry's parameters, and which kernel parameter fills each.
+        slots: the entry's parameters, each with the kernel parameter that provides its value.
         dims: values of the named dims.
         constants: values of the keyword-only parameters.
         static_smem: bytes of static shared memory.
@@ -62,27 +62,27 @@ class Specialization:
     dims: dict[str, int]
     constants: dict[str, Any]
     static_smem: int
-    #: What the simulator and the driver made of the module, by backend and device.
+    #: The module as loaded by the simulator, ptxas and the driver, by backend and device.
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def printed(self) -> PrintedModule:
-        """The PTX text with its table of lines: plain, as people read and compare it."""
+        """The plain PTX text, for people to read and compare, with its table of lines."""
         return print_module(self.module)
 
     @cached_property
     def lined(self) -> PrintedModule:
-        """The same with ``.loc``, for ptxas and the driver. Its lines have the numbers of the plain one's."""
+        """The PTX text with ``.loc``, for ptxas and the driver. Line numbers are those of the plain text."""
         return print_module(self.module, lines=True)
 
 
 def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
-    """``option``, or what it returns for the dims and constants in ``values`` if it is a function.
+    """Return ``option``; if it is a function, return its result for the dims and constants in ``values``.
 
-    A function of one parameter that is not the name of a value gets all of them as a dict; otherwise each
-    parameter gets the value of its name.
+    If the function has a single parameter, whose name is not that of a value, the parameter gets all values
+    as a dict; otherwise each parameter gets the value of its name.
 
-    Raises :class:`SpecError` for a parameter that no value has.
+    Raises :class:`SpecError` for a parameter without a value or a default.
     """
     if not callable(option):
         return option
@@ -105,7 +105,7 @@ def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
 
 
 def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, int, int]:
-    """An option as x, y, z. Raises :class:`SpecError` for what is no extent."""
+    """Evaluate an option to (x, y, z). Raises :class:`SpecError` if the value is no extent."""
     value = evaluate(what, option, values)
     try:
         return Launch.extent(value)
@@ -121,9 +121,9 @@ def specialize(
     """Record ``body`` for these dims and constants.
 
     Raises:
-        SpecError: dims without value, a tensor map that TMA refuses, extents beyond the hardware's.
-        SharedMemoryError: more shared memory than a CTA of the target has.
-        PyptxError: whatever the body does wrong, at its line.
+        SpecError: a dim has no value, TMA refuses a tensor map, or extents exceed the hardware's limits.
+        SharedMemoryError: the kernel needs more shared memory than a CTA of the target has.
+        PyptxError: the body makes a mistake; the error has its line.
     """
     values = {**dims, **constants}
     _check_dims(options, dims)
@@ -134,7 +134,7 @@ def specialize(
     Launch(grid, block, cluster).check()
     smem = evaluate("smem", options.smem, values)
     if smem is not None and (not _is_whole(smem) or smem < 0):
-        raise SpecError(f"smem is {smem!r}: expected a number of bytes")
+        raise SpecError(f"smem is {smem!r}: expected a number of bytes, at least 0")
     recording = record(
         body,
         options.names,
@@ -179,14 +179,14 @@ def _check_dims(options: KernelOptions, dims: Mapping[str, int]) -> None:
 
 
 def _check_maps(options: KernelOptions, dims: dict[str, int]) -> None:
-    """Every tensor map as TMA would be asked for it, at a well-aligned address."""
+    """Check that TMA accepts every tensor map of the kernel, assuming a well-aligned address."""
     for name, spec in zip(options.names, options.specs, strict=True):
         if isinstance(spec, Tile) and spec.layout.is_tma:
             tensor_map(name, spec, 0, shape=spec.shape(dims), dtype=spec.dtype)
 
 
 def tensor_map(name: str, spec: Tile, array: Any, **options: Any) -> TensorMap:
-    """The tensor map of a parameter. Raises :class:`SpecError` naming it where TMA refuses."""
+    """Return a parameter's tensor map. Raises :class:`SpecError` with its name if TMA refuses the map."""
     assert spec.tma_box is not None
     try:
         return TensorMap.tiled(array, box=spec.tma_box, swizzle=spec.layout.swizzle, **options)

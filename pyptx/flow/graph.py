@@ -1,7 +1,7 @@
 """The control-flow graph of a function and its immediate post-dominators.
 
-A block ends at a branch, before a label that something branches to, and wherever the caller asks
-(the simulator cuts after instructions that may wait).
+A block ends at a branch, before a label, and wherever the caller asks for a cut (the simulator cuts after
+instructions that may wait).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ..ir import Function, Instruction, LabelStatement, Raw, TargetList
 
 __all__ = ["EXIT", "Block", "Graph", "control_flow", "reconvergence"]
 
-#: The successor of a block that ends its threads.
+#: Stands for the end of the function where a block's index is expected, as the successor of a last block.
 EXIT = -1
-#: Places where threads end that reconvergence looks at one by one.
+#: The largest number of blocks that end threads which :func:`reconvergence` examines one by one.
 _MOST_SINKS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Straight-line code: instructions with their statement indices, and where control goes next.
+    """A basic block: instructions with their statement indices, and where control goes next.
 
-    ``taken`` is the target of a final ``bra`` (or EXIT for ``ret``/``exit``), ``fallthrough`` the next
-    block; a guarded end has both, an unguarded one only ``taken``, a plain block only ``fallthrough``.
-    ``table`` has the targets of a final ``brx.idx`` by index, which then has no ``taken``.
+    ``taken`` is the target of a ``bra`` at the end (EXIT for ``ret`` and ``exit``), ``fallthrough`` the next
+    block. A block that ends with a guarded branch has both, with an unguarded one only ``taken``, without a
+    branch only ``fallthrough``. ``table`` lists the targets of a ``brx.idx`` at the end, without a ``taken``.
     """
 
     index: int
@@ -37,12 +37,13 @@ class Block:
 
     @property
     def successors(self) -> tuple[int, ...]:
+        """Indices of the blocks that may run next, each once."""
         return tuple(dict.fromkeys(s for s in (self.taken, self.fallthrough, *self.table) if s is not None))
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Blocks in program order; ``ipdom[i]`` is block i's immediate post-dominator, EXIT if the end."""
+    """Blocks in program order; ``ipdom[i]`` is block i's immediate post-dominator, or EXIT if it has none."""
 
     blocks: tuple[Block, ...]
     ipdom: tuple[int, ...]
@@ -57,9 +58,12 @@ def control_flow(
     cut_before: Callable[[int], bool] | None = None,
     cut_after: Callable[[int], bool] | None = None,
 ) -> Graph:
-    """The graph of ``function``; the predicates get statement indices and ask for further cuts.
+    """Return the graph of ``function``.
 
-    Raises :class:`TraceError` for a branch to an unknown label.
+    ``cut_before`` and ``cut_after`` get the index of a statement; where they return True, a block ends before
+    or after that statement.
+
+    Raises :class:`TraceError` for a branch to an unknown label, or for raw PTX.
     """
     groups: list[list[tuple[int, Instruction]]] = [[]]
     label_block: dict[str, int] = {}
@@ -79,9 +83,9 @@ def control_flow(
             tables[statement.name] = statement.targets
         elif isinstance(statement, Raw):
             raise TraceError(
-                "raw PTX has no meaning here: it is text that pyptx did not read",
+                "the function contains raw PTX, which pyptx does not parse and cannot analyze",
                 location=statement.source,
-                hint="spell it with ptx.inst so that it can be checked and simulated",
+                hint="write it with ptx.inst, so that pyptx can check and simulate it",
             )
     blocks = []
     last = len(groups) - 1
@@ -106,10 +110,11 @@ def control_flow(
 
 
 def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[int, ...]:
-    """Where threads that part at the end of each block meet again, EXIT if nowhere.
+    """Return, for each block, the block where threads that diverge at its end reconverge, or EXIT for none.
 
-    As the immediate post-dominators, but nobody waits for threads that end on the way: ``ends`` says which
-    instructions end a thread, and a branch to a block that only does so is as good as one.
+    These are the immediate post-dominators, except that no thread waits for threads that end on the way.
+    ``ends`` is True for an instruction that ends a thread. A branch to a block that only ends threads counts
+    as such an instruction.
     """
     blocks = graph.blocks
     last = [block.instructions[-1][1] if block.instructions else None for block in blocks]
@@ -126,7 +131,7 @@ def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[in
     for sink in sinks[: -_MOST_SINKS - 1 : -1]:
         if len(sinks) == 1 or all(met[n] != EXIT or len(staying[n]) == 1 for n in range(len(blocks))):
             break
-        # As if the other ways to end did not exist.
+        # Post-dominators of the graph without the other blocks that end threads.
         alone = [() if n in sinks and n != sink else targets for n, targets in enumerate(staying)]
         met = [a if a != EXIT else b for a, b in zip(met, _post_dominators(alone), strict=True)]
     return tuple(a if a != EXIT else b for a, b in zip(met, graph.ipdom, strict=True))
@@ -139,7 +144,7 @@ def _labeled(name: str, labels: dict[str, int], instruction: Instruction) -> int
 
 
 def _post_dominators(edges: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Cooper, Harvey and Kennedy's iteration on the reversed graph, rooted at the exit."""
+    """Compute post-dominators by Cooper, Harvey and Kennedy's iteration on the reversed graph."""
     count = len(edges)
     end = count
     successors = [[end if s == EXIT else s for s in targets] for targets in edges]
@@ -182,5 +187,5 @@ def _post_dominators(edges: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
             if idom.get(node) != new:
                 idom[node] = new
                 changed = True
-    # A block from which the end cannot be reached (an endless loop) reconverges nowhere.
+    # A block that cannot reach the end (an endless loop) has no post-dominator.
     return tuple(EXIT if idom.get(n, end) == end else idom[n] for n in range(count))

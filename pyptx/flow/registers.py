@@ -1,4 +1,4 @@
-"""Which registers an instruction reads and writes, and which reads may come before any write."""
+"""The registers that an instruction reads and writes, and the reads that may come before any write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["accesses", "maybe_undefined", "read_after"]
 def accesses(
     instruction: Instruction, binding: Binding | None = None
 ) -> tuple[list[Register], list[Register]]:
-    """Registers that ``instruction`` reads (its guard included) and registers that it writes."""
+    """Return the registers that ``instruction`` reads (its guard included) and those that it writes."""
     binding = binding if binding is not None else bind_instruction(instruction)
     reads = [instruction.guard.register] if instruction.guard is not None else []
     writes: list[Register] = []
@@ -29,9 +29,9 @@ def accesses(
 
 
 def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
-    """Whether some path behind ``statement`` reads one of the registers before it is written again.
+    """True if some path after ``statement`` reads one of the registers before the path overwrites it.
 
-    A guarded write leaves the old value to some lanes.
+    A guarded write does not count as an overwrite, since some lanes may keep the old value.
     """
     where = next(
         (block.index, position)
@@ -59,11 +59,11 @@ def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
 def maybe_undefined(
     function: Function, graph: Graph, bindings: Mapping[int, Binding] | None = None
 ) -> dict[int, set[str]]:
-    """Reads that some path reaches without a write: statement index -> register names.
+    """Return the registers that a statement may read before any write: statement index -> register names.
 
-    A guarded write does not count as a write here, so the answer is an upper bound that a run-time
-    check makes exact.  Parameters that are registers count as written.  ``bindings`` by statement save
-    looking instructions up again.
+    A guarded write does not count as a write, so the result is an upper bound; a check at run time makes it
+    exact.  Parameters that are registers count as written.  ``bindings``, by statement index, avoid a second
+    lookup of the instructions.
     """
     bindings = bindings if bindings is not None else {}
     effects = [
@@ -80,7 +80,7 @@ def maybe_undefined(
             exposed.update(r.name for r in reads if r.name not in local)
             if sure:
                 local.update(r.name for r in writes)
-    # Only what some block reads before it writes matters. A set of registers is an integer.
+    # Only registers that some block reads before writing matter. A set of them is an integer with a bit each.
     bit = {name: 1 << number for number, name in enumerate(sorted(exposed))}
     given = sum(bit.get(p.name, 0) for p in function.params if p.space == "reg")
     written = [

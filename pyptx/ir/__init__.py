@@ -1,7 +1,7 @@
-"""A kernel as a value: the grammar of PTX as frozen nodes, the printer and the parser.
+"""The intermediate representation (IR): the grammar of PTX as frozen nodes, with a printer and a parser.
 
-The IR knows the *grammar* of PTX, never the instruction set: an opcode is a word, a modifier is a
-word behind a dot.  What may be combined is the business of :mod:`pyptx.isa`.
+The IR knows the *grammar* of PTX, but not the instruction set: an opcode is a name, and a modifier is a name
+after a dot.  :mod:`pyptx.isa` knows which opcodes, modifiers and operands go together.
 """
 
 from .data import (

@@ -1,7 +1,7 @@
-"""Numbers and constant expressions in PTX text.
+"""Reads numbers and constant expressions in PTX text.
 
-Integers are 64 bits wide, signed unless a literal is too large for that or ends in ``U``; ``~`` and
-``%`` give unsigned ones.  An expression is folded to its value.
+Integers are 64 bits wide.  A literal is signed unless it is too large or ends in ``U``; the results of ``~``
+and ``%`` are unsigned.  An expression is folded to its value.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .nodes import Immediate
 
 __all__ = ["constant", "integer", "is_constant", "starts_constant"]
 
-#: A folded value: its Python number, and whether PTX calls it unsigned. A float keeps its Immediate.
+#: A folded value: an integer with True if it is unsigned in PTX, or a float as its Immediate.
 _Value: TypeAlias = "tuple[int, bool] | Immediate"
 
 _INTEGER = re.compile(r"(?:0[xX][0-9A-Fa-f]+|0[bB][01]+|\d+)U?\Z", re.ASCII)
 _FLOAT = re.compile(r"(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)\Z", re.ASCII)
 _MASK = (1 << 64) - 1
-#: Parentheses, unary operators and nested lists deeper than this are refused, not recursed into.
+#: Largest nesting of parentheses, unary operators and lists. A deeper one is an error, before Python's own.
 DEPTH = 100
 
 _LEVELS: tuple[frozenset[str], ...] = (
@@ -41,7 +41,7 @@ _BY_OPERATOR = {operator: level for level, names in enumerate(_LEVELS) for opera
 _ADDITIVE = _BY_OPERATOR["+"]
 
 
-#: Constants that have a name.
+#: Named constants.
 _NAMED = {"WARP_SZ": 32}
 
 
@@ -81,12 +81,12 @@ _FLOATING: dict[str, Callable[[float, float], float]] = {
 
 
 def starts_constant(text: str) -> bool:
-    """Whether a constant expression may start with this token."""
+    """True if a constant expression may start with this token."""
     return text[:1].isdecimal() or text[:1] in ("-", "+", "~", "!", "(") or is_constant(text)
 
 
 def is_constant(text: str) -> bool:
-    """Whether ``text`` is a number, or the name of one."""
+    """True if ``text`` is a number, or the name of a constant."""
     first = text[:1]
     if first == ".":
         return text[1:2].isdecimal() and _FLOAT.match(text) is not None
@@ -110,7 +110,7 @@ def integer(cursor: Cursor, what: str = "an integer", *, sum_of_terms: bool = Tr
 
 
 def _folded(cursor: Cursor, start: int, value: int) -> int:
-    """The value to keep: a literal as written, a result as the signed integer with its bits."""
+    """Return a literal unchanged, and the result of an expression as a signed integer with the same bits."""
     return value - (1 << 64) if value >> 63 == 1 and cursor.at - start > 1 else value
 
 
@@ -138,7 +138,7 @@ def _number(value: _Value) -> int | float:
 
 
 def _binary(cursor: Cursor, what: str, depth: int, level: int) -> _Value:
-    """Precedence climbing over binary operators of ``level`` and tighter."""
+    """Read binary operators of precedence ``level`` and higher, by precedence climbing."""
     left = _unary(cursor, what, depth)
     while True:
         operator = cursor.text
@@ -165,7 +165,7 @@ def _apply(cursor: Cursor, at: int, operator: str, left: _Value, right: _Value) 
         if operator not in _FLOATING:
             cursor.fail(f"integers around {operator!r}", at)
         if any(isinstance(v, Immediate) and v.bits == 32 for v in (left, right)):
-            cursor.fail("',' or ';': a constant such as 0f3F800000 stands alone", at)
+            cursor.fail("',' or ';': a constant such as 0f3F800000 cannot be part of an expression", at)
         try:
             result = float(_FLOATING[operator](_number(left), _number(right)))
         except OverflowError:
@@ -204,7 +204,7 @@ def _unary(cursor: Cursor, what: str, depth: int) -> _Value:
         return int(not _number(value)), False
     if isinstance(value, Immediate):
         if text == "~":
-            cursor.fail("an integer behind '~'", at)
+            cursor.fail("an integer after '~'", at)
         if text == "+":
             return value
         if value.pattern is not None:

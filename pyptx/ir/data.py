@@ -1,6 +1,6 @@
-"""What a module carries beside code: initializers, attributes, pragmas, debug data.
+"""Nodes for the parts of a module that are not code: initializers, attributes, pragmas, debug data.
 
-These nodes depend on no other node, so that :mod:`.nodes` may hold them.
+At run time this module does not import :mod:`.nodes`, which imports it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SymbolAddress:
-    """``generic(name)+offset``: the generic address of a variable."""
+    """``generic(name)+offset``: the generic address of a variable as an initial value."""
 
     name: str
     offset: int = 0
@@ -49,7 +49,7 @@ class SymbolAddress:
 
 @dataclass(frozen=True, slots=True)
 class MaskedSymbol:
-    """``0xff00(name)``: the bytes of an address that ``mask`` selects, as one initial value."""
+    """``0xff00(name)``: an initial value made of those bytes of an address that ``mask`` selects."""
 
     mask: int
     symbol: Symbol | SymbolAddress
@@ -60,7 +60,7 @@ class MaskedSymbol:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """``filter_mode = nearest``: one field of a texture's or sampler's initializer."""
+    """``filter_mode = nearest``: one field in the initializer of a texture or sampler."""
 
     name: str
     value: str | int
@@ -74,7 +74,7 @@ Initial: TypeAlias = "Immediate | Symbol | SymbolAddress | MaskedSymbol | Settin
 
 @dataclass(frozen=True, slots=True)
 class InitialList:
-    """``{a, b, {c, d}}``; what is not named is zero."""
+    """``{a, b, {c, d}}``: a list of initial values; elements that it does not give are zero."""
 
     elements: tuple[Initial | InitialList, ...]
 
@@ -99,7 +99,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """``.ptr .global .align 16`` of a kernel parameter; without a space it is generic."""
+    """``.ptr .global .align 16`` of a kernel parameter; without a state space the pointer is generic."""
 
     space: str = ""
     align: int | None = None
@@ -111,7 +111,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True)
 class Pragma:
-    """``.pragma "nounroll";`` in a module, a function's header or among its statements."""
+    """``.pragma "nounroll";`` in a module, in a function's header or among its statements."""
 
     strings: tuple[str, ...]
     source: SourceLocation | None = field(default=None, compare=False)
@@ -125,10 +125,10 @@ class Pragma:
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """``.loc file line column``: where the statements behind it come from.
+    """``.loc file line column``: the source line of the statements after it.
 
-    ``function`` is the label of an inlined function's name (with ``offset`` in ``.debug_str``) and
-    ``inlined_at`` the file, line and column of the call.
+    For an inlined function, ``function`` is the label of its name in ``.debug_str`` (``offset`` is added to
+    the label), and ``inlined_at`` is the file, line and column of the call.
     """
 
     file: int
@@ -150,7 +150,7 @@ class Loc:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """``.file index "name"``; ``stamp`` has a time stamp and a size where the text gives them."""
+    """``.file index "name"``; ``stamp`` has the time stamp and the size, if the text gives them."""
 
     index: int
     name: str
@@ -173,7 +173,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Dwarf:
-    """``@@DWARF .byte 1, 2``: debug data as texts before PTX 2.0 have it; ``text`` is the rest."""
+    """``@@DWARF .byte 1, 2``: debug data before PTX 2.0; ``text`` is the rest of the line."""
 
     text: str
 
@@ -183,7 +183,7 @@ class Dwarf:
 
 @dataclass(frozen=True, slots=True)
 class LabelDifference:
-    """``a-b``: the distance of two labels."""
+    """``a-b``: the distance between two labels."""
 
     first: str
     second: str
@@ -194,7 +194,7 @@ class LabelDifference:
 
 @dataclass(frozen=True, slots=True)
 class SectionData:
-    """``.b8 1, 2, 3``: a line of data; a symbol may be a label or a section (``.debug_abbrev``)."""
+    """``.b8 1, 2, 3``: a line of data; a symbol in it names a label or a section (``.debug_abbrev``)."""
 
     type: str
     values: tuple[int | Symbol | LabelDifference, ...]

@@ -1,4 +1,4 @@
-"""Reading declarations: types and layouts, variables with initializers, parameters, directives."""
+"""Reads declarations: types and layouts, variables with initializers, parameters, directives."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = [
     "read_variables",
 ]
 
-#: State spaces in which a variable can be declared (registers apart).
+#: State spaces of variables; registers are read separately.
 SPACES = frozenset({".const", ".global", ".local", ".param", ".shared", ".tex"})
 _TYPES: dict[str, ScalarType] = {f".{t.name}": t for t in (*TYPES.values(), *OPAQUE_TYPES.values())}
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
-#: More names than any list of variables or labels has: a larger range is a slip.
+#: Largest number of names in a range of variables or labels. More of them must be a mistake in the text.
 _MOST_VARIABLES = 1 << 16
 _POINTER_SPACES = frozenset({".const", ".global", ".local", ".shared", ".param"})
 
 
 @dataclass(slots=True)
 class DeclaredType:
-    """What stands between the state space and the name."""
+    """The part of a declaration between the state space and the name."""
 
     type: ScalarType
     align: int | None = None
@@ -46,7 +46,7 @@ class DeclaredType:
 
 
 def read_attributes(cursor: Cursor) -> tuple[Attribute, ...]:
-    """``.attribute(.managed, .unified(1, 2))``, as often as it stands here."""
+    """Read zero or more ``.attribute(.managed, .unified(1, 2))``."""
     found: list[Attribute] = []
     while cursor.accept(".attribute"):
         cursor.expect("(")
@@ -73,7 +73,7 @@ def _integers(cursor: Cursor) -> tuple[int, ...]:
 
 
 def read_layout(cursor: Cursor) -> DeclaredType:
-    """Alignment, vector and type, in any order, up to the name."""
+    """Read alignment, vector and type, which stand in any order before the name."""
     layout: DeclaredType | None = None
     align: int | None = None
     vector = 1
@@ -113,7 +113,7 @@ def _alignment(cursor: Cursor) -> int:
 
 
 def read_bank(cursor: Cursor) -> str:
-    """``[2]`` behind ``.const``, in old texts: the bank is part of the space's name."""
+    """Read ``[2]`` after ``.const`` in old texts, and return the state space's name, ``const[2]``."""
     cursor.expect("[")
     bank = integer(cursor, "a constant bank")
     cursor.expect("]")
@@ -121,7 +121,7 @@ def read_bank(cursor: Cursor) -> str:
 
 
 def read_range(cursor: Cursor, what: str, most: int = _MOST_VARIABLES) -> tuple[str, int | None]:
-    """``name``, or ``name<3>`` for ``name0`` to ``name2`` with their number."""
+    """Read ``name``, or ``name<3>`` for ``name0`` to ``name2``; return the name, and the number or None."""
     name = cursor.name(what)
     if not cursor.accept("<"):
         return name, None
@@ -134,7 +134,7 @@ def read_range(cursor: Cursor, what: str, most: int = _MOST_VARIABLES) -> tuple[
 
 
 def _extents(cursor: Cursor) -> tuple[int, ...]:
-    """``[2][3]``; an empty pair of brackets is 0."""
+    """Read the extents ``[2][3]``; an empty pair of brackets gives 0."""
     shape: list[int] = []
     while cursor.accept("["):
         start = cursor.at
@@ -154,9 +154,9 @@ def read_variables(
     declare: Callable[[str], str | None],
     attributes: tuple[Attribute, ...] = (),
 ) -> list[Variable]:
-    """A declaration behind its state space, up to and with the semicolon.
+    """Read the part of a declaration after its state space, including the semicolon.
 
-    ``declare`` takes a name from the text and gives the variable's, or None if the name is in use.
+    ``declare`` gets a name from the text and returns the variable's name, or None if the name is in use.
     """
     if space == "const" and cursor.text == "[":
         space = read_bank(cursor)
@@ -167,7 +167,7 @@ def read_variables(
         start = cursor.at
         text, count = read_range(cursor, "a variable's name")
         words = [text]
-        if count is not None:  # ptxas keeps those of a range that are used, too
+        if count is not None:  # keep only the names of a range that are used, as ptxas does
             used = set(cursor.texts)
             words = [word for word in (f"{text}{n}" for n in range(count)) if word in used]
         names = [declare(word) for word in words]
@@ -240,7 +240,7 @@ def _symbol(cursor: Cursor) -> Symbol | SymbolAddress:
 
 
 def read_offset(cursor: Cursor) -> int:
-    """The sum of ``+4`` and ``-4`` behind a name; 0 if there is none."""
+    """Read the offsets ``+4`` and ``-4`` after a name and return their sum; 0 if there is none."""
     total = 0
     while cursor.text in ("+", "-"):
         sign = 1 if cursor.take() == "+" else -1
@@ -249,7 +249,7 @@ def read_offset(cursor: Cursor) -> int:
 
 
 def read_params(cursor: Cursor, declare: Callable[[Param, str], Param | None]) -> tuple[Param, ...]:
-    """``( .param .b32 a, ... )``, parentheses included; ``declare`` makes a parameter's name known."""
+    """Read ``( .param .b32 a, ... )`` with its parentheses; ``declare`` registers a parameter's name."""
     cursor.expect("(")
     found: list[Param] = []
     while not cursor.accept(")"):
@@ -281,7 +281,7 @@ def read_params(cursor: Cursor, declare: Callable[[Param, str], Param | None]) -
 
 
 def read_directive(cursor: Cursor) -> Directive:
-    """``.maxntid 128, 1, 1``: a word behind a dot and integers."""
+    """Read a directive such as ``.maxntid 128, 1, 1``: a name after a dot, and integers."""
     name = cursor.take()
     values: list[int] = []
     while starts_constant(cursor.text) and cursor.text != "(":
@@ -294,6 +294,7 @@ def read_directive(cursor: Cursor) -> Directive:
 
 
 def read_pragma(cursor: Cursor) -> Pragma:
+    """Read ``.pragma`` with its strings and the semicolon."""
     source = cursor.location()
     cursor.expect(".pragma")
     strings = [cursor.string("a quoted pragma")]

@@ -1,4 +1,4 @@
-"""How an entry is launched, and what the hardware allows there.
+"""The configuration of a launch, and the limits of the hardware.
 
 Source: CUDA C++ Programming Guide, technical specifications per compute capability (the same from 5.0 on).
 """
@@ -20,15 +20,15 @@ __all__ = ["Launch"]
 #: Largest extents in x, y, z.
 _MOST_CTAS = (2**31 - 1, 65_535, 65_535)
 _MOST_THREADS = (1024, 1024, 64)
-#: Threads of a CTA.
+#: Largest number of threads in a CTA.
 _CTA_THREADS = 1024
-#: CTAs of a cluster; what is beyond 8 a launch has to ask for.
+#: Largest number of CTAs in a cluster; a size above 8 needs a function attribute.
 _CLUSTER_CTAS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Extents in x, y, z order, and dynamic shared memory in bytes."""
+    """Grid, block and cluster as extents in x, y, z order, and dynamic shared memory in bytes."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -37,7 +37,7 @@ class Launch:
 
     @staticmethod
     def extent(value: int | Sequence[Any]) -> tuple[int, int, int]:
-        """``3`` or ``(3, 2)`` as three positive ints. Raises ValueError for anything else."""
+        """Return ``3`` or ``(3, 2)`` as three positive ints. Raises ValueError for anything else."""
         given: Any = value if isinstance(value, (Sequence, np.ndarray)) else (value,)
         try:
             items = tuple(map(operator.index, given))
@@ -50,7 +50,7 @@ class Launch:
 
     @staticmethod
     def of(grid: Any, block: Any, cluster: Any = 1, dynamic_smem: Any = 0) -> Launch:
-        """A launch of what a caller gave, checked (:meth:`check`). Raises :class:`SpecError`."""
+        """Make a launch from a caller's arguments and :meth:`check` it. Raises :class:`SpecError`."""
         try:
             smem = operator.index(dynamic_smem)
         except TypeError:
@@ -60,7 +60,7 @@ class Launch:
         return launch
 
     def check(self) -> None:
-        """Refuse what no launch can have, in the simulator as on a GPU. Raises :class:`SpecError`."""
+        """Raise :class:`SpecError` if no GPU could run this launch. The simulator has the same limits."""
         for name, extents, limits in (
             ("grid", self.grid, _MOST_CTAS),
             ("block", self.block, _MOST_THREADS),
@@ -71,11 +71,11 @@ class Launch:
         if threads > _CTA_THREADS:
             raise SpecError(f"block {self.block} has {threads} threads; a CTA has at most {_CTA_THREADS}")
         if size > _CLUSTER_CTAS:
-            raise SpecError(f"cluster {self.cluster} has {size} CTAs; at most {_CLUSTER_CTAS} are possible")
+            raise SpecError(f"cluster {self.cluster} has {size} CTAs; at most {_CLUSTER_CTAS} are allowed")
         if any(grid % extent for grid, extent in zip(self.grid, self.cluster, strict=True)):
-            raise SpecError(f"grid {self.grid} is not whole clusters of {self.cluster}")
+            raise SpecError(f"grid {self.grid} cannot be divided into whole clusters of {self.cluster}")
         if self.dynamic_smem < 0:
-            raise SpecError(f"{self.dynamic_smem} bytes of dynamic shared memory")
+            raise SpecError(f"dynamic_smem is {self.dynamic_smem}: expected a number of bytes, at least 0")
 
 
 def _extent(name: str, value: Any) -> tuple[int, int, int]:

@@ -1,8 +1,8 @@
-"""PTX text to tokens, and the cursor that the parser moves over them.
+"""Splits PTX text into tokens, and provides the cursor that the parser moves over them.
 
-A token is a string.  An instruction's or special register's dotted name is one token (``ld.global.b32``,
-``%tid.x``), a word behind a dot on its own another (``.b32``).  Characters that PTX has no use for are
-tokens too: no rule accepts them, so they are refused where they stand.
+A token is a string.  The dotted name of an instruction or special register is one token (``ld.global.b32``,
+``%tid.x``), and so is a separate name with a leading dot (``.b32``).  Characters that PTX does not use are
+tokens too: no rule of the parser accepts them, so the error names their place.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ __all__ = ["Cursor"]
 
 _TOKEN = re.compile(
     r"""
-    (?:%[\w$]+ | [A-Za-z_$][\w$]*) (?:\.\w+(?:::(?:\d+:\d+|\w+))*)*  # a name, with the words that hang on it
-    | [,;{}\[\]():@+]                                       # what stands most often between names
+    (?:%[\w$]+ | [A-Za-z_$][\w$]*) (?:\.\w+(?:::(?:\d+:\d+|\w+))*)*  # a name, with its dotted suffixes
+    | [,;{}\[\]():@+]                                       # the most frequent characters between names
     | \.\d+(?:[eE][+-]?\d+)?(?![\w])                        # .5
     | \.\w+(?:::(?:\d+:\d+|\w+))*                        # .b32
     | 0[fF][0-9A-Fa-f]{8}(?![\w$]) | 0[dD][0-9A-Fa-f]{16}(?![\w$])
@@ -32,13 +32,13 @@ _TOKEN = re.compile(
 )
 _COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*(?:[\s\S]*?\*/)?')
 _NOT_NEWLINE = re.compile(r"[^\n]")
-#: Lines of the C preprocessor, which ptxas skips too.
+#: Lines of the C preprocessor; ptxas also skips them.
 _PREPROCESSOR = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 _NAME = re.compile(r"(?:%[\w$]+|[A-Za-z$][\w$]*|_[\w$]*)\Z", re.ASCII)
 
 
 class Cursor:
-    """The tokens of one text and a position among them. Past the last one stand empty ones."""
+    """The tokens of one text and a position among them. After the last token come empty ones."""
 
     def __init__(self, text: str, filename: str) -> None:
         self.filename = filename
@@ -51,13 +51,13 @@ class Cursor:
             if found:
                 self.texts += found
                 self.lines += [number] * len(found)
-        # Two of them, so that a rule may always look one token ahead.
+        # Two empty tokens at the end, so that a rule may always look one token ahead.
         self.texts += ["", ""]
         self.lines += [self.lines[-1] if self.lines else 1] * 2
         self.at = 0
 
     def _without_comments(self, text: str) -> str:
-        """The text with blanks where comments stand, so that lines and columns stay."""
+        """Return the text with comments replaced by blanks, so that lines and columns do not change."""
 
         def blank(match: re.Match[str]) -> str:
             found = match[0]
@@ -87,7 +87,7 @@ class Cursor:
         return self.texts[self.at]
 
     def take(self) -> str:
-        """The token at the cursor, which moves on."""
+        """Return the token at the cursor and move to the next one."""
         text = self.texts[self.at]
         if not text:
             self.fail("more text")
@@ -95,20 +95,20 @@ class Cursor:
         return text
 
     def accept(self, text: str) -> bool:
-        """Move over ``text`` if it stands here."""
+        """If the token at the cursor is ``text``, move over it and return True."""
         if self.texts[self.at] != text:
             return False
         self.at += 1
         return True
 
     def expect(self, text: str, what: str = "") -> None:
-        """Move over ``text``. Raises :class:`ParseError` if something else stands here."""
+        """Move over ``text``. Raises :class:`ParseError` if the token at the cursor is another one."""
         if self.texts[self.at] != text:
             self.fail(what or repr(text))
         self.at += 1
 
     def name(self, what: str) -> str:
-        """Move over a plain name. Raises :class:`ParseError` if something else stands here."""
+        """Move over a plain name and return it. Raises :class:`ParseError` if the token is no name."""
         text = self.texts[self.at]
         if _NAME.match(text) is None:
             self.fail(what)
@@ -116,7 +116,7 @@ class Cursor:
         return text
 
     def string(self, what: str) -> str:
-        """Move over a quoted string: what is between the quotes."""
+        """Move over a quoted string and return the text between the quotes."""
         text = self.texts[self.at]
         if len(text) < 2 or text[0] != '"':
             self.fail(what)
@@ -124,23 +124,24 @@ class Cursor:
         return text[1:-1]
 
     def rest_of_line(self) -> str:
-        """Move over what stands behind the last token in its line: its text."""
+        """Move over the rest of the previous token's line and return its text."""
         line = self.lines[self.at - 1]
         start = self._column(self.at - 1) + len(self.texts[self.at - 1])
         while self.texts[self.at] and self.lines[self.at] == line:
             self.at += 1
         return self._line(line)[start:].strip()
 
-    # --- saying where -------------------------------------------------------------------------
+    # --- places in the text -------------------------------------------------------------------
 
     def location(self) -> SourceLocation:
+        """Return the file and line of the token at the cursor."""
         return SourceLocation(self.filename, self.lines[self.at])
 
     def _line(self, number: int) -> str:
         return self._source.split("\n")[number - 1]
 
     def _column(self, index: int) -> int:
-        """Where in its line the token begins."""
+        """Return the column, from 0, at which the token begins in its line."""
         line = self.lines[index]
         first = index
         while first > 0 and self.lines[first - 1] == line:
@@ -149,7 +150,7 @@ class Cursor:
         return starts[index - first]
 
     def fail(self, expected: str, at: int | None = None) -> NoReturn:
-        """Raise :class:`ParseError` for the token at the cursor, or at ``at``."""
+        """Raise :class:`ParseError` about the token at the cursor, or at index ``at``."""
         index = self.at if at is None else at
         text, line = self.texts[index], self.lines[index]
         start = self._column(index) if text else len(self._line(line).rstrip())

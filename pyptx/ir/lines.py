@@ -1,13 +1,13 @@
-"""Source lines in PTX text: ``.loc`` before statements, ``.file`` and the names of inlined functions behind.
+"""Source lines in PTX text: ``.loc`` before statements, ``.file`` and names of inlined functions at the end.
 
-Owns what the printer adds to a module whose statements know their ``source``, and the removal of what a
-text says about lines.  A helper function that recorded instructions is an inlined function to PTX: ``.loc``
-names the helper's line, ``inlined_at`` the line that called it (PTX ISA: ``#debugging-directives-loc``).
+Owns the directives that the printer adds to a module whose statements have a ``source``, and the removal of
+such directives.  A helper function that recorded instructions is an inlined function in PTX: ``.loc`` names
+the helper's line, ``inlined_at`` the line that called it (PTX ISA: ``#debugging-directives-loc``).
 
-Watch out: ptxas finds the frame that ``inlined_at`` means by its file and line, in the latest ``.loc`` with
-them; so a change of caller repeats the whole chain of calls, outermost first.  And it takes neighbors of one
-file number and line for one place, whoever called them; so inlined frames have two numbers for each file. A
-change of caller takes the other one.
+Watch out: ptxas identifies the frame of ``inlined_at`` by its file and line, in the latest ``.loc`` that has
+them.  So when the caller changes, the whole chain of calls is repeated, outermost first.  ptxas also merges
+neighboring ``.loc`` with the same file number and line, even if their callers differ.  So each file of
+inlined frames has two numbers, and a change of caller switches to the other number.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
 
 
 class LineTable:
-    """The ``.loc`` of one module's statements, and what they refer to.
+    """The ``.loc`` directives of one module's statements, and the files and names that they refer to.
 
-    Before version 7.2 PTX knows no inlined functions: then ``.loc`` is the innermost line alone.
+    PTX before version 7.2 has no inlined functions: ``.loc`` then names only the innermost line.
     """
 
     def __init__(self, version: tuple[int, int]) -> None:
         self._inlined = version >= _INLINED_SINCE
-        #: Numbers of files, by name and by which of the two numbers of inlined frames it is.
+        #: Numbers of files. The key is the name, and True for a file's second number of inlined frames.
         self._files: dict[tuple[str, bool], int] = {}
         self._other = False
         self._functions: dict[str, str] = {}
         self._previous: SourceLocation | None = None
 
     def start(self) -> None:
-        """A function begins: what was said in another does not hold."""
+        """Begin a function: ``.loc`` directives of the previous function no longer apply."""
         self._previous = None
 
     def before(self, source: SourceLocation | None) -> list[Loc]:
-        """The directives that go before a statement from ``source``; none where the last ones still hold."""
+        """Return the directives to print before a statement from ``source``; none if the last ones apply."""
         previous = self._previous
         if source is None or source == previous:
             return []
@@ -58,7 +58,7 @@ class LineTable:
         return [self._loc(frame) for frame in reversed(chain)]
 
     def _place(self, source: SourceLocation) -> tuple[int, int, int]:
-        """File, line and column, which is not known."""
+        """Return the numbers of file, line and column; the column is unknown and 0."""
         second = self._inlined and source.caller is not None and self._other
         return self._files.setdefault((source.file, second), len(self._files) + 1), source.line, 0
 
@@ -70,7 +70,7 @@ class LineTable:
         return Loc(*place, function=function, inlined_at=self._place(source.caller))
 
     def _label(self, function: str) -> str:
-        """The label of a function's name in ``.debug_str``."""
+        """Return the label of a function's name in ``.debug_str``."""
         label = self._functions.get(function)
         if label is None:
             stem = label = "$" + _NOT_WORD.sub("_", function)
@@ -83,7 +83,7 @@ class LineTable:
         return label
 
     def directives(self) -> list[File | Section]:
-        """The files and the names of functions that the directives so far refer to."""
+        """Return the ``.file`` directives and the function names to which the ``.loc`` so far refer."""
         found: list[File | Section] = [File(index, _quoted(name)) for (name, _), index in self._files.items()]
         if self._functions:
             items: list[SectionData | SectionLabel] = []
@@ -94,7 +94,7 @@ class LineTable:
 
 
 def _quoted(name: str) -> str:
-    """``name`` as a string of PTX can hold it: ASCII, and ptxas knows no escapes."""
+    """Return ``name`` in a form that a PTX string can hold: ASCII without quotes, as PTX has no escapes."""
     return name.encode("ascii", "replace").decode().replace('"', "'")
 
 
@@ -105,14 +105,14 @@ def _is_debug(directive: object) -> bool:
 
 
 def has_lines(module: Module) -> bool:
-    """Whether the module says itself where it comes from, with ``.loc`` or ``.file``."""
+    """True if the module itself has ``.loc`` or ``.file``."""
     return any(isinstance(d, File) for d in module.directives) or any(
         isinstance(statement, Loc) for function in module.functions for statement in function.body
     )
 
 
 def without_lines(module: Module) -> Module:
-    """The module without ``.loc``, ``.file`` and debug sections: what it says about machine code alone."""
+    """Return the module without ``.loc``, ``.file`` and debug sections, which do not change machine code."""
 
     def kept(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return tuple(statement for statement in body if not isinstance(statement, Loc))

@@ -1,6 +1,6 @@
-"""C++ names of functions: read from their mangling, and found by whatever part of them is enough.
+"""C++ names of functions: demangles them, and finds a function by an unambiguous part of its name.
 
-Names are read by the library ``itanium-demangler``; a name that the library cannot read stays as it is.
+The library ``itanium-demangler`` does the demangling; a name that the library cannot read stays unchanged.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Any
 __all__ = ["demangle", "find_names", "readable"]
 
 _ANONYMOUS = "(anonymous namespace)"
-#: The namespace's name in a mangled name. nvcc adds a hash and the name of the file.
+#: Name of the anonymous namespace in a mangled name. nvcc appends a hash and the file's name.
 _ANONYMOUS_NAME = re.compile(r"\b_GLOBAL__N_\w*")
 
 
 @lru_cache(maxsize=4096)
 def _parsed(name: str) -> Any:
-    """The syntax tree of a mangled name, or None for a name that is not mangled or cannot be read."""
+    """Return the syntax tree of a mangled name, or None if the name is not mangled or cannot be read."""
     if not name.startswith("_Z"):
         return None
     import itanium_demangler  # type: ignore[import-untyped]
 
     try:
         tree = itanium_demangler.parse(name)
-    except Exception:  # of any kind, for a name that it cannot read
+    except Exception:  # the library raises various exceptions for a name that it cannot read
         return None
     if tree is None or tree.kind != "func":
         return tree
@@ -39,31 +39,31 @@ def _parsed(name: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def demangle(name: str) -> str:
-    """``_Z3fooPf`` as ``foo(float*)``; a name that is not mangled, or not readable, is itself."""
+    """Return ``foo(float*)`` for ``_Z3fooPf``; a name that is not mangled or not readable is unchanged."""
     tree = _parsed(name)
     text = name if tree is None else str(tree)
-    if "<Node " in text:  # a part that the library reads and cannot write
+    if "<Node " in text:  # the library has parsed a part that it cannot print
         return name
     return re.sub(r"\)n(?=\d)", ")-", _ANONYMOUS_NAME.sub(_ANONYMOUS, text))
 
 
 def readable(name: str) -> str:
-    """A function for messages: ``_Z3fooPf (foo(float*))``, or the name alone if it is not mangled."""
+    """Return a name for messages: ``_Z3fooPf (foo(float*))``, or only the name if it is not mangled."""
     text = demangle(name)
     return name if text == name else f"{name} ({text})"
 
 
-# --- names that are asked for -------------------------------------------------------------------
+# --- finding a function by name -----------------------------------------------------------------
 
 _CAST = re.compile(r"\([\w: ]+\)(?=[n-]?\d)")
-#: A number among template arguments: ``n3`` is the mangling's -3; suffixes say no more than the type.
+#: A number among template arguments: mangling writes -3 as ``n3``; a suffix only repeats the type.
 _NUMBER = re.compile(r"(?<=[<,])(n|-)?(\d+)[uUlL]*(?=[,>])")
 _TRUTH = {"true": "1", "false": "0"}
 
 
 @lru_cache(maxsize=4096)
 def _key(text: str) -> str:
-    """``text`` without what may be written in several ways: spaces, casts of numbers, a leading ``void``."""
+    """Return ``text`` without optional parts: spaces, casts of numbers, a leading ``void``."""
     text = " ".join(text.replace(_ANONYMOUS, "_GLOBAL__N_").split())
     text = _ANONYMOUS_NAME.sub("_GLOBAL__N_", text)
     text = re.sub(r" ?([^\w ]) ?", r"\1", text)
@@ -73,7 +73,7 @@ def _key(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """``a<b::c>::d`` as ``a<b::c>`` and ``d``."""
+    """Split ``a<b::c>::d`` into ``a<b::c>`` and ``d``."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")
@@ -85,10 +85,10 @@ def _parts(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _spellings(name: str) -> tuple[frozenset[str], ...]:
-    """What a mangled name may be called, the most exact spellings first.
+    """Return the spellings that mean a mangled name, in four groups, the most exact ones first.
 
-    The whole signature; without the parameters; without the last template arguments; without any. Each
-    may lack namespaces at its beginning.
+    The groups are: the whole signature, without parameters, also without the last template arguments, and
+    without any template arguments. Each group includes spellings without leading namespaces.
     """
     tree = _parsed(name)
     if tree is None:
@@ -106,11 +106,12 @@ def _spellings(name: str) -> tuple[frozenset[str], ...]:
 
 
 def find_names(wanted: str, names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that ``wanted`` means: one, several if it is ambiguous, or none.
+    """Return those of ``names`` that ``wanted`` means: one, several if it is ambiguous, or none.
 
-    A name means itself. A mangled name is also meant by its C++ name, with or without the return type,
-    parameters, template arguments and namespaces: ``_Z4axpyILi4EEvPf`` by ``void axpy<(int)4>(float*)``,
-    ``axpy<4>(float *)``, ``axpy<4>`` and ``axpy``. The names that need the least left out are returned.
+    A name always means itself. A mangled name can also be given as its C++ name, with or without the return
+    type, parameters, template arguments and namespaces: ``_Z4axpyILi4EEvPf`` as
+    ``void axpy<(int)4>(float*)``, ``axpy<4>(float *)``, ``axpy<4>`` or ``axpy``. If several names match,
+    those for which ``wanted`` is the most exact spelling are returned.
     """
     known = list(names)
     if wanted in known:

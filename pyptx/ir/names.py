@@ -1,7 +1,7 @@
-"""Names while a function is read: scopes, ranges of registers, and one flat set of names at the end.
+"""Resolves names while the parser reads a function: scopes and ranges of registers become one flat set.
 
-A name means one thing in a function of the IR.  What a nested scope declares keeps its name, or becomes
-``name_1`` where that name is taken; its registers are declared by the function.
+In a function of the IR, a name means one thing only.  A declaration in a nested scope keeps its name, or
+becomes ``name_1`` if the name is taken; the registers of nested scopes become registers of the function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+\Z", re.ASCII)
 
 @dataclass
 class NameScope:
-    """One ``{ }``: what its declarations mean. ``known`` also caches what was found further out."""
+    """The declarations inside one ``{ }``. ``known`` also caches names that were found in outer scopes."""
 
     parent: NameScope | None = None
     known: dict[str, Register | Symbol] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class NameScope:
 
 @dataclass
 class _Range:
-    """``%r<10>``: only the registers that are used become declarations."""
+    """A range such as ``%r<10>``, of which only the used registers become declarations."""
 
     count: int
     type: ScalarType
@@ -41,8 +41,8 @@ class _Range:
 class Names:
     """All names of one function.
 
-    ``words`` are all names of the text, those of special registers without what follows a dot: a new name is
-    none of them.
+    ``words`` are all names in the text (of special registers, only the part before the dot); a new name must
+    differ from all of them.
     """
 
     def __init__(self, words: set[str], module_names: set[str]) -> None:
@@ -52,31 +52,32 @@ class Names:
         #: Variables and labels of this function.
         self._own: set[str] = set()
         self._registers: set[str] = set()
-        #: Special registers that were used, without what follows a dot.
+        #: Names of the special registers in use, up to the dot.
         self._specials: set[str] = set()
         self._declarations: list[Register | _Range] = []
-        #: The next number to try for a name that is taken.
+        #: The next suffix to try for each name that is taken.
         self._counters: dict[str, int] = {}
 
     @property
     def nested(self) -> bool:
-        """Whether the scope is not the function's own."""
+        """True if the current scope lies inside the function's outermost scope."""
         return self.scope.parent is not None
 
     def open(self) -> None:
+        """Enter a nested scope."""
         self.scope = NameScope(self.scope)
 
     def close(self) -> bool:
-        """Leave a nested scope; False at the function's own."""
+        """Leave a nested scope; return False if the current scope is the function's outermost one."""
         if self.scope.parent is None:
             return False
         self.scope = self.scope.parent
         return True
 
-    # --- declaring: each returns what it declared, or None for a name that this scope has already ----
+    # --- declaring: each returns what it declared, or None if this scope already has the name ---------
 
     def register(self, text: str, type: ScalarType, vector: int, *, listed: bool = True) -> Register | None:
-        """A register; one in a function's header is not ``listed`` among those of its body."""
+        """Declare a register. One in the function's header is not ``listed`` among the body's registers."""
         if text in self.scope.declared or self._in_ranges(self.scope, text) is not None:
             return None
         register = self._new_register(text, type, vector)
@@ -87,6 +88,7 @@ class Names:
         return register
 
     def registers(self, prefix: str, count: int, type: ScalarType, vector: int) -> None:
+        """Declare the range ``prefix<count>``."""
         found = _Range(count, type, vector)
         self.scope.ranges[prefix] = found
         self._declarations.append(found)
@@ -94,9 +96,10 @@ class Names:
             del self.scope.known[text]
 
     def variable(self, text: str) -> str | None:
+        """Declare a variable and return its name in the IR."""
         if text in self.scope.declared:
             return None
-        # The function's own variable may hide one of the module; one that was moved here may not.
+        # A variable of the outermost scope may hide a module's variable; one of a nested scope is renamed.
         hides = self._own if self.scope.parent is None else self._own | self._module
         name = self._unique(text, hides)
         self._own.add(name)
@@ -105,6 +108,7 @@ class Names:
         return name
 
     def label(self, text: str) -> str | None:
+        """Declare a label and return its name in the IR."""
         if text in self.scope.labels:
             return None
         name = self._unique(text, self._own)
@@ -115,7 +119,7 @@ class Names:
     # --- finding ------------------------------------------------------------------------------
 
     def find(self, text: str) -> Register | Symbol | None:
-        """What ``text`` means here: a register or a variable of this function."""
+        """Return this function's register or variable that ``text`` names in the current scope, or None."""
         found = self.scope.known.get(text)
         if found is not None:
             return found
@@ -129,12 +133,12 @@ class Names:
         return None
 
     def special(self, text: str) -> Special:
-        """A name behind ``%`` that is no register's here."""
+        """Return the special register of a name with ``%`` that is not a declared register."""
         self._specials.add(text[1:].partition(".")[0])
         return Special(text[1:])
 
     def apart(self) -> dict[Register, Register]:
-        """New names for registers that are called as a special register that was used elsewhere."""
+        """Rename declared registers that have the name of a special register in use; return the changes."""
         changed: dict[Register, Register] = {}
 
         def new(register: Register) -> Register:
@@ -155,6 +159,7 @@ class Names:
 
     @staticmethod
     def find_label(scope: NameScope | None, text: str) -> str | None:
+        """Return the IR name of the label ``text`` in ``scope`` or an outer scope, or None."""
         while scope is not None:
             if text in scope.labels:
                 return scope.labels[text]
@@ -162,7 +167,7 @@ class Names:
         return None
 
     def all_registers(self) -> tuple[Register, ...]:
-        """Declared registers, and those of ranges that were used, in the order of the declarations."""
+        """Return declared registers, and the used ones of ranges, in the order of the declarations."""
         found: list[Register] = []
         for declaration in self._declarations:
             if isinstance(declaration, Register):
@@ -193,7 +198,7 @@ class Names:
 
     def _new_register(self, text: str, type: ScalarType, vector: int) -> Register:
         bare = text[1:] if text[0] == "%" else text
-        # Without its own %, the name may be that of another register, or of a special one.
+        # Without the %, the name may equal that of another register or a special register.
         if bare in self._registers or (text[0] != "%" and "%" + bare in self._words):
             bare = self._unique(bare, self._registers, "%")
         self._registers.add(bare)

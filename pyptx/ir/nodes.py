@@ -1,8 +1,8 @@
-"""The nodes: operands, statements, functions, modules (debug data and initializers: :mod:`.data`).
+"""The nodes of the IR: operands, statements, functions, modules. :mod:`.data` has debug data and
+initializers.
 
-All are frozen.  Nodes that name a thing (:class:`Register`, :class:`Symbol`) compare by value, so an
-IR that was printed and read back equals the original.  Source locations never take part in
-comparisons.
+All nodes are frozen and compare by value, so an IR that was printed and read back equals the original.
+Comparisons ignore source locations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..core.types import ScalarType
 from .data import Attribute, Initial, InitialList, Loc, ModuleDirective, Pointer, Pragma
 from .mangling import find_names, readable
 
-#: Types of texture, sampler and surface variables: handles without a size that a program could see.
+#: Types of texture, sampler and surface variables: handles whose size a program cannot see.
 OPAQUE_TYPES = {name: ScalarType(name, 64, "b") for name in ("texref", "samplerref", "surfref")}
 
 # --- operands ---------------------------------------------------------------------------------
@@ -27,9 +27,9 @@ OPAQUE_TYPES = {name: ScalarType(name, 64, "b") for name in ("texref", "samplerr
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A declared register. ``name`` is without the ``%`` that the printer adds.
+    """A declared register. ``name`` does not have the ``%``, which the printer adds.
 
-    ``vector`` is 2 or 4 for a vector register (``.reg .v4 .f32 %v``); :class:`Element` selects from it.
+    ``vector`` is 2 or 4 for a vector register (``.reg .v4 .f32 %v``); :class:`Element` selects a part of it.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A special register such as ``%tid.x``; ``name`` is without the ``%``."""
+    """A special register such as ``%tid.x``; ``name`` does not have the ``%``."""
 
     name: str
 
@@ -52,9 +52,9 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A constant. Integers print in decimal; floats as ``0f``/``0d`` bit patterns of ``bits`` width.
+    """A constant. Integers print in decimal; floats as ``0f``/``0d`` bit patterns of ``bits`` bits.
 
-    ``pattern`` has the bits of a NaN read from text: a Python float would lose its payload.
+    ``pattern`` has the bits of a NaN that was read from text, since a Python float would lose its payload.
     """
 
     value: int | float
@@ -62,7 +62,7 @@ class Immediate:
     pattern: int | None = None
 
     def _key(self) -> tuple[int | float | str, int, int | None]:
-        """What constants are compared by: of a NaN, which equals nothing, the bits."""
+        """Return the key for comparisons; for a NaN, which does not equal itself, the key is its text."""
         if self.value != self.value:
             return (str(self), self.bits, None)
         return (self.value, self.bits, self.pattern)
@@ -75,7 +75,7 @@ class Immediate:
 
     @staticmethod
     def from_pattern(pattern: int, bits: int) -> Immediate:
-        """The float constant whose bits are ``pattern``."""
+        """Return the float constant with the bits ``pattern``."""
         value: float = struct.unpack(">f" if bits == 32 else ">d", pattern.to_bytes(bits // 8, "big"))[0]
         return Immediate(math.nan, bits, pattern) if math.isnan(value) else Immediate(value, bits)
 
@@ -102,7 +102,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """``a[3]`` or ``a[%r+1]``: an element of an array; an address to ``ld``, a value to ``mov``."""
+    """``a[3]`` or ``a[%r+1]``: an element of an array. ``ld`` takes it as an address, ``mov`` as a value."""
 
     name: str
     index: Register | Sum | Immediate
@@ -131,7 +131,7 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """``!p``: a predicate operand, negated."""
+    """``!p``: a negated predicate operand."""
 
     register: Register
 
@@ -162,7 +162,7 @@ class Minus:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """``%r+4``: a register and a constant, as a source outside of an address."""
+    """``%r+4``: a source operand, outside an address, that adds a constant to a register."""
 
     register: Register
     offset: int
@@ -173,7 +173,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``{a, b, ...}``."""
+    """``{a, b, ...}``: a vector operand."""
 
     elements: tuple[Register | Immediate | Sink | Symbol | Special | Element | Vector, ...]
 
@@ -183,7 +183,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """``d|p``: two destinations of one operand; ``{a, b, c, d}|p`` where a texture gives the first."""
+    """``d|p``: one operand with two destinations; ``{a, b, c, d}|p`` in texture instructions."""
 
     first: Register | Sink | Vector
     second: Register | Sink
@@ -196,10 +196,10 @@ class Pair:
 class Address:
     """``[base+offset]``, or ``[base, {c0, c1}]`` with tensor or texture coordinates.
 
-    ``extra`` has what stands between: the sampler of ``[texture, sampler, {x, y}]``, the one coordinate of
-    ``[texture, x]``, or what replaces a tensor map's properties.  ``suffix`` is the word behind the bracket
-    (``unified``).  ``zero`` says that an offset of 0 is written: ptxas really adds it when it does not
-    optimize.
+    ``extra`` has the operands between base and coordinates: the sampler of ``[texture, sampler, {x, y}]``,
+    the single coordinate of ``[texture, x]``, or the operands that replace a tensor map's properties.
+    ``suffix`` is the name after the bracket (``unified``).  ``zero`` means that the text has an offset of 0,
+    which ptxas really adds when it does not optimize.
     """
 
     base: Register | Symbol | Immediate
@@ -212,7 +212,7 @@ class Address:
     def __str__(self) -> str:
         inner = str(self.base)
         if self.offset or self.zero:
-            inner += f"+{self.offset}"  # ptxas reads [a+-4] and not [a-4]
+            inner += f"+{self.offset}"  # ptxas accepts [a+-4], but not [a-4]
         for operand in self.extra:
             inner += f", {operand}"
         if self.coordinates is not None:
@@ -266,7 +266,7 @@ class Guard:
 class Instruction:
     """``@guard opcode.mod.mod operands;``.
 
-    ``opcode`` is the first word alone and ``modifiers`` every later one without its dot:
+    ``opcode`` is the part before the first dot, and ``modifiers`` are the later parts without their dots:
     ``mbarrier.try_wait.parity.shared::cta.b64`` is ``("mbarrier", ("try_wait", "parity",
     "shared::cta", "b64"))``.
     """
@@ -279,7 +279,7 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """Opcode and modifiers as the text spells them."""
+        """The dotted name, as in the text."""
         return ".".join((self.opcode, *self.modifiers))
 
     def __str__(self) -> str:
@@ -291,6 +291,8 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class LabelStatement:
+    """``name:``, a label among the statements."""
+
     name: str
     source: SourceLocation | None = field(default=None, compare=False)
 
@@ -300,7 +302,7 @@ class LabelStatement:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Text that the author put in verbatim (``ptx.raw``): neither checked nor simulated."""
+    """Verbatim text from the author (``ptx.raw``), which pyptx neither checks nor simulates."""
 
     text: str
     source: SourceLocation | None = field(default=None, compare=False)
@@ -339,8 +341,8 @@ class CallPrototype:
 class ScopeMark:
     """``{`` or ``}`` among statements.
 
-    Names are unique in a function, so a scope hides none; it bounds the life of the :class:`Variable`
-    statements in it, which ptxas lays out by it.
+    Names are unique in a function, so a scope hides no name. It ends the life of the :class:`Variable`
+    statements in it, which matters where ptxas places them.
     """
 
     opens: bool
@@ -350,8 +352,8 @@ class ScopeMark:
         return "{" if self.opens else "}"
 
 
-#: Only an ``Instruction`` is executed.  A ``Variable`` among the statements is one of ``.param`` or
-#: ``.local`` space whose place matters: the arguments of a call.
+#: Only an ``Instruction`` is executed.  A ``Variable`` is a statement if it is in ``.param`` or ``.local``
+#: space and its scope matters, such as the arguments of a call.
 Statement: TypeAlias = (
     "Instruction | LabelStatement | Raw | TargetList | CallPrototype | Loc | Pragma | ScopeMark | Variable"
 )
@@ -363,10 +365,10 @@ Statement: TypeAlias = (
 class Variable:
     """A variable of a state space: ``.shared .align 16 .b8 name[size];``.
 
-    ``count`` is the number of elements; 0 with ``external`` is an unsized ``.extern`` array (dynamic
-    shared memory), None a scalar.  ``shape`` has the extents of an array of several dimensions, whose
-    product is ``count``; ``vector`` is 2, 4 or 8 for ``.v2`` to ``.v8`` elements; ``linkage`` is ``visible``,
-    ``weak``, ``common`` or empty (``.extern`` is ``external``).
+    ``count`` is the number of elements; None means a scalar, and 0 with ``external`` an unsized ``.extern``
+    array (dynamic shared memory).  ``shape`` has the extents of an array with several dimensions, whose
+    product is ``count``; ``vector`` is 2, 4 or 8 for elements of ``.v2`` to ``.v8``; ``linkage`` is
+    ``visible``, ``weak``, ``common`` or empty (``external`` stands for ``.extern``).
     """
 
     name: str
@@ -384,6 +386,7 @@ class Variable:
 
     @property
     def nbytes(self) -> int:
+        """Size of the variable in bytes."""
         return self.type.nbytes * self.vector * (1 if self.count is None else self.count)
 
     def __str__(self) -> str:
@@ -401,10 +404,11 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter of a kernel or a device function, or a device function's result.
+    """A parameter of a kernel or device function, or the result of a device function.
 
-    ``count`` makes it a by-value array (a tensor map is 128 ``b8``).  ``pointer`` says what a pointer points
-    to.  ``space`` is ``reg`` where a device function passes registers: the name is then a register's.
+    ``count`` is the number of elements of an array passed by value (a tensor map is 128 ``b8``), or None.
+    ``pointer`` describes the memory to which a pointer points.  ``space`` is ``reg`` if a device function
+    passes a register; ``name`` is then the register's name.
     """
 
     name: str
@@ -419,6 +423,7 @@ class Param:
 
     @property
     def nbytes(self) -> int:
+        """Size of the parameter in bytes."""
         return self.type.nbytes * self.vector * (1 if self.count is None else self.count)
 
     def __str__(self) -> str:
@@ -445,7 +450,7 @@ def _array(name: str, count: int | None, shape: tuple[int, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """A performance directive of an entry: ``.maxntid 128, 1, 1``; ``name`` is without the dot."""
+    """A performance directive of an entry: ``.maxntid 128, 1, 1``; ``name`` does not have the dot."""
 
     name: str
     values: tuple[int, ...] = ()
@@ -458,13 +463,13 @@ class Directive:
 class SharedRange:
     """A named part of a shared variable: a buffer that the author allocated in it.
 
-    The text does not show ranges: the parser gives none, and a module from a text has its variables alone.
+    PTX text has no ranges: the printer leaves them out, and a module that was parsed has none.
 
     Attributes:
-        name: the buffer's name, for messages; names may repeat.
+        name: the buffer's name, for messages; several buffers may have one name.
         offset: bytes from the beginning of the variable.
-        size: bytes, without the padding behind the buffer.
-        source: the line that allocated it.
+        size: bytes of the buffer, without the padding after it.
+        source: the author's line that allocated the buffer.
         variable: name of the shared variable that the range is a part of.
     """
 
@@ -480,9 +485,9 @@ class Function:
     """An entry (kernel) or a device function: parameters, directives, declarations, statements.
 
     ``kind`` is ``entry`` or ``func``.  ``linkage`` is ``visible``, ``extern``, ``weak`` or empty.  A
-    ``prototype`` has no body.  Registers are kept in groups of one type, as the text declares them.
-    ``shared_ranges`` are the buffers in shared memory, in the order of their offsets within a variable; they
-    are not printed, and two functions that differ in them alone are equal.
+    ``prototype`` has no body.  Registers are grouped by type, as in the text's declarations.
+    ``shared_ranges`` are the buffers in shared memory, ordered by their offsets within a variable; they are
+    not printed, and comparisons ignore them.
     """
 
     name: str
@@ -507,12 +512,13 @@ class Function:
         object.__setattr__(self, "registers", tuple(r for group in groups.values() for r in group))
 
     def instructions(self) -> Iterator[Instruction]:
+        """Yield the instructions among the statements."""
         for statement in self.body:
             if isinstance(statement, Instruction):
                 yield statement
 
     def directive(self, name: str) -> tuple[int, ...] | None:
-        """Values of the directive ``name``, or None where the entry has none."""
+        """Return the values of the directive ``name``, or None if the entry does not have it."""
         for directive in self.directives:
             if directive.name == name:
                 return directive.values
@@ -524,8 +530,8 @@ class Module:
     """One PTX translation unit. ``version`` is (major, minor).
 
     ``functions`` has entries, device functions and prototypes in the order of the text; ``target_options``
-    what follows the architecture in ``.target`` (``debug``, ``texmode_independent``); ``directives`` pragmas,
-    ``.file``, ``.alias`` and ``.section``.
+    has the names after the architecture in ``.target`` (``debug``, ``texmode_independent``); ``directives``
+    has pragmas, ``.file``, ``.alias`` and ``.section``.
     """
 
     version: tuple[int, int]
@@ -538,7 +544,7 @@ class Module:
 
     @cached_property
     def by_name(self) -> dict[str, Function]:
-        """Functions by name; a definition goes before prototypes."""
+        """Functions by name; if a prototype and a definition share a name, the definition."""
         return {f.name: f for f in sorted(self.functions, key=lambda f: not f.prototype)}
 
     @cached_property
@@ -547,13 +553,13 @@ class Module:
         return {n: f for n, f in self.by_name.items() if f.kind == "entry" and not f.prototype}
 
     def entry(self, name: str | None = None) -> Function:
-        """The kernel that ``name`` means, or the only one.
+        """Return the kernel that ``name`` means, or the only kernel if ``name`` is None.
 
-        A C++ kernel is meant by its mangled name, or by as much of ``void ns::axpy<4>(float*)`` as no other
-        kernel has (:func:`~.mangling.find_names`).
+        The name of a C++ kernel is its mangled name, or an unambiguous part of ``void ns::axpy<4>(float*)``
+        (:func:`~.mangling.find_names`).
 
         Raises:
-            KeyError: no such kernel, or several; the message lists them.
+            KeyError: there is no such kernel, or there are several; the message lists them.
         """
         entries = self.entries
         found = list(entries) if name is None else find_names(name, entries)
@@ -561,7 +567,7 @@ class Module:
             return entries[found[0]]
         listed = ", ".join(map(readable, found or entries)) or "none"
         if name is None:
-            raise KeyError(f"which entry? The module has: {listed}")
+            raise KeyError(f"which entry is meant? The module has: {listed}")
         if found:
             raise KeyError(f"several entries are called {name!r}: {listed}")
         raise KeyError(f"no entry {name!r}; the module has: {listed}")

@@ -1,8 +1,8 @@
-"""PTX text to IR: :func:`parse_module`, and what stands at the top of a module.
+"""Parses PTX text into IR: :func:`parse_module`, and the top level of a module.
 
-:mod:`.lexer` makes tokens, :mod:`.declarations` and :mod:`.statements` read variables and bodies,
-:mod:`.names` makes names unique.  The parser knows the grammar: whether an instruction exists is for
-:mod:`pyptx.isa` to say.
+:mod:`.lexer` makes tokens, :mod:`.declarations` and :mod:`.statements` read variables and bodies, and
+:mod:`.names` makes names unique.  The parser only knows the grammar; :mod:`pyptx.isa` knows which
+instructions exist.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["parse_module"]
 _VERSION = re.compile(r"(\d+)\.(\d+)\Z", re.ASCII)
 _LINKAGE = frozenset({".visible", ".extern", ".weak", ".common"})
 _DECLARES = frozenset({*_LINKAGE, *SPACES, ".func", ".entry", ".attribute"})
-#: What follows a prototype that no semicolon ends.
+#: Tokens that may follow a prototype without a semicolon.
 _BEHIND = frozenset({*_DECLARES, ".file", ".section", ".alias", ".target", "@", ""}) - {".attribute"}
 _DATA = frozenset({".b8", ".b16", ".b32", ".b64"})
 
@@ -50,17 +50,19 @@ _DATA = frozenset({".b8", ".b16", ".b32", ".b64"})
 def parse_module(text: str, filename: str = "<ptx>") -> Module:
     """Read one PTX translation unit.
 
-    Comments and the spelling of numbers do not survive; everything that says something does.
-    Registers declared as a range (``%r<100>``) are those that the function uses. Statements carry
-    their line of ``filename`` as source location.
+    Comments and the notation of numbers are lost; everything else is kept. Of the registers declared as a
+    range (``%r<100>``), the function has those that it uses. The source location of a statement is its line
+    in ``filename``.
 
     Raises:
-        ParseError: with line, column, what was read there and what was expected.
+        ParseError: the text is not PTX; the message has the line, the column, and what was read and expected.
     """
     return _ModuleReader(Cursor(text, filename)).read()
 
 
 class _ModuleReader:
+    """Reads one module: its top-level directives, declarations and functions."""
+
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.words = {text.partition(".")[0] for text in set(cursor.texts)}
@@ -70,7 +72,7 @@ class _ModuleReader:
         self.functions: list[Function] = []
         self.variables: list[Variable] = []
         self.directives: list[ModuleDirective] = []
-        #: Names of variables and functions so far.
+        #: Names of the module's variables and functions so far.
         self.names: set[str] = set()
 
     def read(self) -> Module:
@@ -81,7 +83,7 @@ class _ModuleReader:
             cursor.fail("a version such as 8.6")
         cursor.at += 1
         if cursor.text != ".target":
-            cursor.fail(".target behind .version")
+            cursor.fail(".target after .version")
         while cursor.text:
             self._item(cursor.text)
         return Module(
@@ -129,7 +131,7 @@ class _ModuleReader:
             cursor.fail("a declaration, a function or a directive of a module")
 
     def _declaration(self) -> None:
-        """A variable or a function, with what stands before it."""
+        """Read a variable or a function, with its linkage and attributes."""
         cursor = self.cursor
         external, linkage = False, ""
         source = cursor.location()
@@ -152,7 +154,7 @@ class _ModuleReader:
             cursor.fail("a state space, .func or .entry")
 
     def _declared(self, text: str) -> str:
-        # A module may declare what another declaration of it defines, so nothing is taken here.
+        # A module may declare a name several times and define it once, so no name counts as taken.
         self.names.add(text)
         return text
 

@@ -1,8 +1,8 @@
-"""IR to PTX text, with a table from text lines back to statements.
+"""Prints IR as PTX text, with a table that maps text lines back to statements.
 
-Printing is a pure function of the module: the same IR gives the same bytes in any process.  On demand the
-text has the author's lines too, as ``.loc`` for tools or comments for people; these hold paths and lines of
-source files, so the plain text is the one to compare.
+Printing is a pure function of the module: the same IR gives the same bytes in any process.  On request the
+text also has the author's lines, as ``.loc`` for tools or as comments for people.  These contain paths and
+lines of source files; so compare the plain text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .nodes import Function, Instruction, LabelStatement, Module, Raw, Statement
 
 __all__ = ["PrintedModule", "print_module"]
 
-#: The first version with the directive.
+#: The first PTX version with the directive ``.address_size``.
 _ADDRESS_SIZE_SINCE = (2, 3)
 #: Width of a line of register declarations.
 _DECLARATION_WIDTH = 100
@@ -25,13 +25,13 @@ _DECLARATION_WIDTH = 100
 
 @dataclass(frozen=True)
 class PrintedModule:
-    """``text``, and for each 1-based line of it the statement that the line came from."""
+    """PTX ``text``; ``lines`` has the statement from which a 1-based line of the text was printed."""
 
     text: str
     lines: dict[int, Statement] = field(repr=False)
 
     def source_of(self, line: int) -> SourceLocation | None:
-        """The author's line of text line ``line``, if a statement stands there."""
+        """Return the author's line for text line ``line``, or None if the line has no statement or source."""
         statement = self.lines.get(line)
         return statement.source if statement is not None else None
 
@@ -41,9 +41,9 @@ def print_module(module: Module, *, lines: bool = False, annotate: bool = False)
 
     Args:
         module: a module, recorded or parsed.
-        lines: say with ``.loc``, ``.file`` and inlined frames where each statement was written. A ``.loc``
-            stands on the line of the instruction it is for, so that the lines of the text have the same
-            numbers with and without. A module that has ``.loc`` or ``.file`` of its own keeps those alone.
+        lines: name the source line of each statement with ``.loc``, ``.file`` and inlined frames. A ``.loc``
+            is printed on the line of its instruction, so that the numbers of the text's lines do not change.
+            If the module has its own ``.loc`` or ``.file``, only these are printed.
         annotate: put the source lines between the instructions, as comments.
     """
     table = LineTable(module.version) if lines and not has_lines(module) else None
@@ -52,7 +52,7 @@ def print_module(module: Module, *, lines: bool = False, annotate: bool = False)
 
 
 class _Printer:
-    """One printing. ``out`` has the lines so far, ``statements`` the statement of each 1-based line."""
+    """State of printing: ``out`` has the lines so far, ``statements`` the statement of each 1-based line."""
 
     def __init__(self, table: LineTable | None, annotate: bool) -> None:
         self.table = table
@@ -125,10 +125,11 @@ class _Printer:
 
 
 def _deferred(module: Module) -> dict[int, list[Variable]]:
-    """Variables by the index of the function that they are printed behind: -1 is before all.
+    """Return variables by the index of the function after which they are printed; -1 means before all
+    functions.
 
-    A function must be declared before an initializer names it. Variables keep their order: ptxas
-    numbers them by it.
+    A function must be declared before an initializer names it. The order of the variables is kept, since
+    ptxas numbers them in this order.
     """
     declared: dict[str, int] = {}
     for index, function in enumerate(module.functions):
@@ -142,7 +143,7 @@ def _deferred(module: Module) -> dict[int, list[Variable]]:
 
 
 def _names(initial: Initial | InitialList | None) -> Iterator[str]:
-    """Symbols in an initializer."""
+    """Yield the names of the symbols in an initializer."""
     if isinstance(initial, InitialList):
         for element in initial.elements:
             yield from _names(element)

@@ -1,7 +1,7 @@
-"""Reading the body of a function: statements and operands.
+"""Reads the body of a function: statements and operands.
 
-Names become unique on the way (see :mod:`.names`).  A name that is not declared yet may be a label
-further down, so operands that name one are settled when the body has been read.
+Names become unique in the process (see :mod:`.names`).  A name that is not declared yet may be a label
+further down, so operands with such a name are resolved after the whole body has been read.
 """
 
 from __future__ import annotations
@@ -57,28 +57,28 @@ from .walk import map_registers
 __all__ = ["Body"]
 
 _SINK = Sink()
-#: What an instruction's name, a label or a register starts with.
+#: First characters of an instruction's name, a label or a register.
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$%")
 _OPERAND = "an operand"
-#: More registers than any function can have: a larger range is a slip.
+#: Largest number of registers in a range. More of them must be a mistake in the text.
 _MAX_RANGE = 1 << 30
 
 
 class Body:
-    """The body of one function. ``names`` already has its parameters."""
+    """Reads the body of one function. ``names`` already has the function's parameters."""
 
     def __init__(self, cursor: Cursor, names: Names) -> None:
         self.cursor = cursor
         self.names = names
         self.statements: list[Statement] = []
         self.variables: list[Variable] = []
-        #: Statements with names to settle, and the scope to look in.
+        #: Indices of statements with unresolved names, and the scope in which to find the names.
         self._open: list[tuple[int, NameScope]] = []
         self._unsettled = False
         self._opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def read(self) -> None:
-        """From the opening brace to the closing one."""
+        """Read from the opening brace to the closing one."""
         cursor, names = self.cursor, self.names
         texts = cursor.texts
         cursor.expect("{", "'{'")
@@ -152,7 +152,7 @@ class Body:
             self.statements.append(LabelStatement(name, source))
 
     def _targets(self) -> list[str]:
-        """One name of a list, or what ``L<3>`` stands for."""
+        """Read one name of a list, or a range: ``L<3>`` stands for ``L0``, ``L1`` and ``L2``."""
         name, count = read_range(self.cursor, "a label")
         return [name] if count is None else [f"{name}{n}" for n in range(count)]
 
@@ -218,7 +218,7 @@ class Body:
         while cursor.accept(","):
             word = cursor.name("function_name or inlined_at")
             if word == "function_name":
-                # A label of .debug_str, or the section itself with an offset in it.
+                # A label in .debug_str, or the section's name with an offset.
                 function = cursor.take() if cursor.text[:1] == "." else cursor.name("a label")
                 offset = read_offset(cursor)
             elif word == "inlined_at":
@@ -313,7 +313,7 @@ class Body:
             cursor.at += 1
             operand = self._named()
             if not isinstance(operand, Register | Element):
-                cursor.fail("a register behind '-'", cursor.at - 1)
+                cursor.fail("a register after '-'", cursor.at - 1)
             return Minus(operand)
         if _is_name(text):
             named = self._named()
@@ -331,7 +331,7 @@ class Body:
         return constant(cursor, _OPERAND)
 
     def _element_of(self, array: Symbol) -> Indexed | None:
-        """``[3]`` or ``[%r+1]`` behind the name of an array, if it stands here."""
+        """Read ``[3]`` or ``[%r+1]`` after the name of an array; return None if there is no bracket."""
         cursor = self.cursor
         if not cursor.accept("["):
             return None
@@ -351,15 +351,15 @@ class Body:
         cursor.expect("|")
         second = self._named()
         if not isinstance(second, Register | Sink):
-            cursor.fail("a register or '_' behind '|'", cursor.at - 1)
+            cursor.fail("a register or '_' after '|'", cursor.at - 1)
         return Pair(first, second)
 
     def _named(self) -> Register | Symbol | Element | Special | Sink:
-        """The meaning of a name; one that is not declared is a :class:`Symbol`, or special behind a ``%``."""
+        """Read a name. An undeclared one is a special register if it begins with ``%``, else a symbol."""
         cursor = self.cursor
         text = cursor.texts[cursor.at]
         if text[:1] != "_" and cursor.texts[cursor.at + 1][:1] == "." and "." not in text:
-            cursor.at += 1  # a blank may stand before the dot
+            cursor.at += 1  # the text may have a blank before the dot
             text += cursor.text
         known = self.names.find(text)
         if known is not None:
@@ -434,7 +434,7 @@ class Body:
         return Arguments(tuple(elements))
 
     def _element(self, depth: int) -> Register | Immediate | Sink | Symbol | Special | Element | Vector:
-        """An element of a vector or of a call's list."""
+        """Read an element of a vector or of a call's list."""
         cursor = self.cursor
         text = cursor.text
         if text == "{":
@@ -458,11 +458,11 @@ def _renamed(statement: Statement, changed: dict[Register, Register]) -> Stateme
 
 
 def _is_name(text: str) -> bool:
-    """Whether an operand that starts with this token is a name, not a number or a sign."""
+    """True if an operand that starts with this token is a name, not a number or a sign."""
     return text[:1] in _NAME_START and text != "" and not is_constant(text)
 
 
 def _as_written(param: Param, text: str) -> Param | None:
-    """Parameters of a prototype have names that mean nothing."""
+    """Accept a parameter of a prototype without declaring its name, which has no meaning."""
     del text
     return param

@@ -1,4 +1,4 @@
-"""What an operand is made of: its registers, symbols and constants; the same with other registers."""
+"""Walks an operand: finds its registers, symbols and constants, and replaces its registers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _Operand = TypeVar("_Operand", bound=Operand)
 
 
 def leaves(operand: Operand) -> Iterator[Leaf]:
-    """Every operand without parts in ``operand``, as it stands in the text."""
+    """Yield every operand without parts in ``operand``, in the order of the text."""
     if isinstance(operand, _LEAVES):
         yield operand
     else:
@@ -60,14 +60,14 @@ def _parts(operand: Operand) -> tuple[Operand, ...]:
 
 
 def registers_of(operand: Operand) -> list[Register]:
-    """The registers in ``operand``."""
+    """Return the registers in ``operand``, in the order of the text."""
     if isinstance(operand, Register):
         return [operand]
     return [leaf for leaf in leaves(operand) if isinstance(leaf, Register)]
 
 
 def map_registers(operand: _Operand, change: Callable[[Register], Register]) -> _Operand:
-    """``operand`` with ``change`` done to each of its registers."""
+    """Return ``operand`` with each of its registers replaced by the result of ``change``."""
 
     def new(given: Any) -> Any:
         if isinstance(given, Register):

@@ -1,7 +1,7 @@
-"""Helpers made of DSL calls that kernels share: the pipeline ring, tile orders, epilogues.
+"""Helpers that kernels share, made of DSL calls: the pipeline ring, tile orders, epilogues.
 
-Each is a thin function or class that says what it records; nothing here does what an author could not write
-with the same few lines.  Instructions that a helper records carry the author's line.
+Each is a thin function or class whose docstring says what it records; an author could write the same few
+lines by hand.  The instructions that a helper records carry the author's line.
 """
 
 from . import tcgen05_epilogue, tile_order, wgmma_epilogue

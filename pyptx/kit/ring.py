@@ -1,16 +1,16 @@
-"""The pipeline ring: stages of shared memory that producers fill and consumers empty, over and over.
+"""The pipeline ring: stages of shared memory that producers fill and consumers empty, again and again.
 
-Owns the protocol between the two: a pair of mbarriers for each stage, and the stage and phase that each side
-keeps in registers.  Stage ``s`` of the ring has ``full[s]``, which completes a phase when the stage is
-filled, and ``empty[s]``, which completes one when it may be filled again::
+Owns the protocol between the two sides: a pair of mbarriers for each stage, and the stage and phase that each
+side keeps in registers.  Stage ``s`` of the ring has ``full[s]``, which completes a phase when the stage is
+filled, and ``empty[s]``, which completes a phase when the stage may be filled again::
 
     stage          0      1      2      3      0      1      2      3      0 ...
     fill           0      1      2      3      4      5      6      7      8
     consumer       waits for full[stage],  parity 0 0 0 0  1 1 1 1  0 ...
     producer       waits for empty[stage], parity 1 1 1 1  0 0 0 0  1 ...
 
-A fresh barrier counts as having completed the phase of parity 1, so the producer's first round waits for
-nothing.
+A wait for parity 1 of a fresh barrier succeeds at once, as if a phase of parity 1 had completed; so the
+producer does not wait in its first round.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..dsl.operands import Addr
 
 __all__ = ["Consumer", "Producer", "Ring", "Slot"]
 
-#: Clears the lowest bit of the CTA's rank in a shared address.
+#: Mask that clears the lowest bit of the CTA's rank in a shared address.
 _EVEN_CTA = 0xFEFFFFFF
 
 
@@ -30,9 +30,9 @@ class Slot:
     """One use of one stage.
 
     Attributes:
-        index: the stage, a register or a number: ``buffer[slot.index]``.
-        full: address of the mbarrier that says that the stage is filled.
-        empty: address of the mbarrier that says that it may be filled again.
+        index: number of the stage, in a register or as an int, for ``buffer[slot.index]``.
+        full: address of the mbarrier that signals that the stage is filled.
+        empty: address of the mbarrier that signals that the stage may be filled again.
     """
 
     __slots__ = ("empty", "full", "index")
@@ -43,11 +43,11 @@ class Slot:
         self.empty = empty
 
     def leader_full(self) -> Reg:
-        """The address of ``full`` in the even CTA of this CTA's pair. Records one ``and.b32``.
+        """Compute the address of ``full`` in the even CTA of this CTA's pair. Records one ``and.b32``.
 
-        It is what the copies of a pair (``cta_group=2``) signal where the even CTA, the leader, waits for
-        both: bit 24 of a shared address is the lowest of the CTA's rank.  Of a stage that is a number, an
-        ``add`` comes before.
+        If the even CTA, the leader, waits for the copies of both CTAs (``cta_group=2``), the copies signal
+        this mbarrier.  The mask clears bit 24 of the shared address, the lowest bit of the CTA's rank.  For a
+        stage given as an int, an ``add`` is recorded before.
 
         PTX ISA: `#tcgen05-cta-pair`.
         """
@@ -62,7 +62,7 @@ class Slot:
 
 
 class Ring:
-    """A ring of ``stages``, with its mbarriers in shared memory. Making one records nothing.
+    """A ring of ``stages``, with its mbarriers in shared memory. The constructor records nothing.
 
     ::
 
@@ -89,15 +89,15 @@ class Ring:
             consumer.advance()
 
     Args:
-        stages: how many, at least 1.
-        producers: arrivals that make a stage full; one for a thread that expects the bytes of
-            its copies.
-        consumers: arrivals that make it empty: threads, or commits.
-        name: of the barriers in the text and in messages, before ``full`` and ``empty``.
+        stages: number of stages, at least 1.
+        producers: number of arrivals that complete a phase of ``full``; a thread that expects the bytes of
+            its copies is one arrival.
+        consumers: number of arrivals (of threads, or by commits) that complete a phase of ``empty``.
+        name: prefix of the names ``full`` and ``empty``, which the barriers have in the text and in messages.
 
     Raises:
-        SpecError: fewer than one stage, or a number of arrivals that an mbarrier cannot count.
-        SharedMemoryError: no room for the barriers, 16 bytes a stage.
+        SpecError: there is less than one stage, or an mbarrier cannot count so many arrivals.
+        SharedMemoryError: there is no room for the barriers, which take 16 bytes per stage.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier`.
     """
@@ -124,18 +124,18 @@ class Ring:
         )
 
     def init(self) -> None:
-        """Initialize all barriers; one thread does. Records ``2 * stages`` ``mbarrier.init``.
+        """Initialize all barriers; call it in one thread only. Records ``2 * stages`` ``mbarrier.init``.
 
-        Watch out: other threads may use the ring only after a barrier (and ``ptx.fence.mbarrier_init()`` with
-        a cluster barrier, where other CTAs do).
+        Watch out: other threads of the CTA may use the ring only after a barrier. If other CTAs use it, they
+        need ``ptx.fence.mbarrier_init()`` in this thread and then a cluster barrier.
         """
         for stage in range(self.stages):
-            # Through the registers with the barriers' names, which messages about a barrier take from here.
+            # Addressed by the registers that carry the barriers' names, so that messages can show the names.
             ptx.mbarrier.init(ptx.addr(self._full.addr, 8 * stage), self.producers)
             ptx.mbarrier.init(ptx.addr(self._empty.addr, 8 * stage), self.consumers)
 
     def slot(self, stage: Reg | int) -> Slot:
-        """The slot of a stage. Records nothing for a number, one ``mad.lo.u32`` for a register."""
+        """Return the slot of a stage. Records nothing for an int, one ``mad.lo.u32`` for a register."""
         if isinstance(stage, Reg):
             full = reg.scalar(u32)
             ptx.inst.mad.lo.u32(full, stage, 8, self._full.addr)
@@ -143,16 +143,16 @@ class Ring:
         return Slot(stage, ptx.addr(self._full.at(stage)), ptx.addr(self._empty.at(stage)))
 
     def producer(self) -> Producer:
-        """The side that fills, at its first stage. Records two ``mov``: stage 0, phase 1."""
+        """Return a producer, which starts at the first stage. Records two ``mov``: stage 0, phase 1."""
         return Producer(self)
 
     def consumer(self) -> Consumer:
-        """The side that empties, at its first stage. Records two ``mov``: stage 0, phase 0."""
+        """Return a consumer, which starts at the first stage. Records two ``mov``: stage 0, phase 0."""
         return Consumer(self)
 
 
 class _Side:
-    """Where one side of the ring stands, in two registers: use it in the threads that made it."""
+    """One side's current stage and phase, in two registers: only the threads that made it may use it."""
 
     def __init__(self, ring: Ring, phase: int) -> None:
         self.ring = ring
@@ -160,10 +160,10 @@ class _Side:
         self.phase = reg.scalar(u32, init=phase)
 
     def advance(self) -> None:
-        """Step to the next stage, and to the other phase after the last.
+        """Step to the next stage; after the last stage, to the first one and the other phase.
 
         Records 4 instructions: ``add``, ``setp``, and under its predicate ``mov`` and ``xor``; for a ring of
-        one stage the ``xor`` alone.
+        one stage only the ``xor``.
         """
         if self.ring.stages == 1:
             self.phase ^= 1
@@ -190,11 +190,11 @@ class Producer(_Side):
         return slot
 
     def drain(self) -> None:
-        """Wait until every stage that was filled has been emptied; the ring stands at the same stage after.
+        """Wait until every filled stage has been emptied. The producer's stage is the same afterwards.
 
-        A CTA must not exit while commits or remote arrivals for its barriers are on their way.  Records a
-        ``ptx.for_`` over the stages around :meth:`acquire` and :meth:`advance`; stages that were never filled
-        wait for nothing.
+        Call it before the CTA exits: commits or remote arrivals at its barriers must not be on their way
+        then. Stages that were never filled cause no wait.  Records a ``ptx.for_`` over the stages around
+        :meth:`acquire` and :meth:`advance`.
         """
         with ptx.for_(0, self.ring.stages):
             self.acquire()
@@ -217,26 +217,27 @@ class Consumer(_Side):
         return slot
 
     def release(self, *, cta: Reg | int | None = None, pred: Reg | NotPred | None = None) -> None:
-        """Hand the current stage back from this thread, and step on.
+        """Signal that this thread no longer needs the current stage, and step to the next one.
 
         Records ``mbarrier.arrive`` on ``empty`` of the stage, its ``mad.lo.u32`` (and ``mapa`` with ``cta``),
         and :meth:`advance`.
 
-        Watch out: an arrive covers what this thread has read itself.  Where a tensor core reads the stage,
-        its commit must arrive instead: ``ptx.tcgen05.commit(slot.empty)``; or a warp arrives after its
-        ``ptx.wgmma.wait_group``.
+        Watch out: an arrival only covers reads by this thread itself.  If the tensor core reads the stage,
+            its
+        commit must arrive instead: ``ptx.tcgen05.commit(slot.empty)``.  After ``wgmma``, a warp arrives once
+        its ``ptx.wgmma.wait_group`` is done.
 
         Args:
-            cta: rank of the CTA of the cluster whose ring gets the stage back, where its producer fills this
-                CTA's stages too (multicast): a number or a u32 register. None is this CTA.
-            pred: guard of the arrival; every thread steps on.
+            cta: rank of the CTA at whose ``empty`` the thread arrives, if the producer of that CTA also fills
+                this CTA's stages (multicast): an int or a u32 register. None means this CTA.
+            pred: guard of the arrival; all threads step to the next stage.
         """
         slot = self.ring.slot(self.stage)
         if cta is None:
             ptx.mbarrier.arrive(slot.empty, pred=pred)
         else:
             full = slot.full.base
-            assert isinstance(full, Reg)  # of a stage in a register, without an offset
+            assert isinstance(full, Reg)  # the stage is in a register, so the address has no offset
             there = ptx.cluster.map(full, cta, pred=pred)
             ptx.mbarrier.arrive(ptx.addr(there, slot.empty.offset), space="cluster", pred=pred)
         self.advance()

@@ -1,6 +1,6 @@
-"""Epilogues: an accumulator's way from tensor memory to global memory.
+"""Epilogues for Blackwell: they bring an accumulator from tensor memory to global memory.
 
-Both take the rows of one warp: 32 lanes of tensor memory, each thread its own row (`32x32b`).  The
+Each call handles the rows of one warp: 32 lanes of tensor memory, one row per thread (`32x32b`).  The
 accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest even.
 """
 
@@ -13,19 +13,19 @@ from ..layout import swizzle_mask
 
 __all__ = ["direct", "through_shared"]
 
-#: Repetitions of tcgen05.ld.32x32b: columns that one instruction loads.
+#: Repetition counts of tcgen05.ld.32x32b, which are the columns that one instruction loads.
 _CHUNKS = (1, 2, 4, 8, 16, 32, 64, 128)
 _OUTPUTS = (f32, bf16, f16)
 
 
 def check_output(dtype: ScalarType) -> None:
-    """Refuse a type that no epilogue writes. Records nothing. Raises :class:`SpecError`."""
+    """Raise :class:`SpecError` if epilogues cannot write the type. Records nothing."""
     if dtype not in _OUTPUTS:
-        raise SpecError(f"an epilogue writes {', '.join(map(str, _OUTPUTS))}, not {dtype!r}")
+        raise SpecError(f"an epilogue can write {', '.join(map(str, _OUTPUTS))}, not {dtype!r}")
 
 
 def pack(packed: Reg, low: Reg, high: Reg, dtype: ScalarType) -> None:
-    """Round two f32 to a 16-bit type, as one 32-bit word. Records one ``cvt.rn``."""
+    """Round two f32 values to a 16-bit type and pack them into 32 bits. Records one ``cvt.rn``."""
     convert = ptx.inst.cvt.rn.bf16x2.f32 if dtype is bf16 else ptx.inst.cvt.rn.f16x2.f32
     convert(packed, high, low)  # the first source is the upper half
 
@@ -36,14 +36,14 @@ def _check(columns: int, chunk: int, dtype: ScalarType) -> None:
         least = 16 // dtype.nbytes
         raise SpecError(
             f"chunk is {chunk!r} columns of {dtype}: expected a power of two, {least}..128",
-            hint="a thread stores whole pieces of 16 bytes",
+            hint="a thread stores 16 bytes at a time",
         )
     if columns < chunk or columns % chunk:
-        raise SpecError(f"{columns} columns are no multiple of the chunk, {chunk}")
+        raise SpecError(f"columns is {columns}: expected a multiple of the chunk, {chunk}")
 
 
 def _loaded(tmem: Reg, column: int, chunk: int, dtype: ScalarType) -> RegArray:
-    """``chunk`` columns of this thread's row as 32-bit words of the output, loaded and converted."""
+    """Load ``chunk`` columns of this thread's row and return them as 32-bit registers of the output type."""
     words = reg.array(b32, chunk)
     ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=chunk)
     ptx.tcgen05.wait_ld()
@@ -56,28 +56,28 @@ def _loaded(tmem: Reg, column: int, chunk: int, dtype: ScalarType) -> RegArray:
 
 
 def _pieces(words: RegArray) -> list[RegArray]:
-    """16 bytes each."""
+    """Split ``words`` into groups of four registers, 16 bytes each."""
     return [words[i : i + 4] for i in range(0, len(words), 4)]
 
 
 def direct(tmem: Reg, row: Reg, columns: int, *, dtype: ScalarType = f32, chunk: int = 128) -> None:
-    """Store a row of the accumulator straight from registers: 16 bytes a thread and instruction.
+    """Store a row of the accumulator directly from registers, 16 bytes per thread and instruction.
 
-    Every thread of the warp writes its own row, so a warp's store touches 32 rows: simple, right for few
-    columns, and four to eight times the transactions of :func:`through_shared`.
+    Every thread of the warp writes its own row, so each store of a warp touches 32 rows.  This is simple and
+    suits few columns, but needs four to eight times as many transactions as :func:`through_shared`.
 
     Records for each chunk one ``tcgen05.ld``, one ``tcgen05.wait::ld``, ``chunk / 2`` ``cvt`` for a 16-bit
     output, and ``chunk * dtype.nbytes / 16`` ``st.global.v4.b32``.
 
     Args:
-        tmem: tensor-memory address of the warp's first lane and the first column, equal in the warp.
+        tmem: tensor-memory address of the warp's first lane and the first column, the same in all lanes.
         row: global address of this thread's row, u64, a multiple of 16.
-        columns: how many, a multiple of ``chunk``.
-        dtype: f32, bf16 or f16.
-        chunk: columns that one ``tcgen05.ld`` loads: as many registers of each thread.
+        columns: number of columns, a multiple of ``chunk``.
+        dtype: output type: f32, bf16 or f16.
+        chunk: columns that one ``tcgen05.ld`` loads, and so the registers that it writes in each thread.
 
     Raises:
-        SpecError: another type, or numbers that do not fit.
+        SpecError: the type is another one, or ``columns`` and ``chunk`` do not fit.
     """
     _check(columns, chunk, dtype)
     for column in range(0, columns, chunk):
@@ -95,30 +95,31 @@ def through_shared(
     *,
     first: Reg | int = 0,
 ) -> None:
-    """Store 32 rows of the accumulator through shared memory and the TMA engine, one warp on its own.
+    """Store 32 rows of the accumulator through shared memory and the TMA engine, independently in each warp.
 
     Each thread writes its row of a chunk into ``staging``, swizzled so that the warp's lanes hit different
-    banks; one elected lane then stores the box.  With two stages, the next chunk is loaded while the engine
-    still reads the last one.
+    banks; one elected lane then stores the box by TMA.  With two stages, the warp loads the next chunk while
+    the engine still reads the previous one.
 
-    Records ``elect.sync``; for each stage up to eight instructions for this warp's rows and the thread's
-    address; for each chunk ``tcgen05.ld``, ``tcgen05.wait::ld``, the ``cvt`` of a 16-bit output, an ``xor``
-    for each 16 bytes but the first (none without a swizzle), an ``st.shared.v4.b32`` for each,
-    ``fence.proxy.async``, ``bar.warp.sync``, and a guarded block with the copy and its ``commit_group``;
-    before a chunk that reuses a stage, and at the end, a guarded ``wait_group.read`` and ``bar.warp.sync``.
+    Records ``elect.sync``. Records for each stage up to eight instructions for this warp's rows and the
+    thread's address. Records for each chunk ``tcgen05.ld``, ``tcgen05.wait::ld``, the ``cvt`` of a 16-bit
+    output, an ``xor`` for each 16 bytes but the first (none without a swizzle), an ``st.shared.v4.b32`` for
+    each, ``fence.proxy.async``, ``bar.warp.sync``, and a guarded block with the copy and its
+    ``commit_group``. Before a chunk that reuses a stage, and at the end, records a guarded
+    ``wait_group.read`` and ``bar.warp.sync``.
 
     Args:
-        tmem: tensor-memory address of the warp's first lane and the first column, equal in the warp.
-        staging: shared memory of shape ``(rows, chunk)`` with the swizzle of the map, of which this warp
-            takes 32 rows for itself; the chunk is a row of 16 to 128 bytes; stages optional.
+        tmem: tensor-memory address of the warp's first lane and the first column, the same in all lanes.
+        staging: shared memory of shape ``(rows, chunk)`` with the map's swizzle, with or without stages. This
+            warp uses 32 of the rows. A row of a chunk has 16 to 128 bytes.
         target: the output's tensor map, ``D.tma_desc()``, with a box of ``(32, chunk)``.
-        coord: element where the rows begin, innermost first: ``(column, row)``.
-        columns: how many, a multiple of the chunk.
-        first: the first of this warp's rows of ``staging``, a multiple of 32: ``warp * 32``.
+        coord: output element where the rows begin, innermost first: ``(column, row)``.
+        columns: number of columns, a multiple of the chunk.
+        first: index in ``staging`` of this warp's first row, a multiple of 32: ``warp * 32``.
 
     Raises:
-        SpecError: a staging buffer of another shape, or numbers that do not fit.
-        OperandError: a map whose box or swizzle is not the buffer's.
+        SpecError: the staging buffer has another shape, or ``columns`` does not fit.
+        OperandError: the map's box or swizzle differs from the buffer's.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
     """
@@ -139,7 +140,7 @@ def through_shared(
     first_column, first_row = coord
 
     def settle(pending: int) -> None:
-        """At most ``pending`` copies still read their stage, and every lane knows."""
+        """Make all lanes wait until at most ``pending`` copies still read their stage."""
         with ptx.if_(leader):
             ptx.cp.async_.bulk.wait_group(pending, read=True)
         ptx.warp.sync()
@@ -165,7 +166,7 @@ def through_shared(
 
 
 def _thread_row(tile: Buffer) -> Reg:
-    """Address of the first 16 bytes of this lane's row, the swizzle applied: 3 instructions, 6 with one."""
+    """Compute the address of the first 16 bytes of this lane's row: 3 instructions, 6 with a swizzle."""
     lane = ptx.special.laneid()
     row_bytes = tile.nbytes // 32
     place = lane * row_bytes + tile.addr

@@ -1,8 +1,9 @@
-"""Tile orders: which tile of the output a CTA computes, from its index.
+"""Tile orders: each maps a CTA's index to the tile of the output that the CTA computes.
 
-CTAs with neighboring indices run at the same time, so an order decides what they share in L2.  Every
-function takes the index and the extents of the grid of tiles, visits each tile once, and gives (row, column)
-as u32 registers.  ``tiles_m`` and ``tiles_n`` are numbers, or u32 registers where the function says so.
+CTAs with neighboring indices run at the same time, so the order decides which data they share in L2.  Every
+function takes the index of a tile and the extents of the grid of tiles, and returns (row, column) in u32
+registers, each tile for one index.  ``tiles_m`` and ``tiles_n`` are ints, or u32 registers where the
+docstring says so.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ def _positive(**values: Extent) -> None:
 
 
 def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Row by row, each from the left. Records 2 instructions: ``div``, ``rem``; takes registers.
+    """Go row by row, each from the left. Records 2 instructions: ``div``, ``rem``. Extents may be registers.
 
     Raises:
-        SpecError: an extent below 1.
+        SpecError: an extent is below 1.
     """
     _positive(tiles_m=tiles_m, tiles_n=tiles_n)
     row = tile // tiles_n
@@ -35,17 +36,17 @@ def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
 
 
 def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Row by row, every other row from the right. Records 6 instructions (7 with registers).
+    """Go row by row, every other row from the right. Records 6 instructions (7 if extents are registers).
 
     Raises:
-        SpecError: an extent below 1.
+        SpecError: an extent is below 1.
     """
     row, forward = row_major(tile, tiles_m, tiles_n)
     return row, _turned(forward, tiles_n, row)
 
 
 def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
-    """``forward``, from the other end in odd lines: 4 instructions, 5 where ``count`` is a register."""
+    """Return ``forward``, mirrored if ``line`` is odd: 4 instructions, 5 if ``count`` is a register."""
     column = reg.scalar(u32)
     ptx.inst.sub.u32(column, count - 1, forward)
     ptx.inst.selp.b32(column, column, forward, (line & 1) != 0)
@@ -53,7 +54,7 @@ def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
 
 
 def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg]:
-    """Band, row, and column from the left, in bands of ``group`` rows walked column by column."""
+    """Return band, row, and column from the left; each band of ``group`` rows is walked column by column."""
     _positive(tiles_m=tiles_m, tiles_n=tiles_n, group=group)
     span = tiles_n * group
     band = tile // span
@@ -68,45 +69,46 @@ def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg,
 
 
 def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
-    """Bands of ``group`` rows, each walked column by column from the left.
+    """Go through bands of ``group`` rows, each column by column from the left.
 
-    Records 8 instructions; takes registers (one more with a register for ``tiles_n``).
+    Records 8 instructions. Extents may be registers (one instruction more if ``tiles_n`` is one).
 
     Raises:
-        SpecError: an extent or a group below 1.
+        SpecError: an extent or the group is below 1.
     """
     _, row, column = _band(tile, tiles_m, tiles_n, group)
     return row, column
 
 
 def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
-    """As :func:`grouped`, every other band from the right, so that a band begins where the last one ended.
+    """Go as :func:`grouped`, but every other band from the right: a band begins where the last one ended.
 
-    Records 12 instructions; takes registers (two more with a register for ``tiles_n``).
+    Records 12 instructions. Extents may be registers (two instructions more if ``tiles_n`` is one).
 
     Raises:
-        SpecError: an extent or a group below 1.
+        SpecError: an extent or the group is below 1.
     """
     band, row, forward = _band(tile, tiles_m, tiles_n, group)
     return row, _turned(forward, tiles_n, band)
 
 
 def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
-    """A Hilbert curve through squares, and the squares row by row as a snake.
+    """Follow a Hilbert curve inside each square, and visit the squares row by row as in :func:`snake`.
 
-    The squares have the largest power of two as side that divides both extents; where that is 1, this is
-    :func:`snake`.  Inside a square, and from one to the next of a row, each step goes to a neighbor.
+    The side of the squares is the largest power of two that divides both extents; if it is 1, the order is
+    that of :func:`snake`.  Inside a square, and from a square to the next one of its row, each step goes to a
+    neighboring tile.
 
-    Records ``13 * log2(side) + 13`` instructions (6 where the side is 1). Extents are numbers.
+    Records ``13 * log2(side) + 13`` instructions (6 if the side is 1). Extents must be ints.
 
     Raises:
-        SpecError: an extent that is a register or below 1.
+        SpecError: an extent is a register or below 1.
     """
     extents: tuple[Extent, Extent] = (tiles_m, tiles_n)
     if any(isinstance(extent, Reg) for extent in extents):
         raise SpecError(
-            "the Hilbert order takes numbers for the extents: how often it turns depends on them",
-            hint="boustrophedon takes registers",
+            "an extent is a register, but the Hilbert order needs ints: its recorded code depends on them",
+            hint="use boustrophedon, which takes registers",
         )
     _positive(tiles_m=tiles_m, tiles_n=tiles_n)
     levels = min((n & -n).bit_length() for n in (tiles_m, tiles_n)) - 1
@@ -119,8 +121,8 @@ def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
     y = reg.scalar(u32, init=0)
     for level in range(levels):
         _hilbert_level(tile, gray, level, x, y)
-    # The curve enters a square at its upper left corner and leaves at the upper right one: mirrored in rows
-    # of squares that are walked from the right.
+    # The curve enters a square at its upper left corner and leaves at the upper right one. In rows of squares
+    # that are walked from the right, it is mirrored.
     forward = reg.scalar(u32)
     ptx.inst.mad.lo.u32(forward, square_column, side, x)
     row = reg.scalar(u32)
@@ -129,7 +131,7 @@ def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
 
 
 def _hilbert_level(tile: Reg, gray: Reg, level: int, x: Reg, y: Reg) -> None:
-    """One doubling of the curve: (x, y) into its quadrant, turned as that asks. 13 instructions."""
+    """Double the curve: turn (x, y) as its quadrant requires and move it there. Records 13 instructions."""
     right = (tile >> (2 * level + 1)) & 1
     down = (gray >> (2 * level)) & 1
     turned = down == 0

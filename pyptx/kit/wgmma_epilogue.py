@@ -1,6 +1,6 @@
-"""Epilogues of Hopper: an accumulator of ``wgmma`` on its way from registers to global memory.
+"""Epilogues for Hopper: they bring an accumulator of ``wgmma`` from registers to global memory.
 
-A warp holds 16 rows of its warpgroup's 64, and each group of four threads a row and the one 8 below::
+A warp holds 16 of its warpgroup's 64 rows; each group of four threads holds one row and the row 8 below::
 
     rows of the warp           columns 0 1   2 3   4 5   6 7   8 9  ...
           0                    lane    0     1     2     3     0
@@ -22,7 +22,7 @@ from .tcgen05_epilogue import check_output, pack
 
 __all__ = ["ROWS", "direct", "settle", "through_shared"]
 
-#: Rows of the accumulator that a warp holds: of a box, and of its part of the staging buffer.
+#: Rows of the accumulator that a warp holds, of a box, and of a warp's part of the staging buffer.
 ROWS = 16
 
 #: Bytes of a row of a box: the span of the swizzle.
@@ -33,35 +33,36 @@ _THREADS = 128
 def _check(acc: Fragment, dtype: ScalarType) -> None:
     if acc.operand != "d" or acc.dtype != "f32" or acc.layout.thread_count != _THREADS or not acc.whole:
         raise SpecError(
-            f"the accumulator is {acc!r}: expected a whole one of f32", hint="ptx.wgmma.accumulator(n=...)"
+            f"the accumulator is {acc!r}: expected a whole f32 accumulator of wgmma",
+            hint="make it with ptx.wgmma.accumulator(n=...)",
         )
     check_output(dtype)
 
 
 def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
-    """Elements ``i`` and ``i + 1``, two neighbors of a row, rounded and packed. Records one ``cvt``."""
+    """Round and pack elements ``i`` and ``i + 1``, which are neighbors in a row. Records one ``cvt``."""
     packed = reg.scalar(b32)
     pack(packed, acc[i], acc[i + 1], dtype)
     return packed
 
 
 def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32) -> None:
-    """Store the accumulator straight from registers: two neighbors a thread and instruction.
+    """Store the accumulator directly from registers, two neighboring elements per thread and instruction.
 
-    Four threads of a warp write 32 bytes of a row in f32, 16 in a 16-bit type, which is half of what a memory
-    transaction moves.
+    Four threads of a warp write 32 bytes of a row in f32. In a 16-bit type they write 16 bytes, which is half
+    of what a memory transaction moves.
 
     Records the fragment's origin (8 instructions), two ``mad.wide.u32`` and an ``add.u64``, and for each two
-    elements a ``st.global`` and, of a 16-bit type, a ``cvt``.
+    elements a ``st.global`` and, for a 16-bit type, a ``cvt``.
 
     Args:
         acc: the accumulator, 64 rows of the warpgroup.
-        place: global address of its first row and column, u64.
-        row_bytes: from one row of D to the next.
-        dtype: f32, bf16 or f16.
+        place: global address of the accumulator's first row and column in D, u64.
+        row_bytes: bytes from one row of D to the next.
+        dtype: output type: f32, bf16 or f16.
 
     Raises:
-        SpecError: another type, or no whole accumulator of f32.
+        SpecError: the type is another one, or ``acc`` is no whole f32 accumulator.
     """
     _check(acc, dtype)
     origin = acc.origin()
@@ -78,7 +79,7 @@ def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32
 
 
 def settle(leader: Reg, pending: int = 0) -> None:
-    """Wait until at most ``pending`` of the leader's stores still read shared memory; every lane knows.
+    """Make all lanes wait until at most ``pending`` of the leader's stores still read shared memory.
 
     Records ``cp.async.bulk.wait_group.read`` under ``leader`` and ``bar.warp.sync``.
     """
@@ -95,32 +96,35 @@ def through_shared(
     warp: Reg | int,
     leader: Reg,
 ) -> None:
-    """Store the accumulator through swizzled shared memory and the TMA engine, each warp on its own.
+    """Store the accumulator through swizzled shared memory and the TMA engine, independently in each warp.
 
     A warp writes 128 bytes of its 16 rows into a stage of ``staging``, 16-bit types by ``stmatrix``, f32 by
-    pairs; its leader then stores the box.  Before a stage is written again, the leader waits until the engine
-    has read it; so a persistent kernel goes on to its next product while the last boxes are on their way.
+    pairs; its leader then stores the box by TMA.  Before a stage is written again, the leader waits until the
+    engine has read it.  So a persistent kernel can go on to its next product while the last boxes are on
+    their way.
 
-    Records 17 instructions for the places of warp and lane, and one ``mad.lo.u32`` for each stage; for each
-    128 bytes of columns the two of :func:`settle`, the stores (eight ``st.shared.v2``, or of a 16-bit type 16
-    ``cvt`` and four ``stmatrix``), ``fence.proxy.async``, ``bar.warp.sync``, and a guarded block with an
-    ``add``, the copy and its ``commit_group``.
+    Records 17 instructions for the addresses of warp and lane, and one ``mad.lo.u32`` for each stage. Records
+    for each 128 bytes of columns the two of :func:`settle`, the stores (eight ``st.shared.v2``, or for a
+    16-bit type 16 ``cvt`` and four ``stmatrix``), ``fence.proxy.async``, ``bar.warp.sync``, and a guarded
+    block with an ``add``, the copy and its ``commit_group``.
 
-    Watch out: the last boxes are still being read on return. ``settle(leader)`` comes before the CTA ends.
+    Watch out: after the call, the engine still reads the last boxes. Call ``settle(leader)`` before the CTA
+    ends.
 
     Args:
         acc: the accumulator, 64 rows of the warpgroup.
-        staging: shared memory with stages of 128-byte swizzle: rows of 128 bytes, :data:`ROWS` of each warp.
+        staging: shared memory with stages and 128-byte swizzle: rows of 128 bytes, :data:`ROWS` for each
+            warp.
         target: the output's tensor map, ``D.tma_desc()``, with a box of :data:`ROWS` rows of 128 bytes.
-        coord: element where the accumulator's 64 rows begin, innermost first: ``(column, row)``.
-        warp: this warp's number among those that share ``staging``, of which the first of a warpgroup is a
-            multiple of four; a register, equal in the warp.
-        leader: predicate of one lane of the warp (``ptx.warp.elect()``), the same at each call.
+        coord: output element where the accumulator's 64 rows begin, innermost first: ``(column, row)``.
+        warp: this warp's number among the warps that share ``staging``, as an int, or in a register with the
+            same value in all lanes. The number of a warpgroup's first warp is a multiple of four.
+        leader: predicate that is true in one lane of the warp (``ptx.warp.elect()``), the same at each call.
 
     Raises:
-        SpecError: a staging buffer of another shape, stages that do not divide the number of boxes, another
-            type, or no whole accumulator of f32.
-        OperandError: a map whose box or swizzle is not the buffer's.
+        SpecError: the staging buffer has another shape, its stages do not divide the number of boxes, the
+            type is another one, or ``acc`` is no whole f32 accumulator.
+        OperandError: the map's box or swizzle differs from the buffer's.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
     """
@@ -140,13 +144,16 @@ def through_shared(
             hint=f"smem.alloc(({ROWS} * warps, {chunk}), dtype, swizzle='128B', stages=2)",
         )
     if columns % chunk:
-        raise SpecError(f"{columns} columns are no multiple of {chunk}, which 128 bytes of {dtype} are")
+        raise SpecError(
+            f"the accumulator has {columns} columns: expected a multiple of {chunk}, 128 bytes of {dtype}"
+        )
     depth = staging.stages
     if columns // chunk % depth:
         raise SpecError(
-            f"{columns // chunk} boxes in {depth} stages: the next call would begin in the stage of this "
-            "one's last box, which is still read",
-            hint=f"{columns} columns of {dtype} are {columns // chunk} boxes, which the stages must divide",
+            f"{depth} stages do not divide {columns // chunk} boxes: the next call would write a stage that "
+            "the engine still reads",
+            hint=f"{columns} columns of {dtype} are {columns // chunk} boxes; use a number of stages that "
+            "divides them",
         )
     rows = warp * ROWS
     boxes = [staging[i].rows(rows, ROWS) for i in range(depth)]
@@ -158,7 +165,7 @@ def through_shared(
         settle(leader, depth - 1)
         part = acc[column // 2 : (column + chunk) // 2]
         for i, place in enumerate(places):
-            # Stages, and the two halves of a box, lie whole periods of the swizzle apart.
+            # Stages, and the two halves of a box, lie a multiple of the swizzle's period apart.
             offset = stage * staging.stage_bytes
             if dtype is f32:
                 ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), part[4 * i : 4 * i + 2])
@@ -176,11 +183,12 @@ def through_shared(
 
 
 def _places(box: Buffer) -> list[Reg]:
-    """Where this lane writes each 32 bytes of the box's rows, swizzled. Records 13 instructions.
+    """Compute the swizzled addresses at which this lane writes, for each 32 bytes of the box's rows.
 
-    f32: eight columns, of which the lane writes two in row ``lane / 4``, and 8 rows below.  16-bit types: 16
-    columns, four matrices of ``stmatrix``: rows 0..7 and 8..15 of eight columns, then of the next eight; the
-    lane gives the address of row ``lane % 16``, piece ``lane / 16``.
+    Records 13 instructions.  f32: 32 bytes are eight columns, of which the lane writes two in row ``lane /
+    4`` and two 8 rows below.  16-bit types: 32 bytes are 16 columns, four matrices of ``stmatrix``: rows 0..7
+    and 8..15 of eight columns, then of the next eight; the lane gives the address of row ``lane % 16``, piece
+    ``lane / 16``.
     """
     lane = ptx.special.laneid()
     if box.dtype is f32:
@@ -188,6 +196,6 @@ def _places(box: Buffer) -> list[Reg]:
     else:
         row, byte = lane & 15, (lane >> 4) * 16
     plain = row * _SPAN + byte + box.addr
-    # A piece of 16 bytes lies at its number XOR its row's.
+    # The swizzle puts a piece of 16 bytes at its number XOR its row's number.
     place = plain ^ ((plain >> 3) & 0x70)
     return [place, *(place ^ step for step in range(32, _SPAN, 32))]

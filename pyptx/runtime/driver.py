@@ -1,4 +1,4 @@
-"""The CUDA driver: finding it, calling it, and saying what it answered.
+"""The CUDA driver: finds it, calls it and reports its errors.
 
 Owns the lazy import and initialization of ``cuda.bindings.driver``, the translation of a ``CUresult`` into
 :class:`~pyptx.core.errors.LaunchError`, device facts, and the current context.
@@ -31,23 +31,23 @@ _HINTS = {
     1: "compare the arguments with the limits of the device",
     2: "free device memory, or use a smaller problem",
     100: f"check nvidia-smi and CUDA_VISIBLE_DEVICES, or {_SIMULATE}",
-    701: "registers x threads or shared memory exceed what an SM has; launch fewer threads or less memory",
-    700: "a kernel launched earlier failed, errors are asynchronous: run it on the simulator, or under "
+    701: "registers x threads or shared memory exceed what an SM has; use fewer threads or less memory",
+    700: "a kernel launched earlier failed (errors are asynchronous): run it on the simulator or under "
     "compute-sanitizer; this process cannot use the GPU any more",
     716: "a kernel launched earlier accessed a misaligned address: run it on the simulator",
-    719: "a kernel launched earlier failed, errors are asynchronous: run it on the simulator; this process "
+    719: "a kernel launched earlier failed (errors are asynchronous): run it on the simulator; this process "
     "cannot use the GPU any more",
 }
 
 
 def describe_status(status: Any) -> str:
-    """``CUDA_ERROR_INVALID_VALUE (1): invalid argument`` for a ``CUresult``."""
+    """Return text such as ``CUDA_ERROR_INVALID_VALUE (1): invalid argument`` for a ``CUresult``."""
     from cuda.bindings import driver as module
 
     text = f"{status.name} ({int(status)})"
     try:
         found, explanation = module.cuGetErrorString(status)
-    except RuntimeError:  # no driver to ask
+    except RuntimeError:  # there is no driver
         return text
     if int(found) == 0 and explanation:
         text += f": {explanation.decode(errors='replace')}"
@@ -55,14 +55,14 @@ def describe_status(status: Any) -> str:
 
 
 def check(result: tuple[Any, ...], call: str) -> Any:
-    """The values behind the status of a driver call: None, the one value, or a tuple of them.
+    """Return the values that follow the status of a driver call: None, one value, or a tuple of several.
 
     Args:
         result: what a function of ``cuda.bindings.driver`` returned: a ``CUresult``, then its values.
-        call: the name of that function, with arguments where they help.
+        call: the name of the function for messages, with arguments where they help.
 
     Raises:
-        LaunchError: the status is not success; names the status, its explanation and the call.
+        LaunchError: the status is not success; the message has the status, its explanation and the call.
     """
     status, *values = result
     if int(status) != 0:
@@ -74,7 +74,7 @@ def check(result: tuple[Any, ...], call: str) -> Any:
 
 @lru_cache(maxsize=1)
 def driver() -> Any:
-    """The module ``cuda.bindings.driver``, initialized.
+    """Return the module ``cuda.bindings.driver``, with the driver initialized.
 
     Raises:
         LaunchError: cuda-bindings is not installed, or there is no driver or no device.
@@ -83,7 +83,7 @@ def driver() -> Any:
         from cuda.bindings import driver as module
     except ImportError as error:
         raise LaunchError(
-            f"launching on a GPU needs the package cuda-bindings: {error}",
+            f"a launch on a GPU needs the package cuda-bindings: {error}",
             hint=f"pip install cuda-bindings, or {_SIMULATE}",
         ) from error
     try:
@@ -102,7 +102,7 @@ def call(name: str, *arguments: Any) -> Any:
     """Call the driver's function ``name`` and :func:`check` its result.
 
     Raises:
-        LaunchError: there is no driver, it lacks the function, or the call failed.
+        LaunchError: there is no driver, the driver lacks the function, or the call failed.
     """
     module = driver()
     try:
@@ -119,12 +119,12 @@ class DeviceInfo:
     """One GPU.
 
     Attributes:
-        index: ordinal among the visible devices.
-        name: as the driver spells it.
+        index: number of the GPU among the visible ones, from 0.
+        name: the name that the driver gives.
         compute_capability: (major, minor).
         sm_count: number of streaming multiprocessors.
-        max_shared_memory: largest shared memory of one CTA in bytes (static and dynamic, opted in).
-        driver_version: the CUDA version that the driver supports, (major, minor).
+        max_shared_memory: largest shared memory of one CTA in bytes (static plus dynamic, after opt-in).
+        driver_version: newest CUDA version that the driver supports, (major, minor).
     """
 
     index: int
@@ -136,23 +136,23 @@ class DeviceInfo:
 
     @property
     def arch(self) -> str:
-        """``sm_90`` for compute capability (9, 0)."""
+        """The architecture's name: ``sm_90`` for compute capability (9, 0)."""
         return "sm_{}{}".format(*self.compute_capability)
 
 
 def device_count() -> int:
-    """Number of visible GPUs. Raises LaunchError when there is no driver or no device."""
+    """Return the number of visible GPUs. Raises LaunchError when there is no driver or no device."""
     count: int = call("cuDeviceGetCount")
     return count
 
 
 @lru_cache(maxsize=64)
 def device_info(index: int) -> DeviceInfo:
-    """Facts about GPU ``index``. Raises LaunchError when there is no driver or no such device."""
+    """Return facts about GPU ``index``. Raises LaunchError when there is no driver or no such device."""
     module = driver()
     count = device_count()
     if not 0 <= index < count:
-        raise LaunchError(f"there is no GPU {index}; the driver sees {count}, counted from 0")
+        raise LaunchError(f"there is no GPU {index}: the driver sees {count}, numbered from 0")
     device = call("cuDeviceGet", index)
     attribute = module.CUdevice_attribute
 
@@ -174,17 +174,16 @@ def device_info(index: int) -> DeviceInfo:
 
 @lru_cache(maxsize=64)
 def _primary_context(device_index: int) -> Any:
-    # Retained once and kept: it is the context that torch uses, and it must outlive every kernel.
+    # Retained once and never released: torch uses the same context, and it must outlive every kernel.
     device_info(device_index)
     return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", device_index))
 
 
 @contextmanager
 def device_context(device_index: int) -> Iterator[None]:
-    """Make GPU ``device_index``'s primary context current within the block, as torch has it.
+    """Make GPU ``device_index``'s primary context, which torch also uses, current inside a ``with`` block.
 
-    The context that was current before is current again afterwards, so torch's idea of the current
-    device does not change.
+    Afterwards the previous context is current again, so torch's current device does not change.
 
     Raises:
         LaunchError: there is no driver or no such device.

@@ -1,8 +1,8 @@
-"""Launching a loaded kernel.
+"""Launches a loaded kernel.
 
-Owns the packing of parameters into host memory and the one call of ``cuLaunchKernelEx``.  Everything that
-can be wrong about a launch is checked before it: the driver reads parameters through raw pointers, so
-one too few would read past them.
+Owns the packing of parameters into host memory and the call of ``cuLaunchKernelEx``.  The call comes after
+all checks: the driver reads parameters through raw pointers, so with one parameter too few it would read
+past their end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .loader import LoadedKernel
 __all__ = ["PackedArguments", "launch", "pack", "stream_handle"]
 
 _TENSOR_MAP_BYTES = 128
-_ALIGNMENT = 64  # of a tensor map, the most that any parameter needs
+_ALIGNMENT = 64  # of a tensor map; no other parameter needs more
 
 
 class PackedArguments:
-    """Kernel parameters in host memory, as the driver wants them; may be launched many times.
+    """Kernel parameters in host memory in the driver's format; one object may serve many launches.
 
     Attributes:
         address: address of the array of parameter pointers (``void**``).
@@ -44,7 +44,7 @@ class PackedArguments:
         offsets = []
         end = 0
         for value in values:
-            # Each parameter lies on a multiple of its size, a tensor map on 64 bytes.
+            # Each parameter is aligned to its size, a tensor map to 64 bytes.
             alignment = min(len(value), _ALIGNMENT)
             end = -(-end // alignment) * alignment
             offsets.append(end)
@@ -62,7 +62,7 @@ def _scalar_bytes(value: Any, type: ScalarType, where: str) -> bytes:
         try:
             number = operator.index(value)
         except TypeError:
-            raise SpecError(f"{where}: {value!r} is not an integer, as {type} needs") from None
+            raise SpecError(f"{where}: {value!r} is not an integer, which type {type} requires") from None
         low = 0 if type.kind == "u" else -(1 << (type.bits - 1))
         high = (1 << (type.bits - (type.kind == "s"))) - 1
         if not low <= number <= high:
@@ -72,13 +72,13 @@ def _scalar_bytes(value: Any, type: ScalarType, where: str) -> bytes:
         try:
             number_f = float(value)
         except (TypeError, ValueError):
-            raise SpecError(f"{where}: {value!r} is not a number, as {type} needs") from None
+            raise SpecError(f"{where}: {value!r} is not a number, which type {type} requires") from None
         with np.errstate(over="ignore"):
             stored = np.array(number_f).astype(type.dtype)
         if math.isfinite(number_f) and not np.isfinite(stored.astype(np.float64)):
             raise SpecError(f"{where}: {number_f} does not fit {type}")
         return stored.tobytes()
-    raise SpecError(f"{where}: {type} cannot be a kernel parameter")
+    raise SpecError(f"{where}: type {type} cannot be a kernel parameter")
 
 
 def _argument_bytes(argument: Any, index: int) -> bytes:
@@ -88,7 +88,7 @@ def _argument_bytes(argument: Any, index: int) -> bytes:
     if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
         pointer = int(argument)
         if not 0 <= pointer < 1 << 64:
-            raise SpecError(f"{where}: {pointer:#x} is no device address")
+            raise SpecError(f"{where}: {pointer:#x} is no device address: expected 0 to 2**64 - 1")
         return pointer.to_bytes(8, "little")
     if hasattr(argument, "opaque") and hasattr(argument, "getPtr"):  # CUtensorMap
         return ctypes.string_at(argument.getPtr(), _TENSOR_MAP_BYTES)
@@ -99,28 +99,28 @@ def _argument_bytes(argument: Any, index: int) -> bytes:
 
 
 def pack(args: Sequence[Any]) -> PackedArguments:
-    """Kernel parameters from a sequence, in the kernel's order, of
+    """Pack arguments, given in the order of the kernel's parameters. An argument is one of
 
     - ``int``: a device address, 8 bytes;
     - ``(value, ScalarType)``: a scalar of that type;
     - ``CUtensorMap``: the map by value, 128 bytes.
 
     Raises:
-        SpecError: something else, or a value that its type cannot hold.
+        SpecError: an argument is something else, or its type cannot hold its value.
     """
     return PackedArguments([_argument_bytes(argument, index) for index, argument in enumerate(args)])
 
 
 def stream_handle(stream: Any, device_index: int) -> int:
-    """The driver's handle of ``stream``.
+    """Return the driver's handle of ``stream``.
 
     Args:
-        stream: an integer handle, an object with ``cuda_stream`` (torch), or None: torch's current stream
-            on the device if torch is imported and has initialized CUDA, otherwise the default stream.
-        device_index: the GPU on which torch's current stream is asked for.
+        stream: an integer handle, an object with ``cuda_stream`` (torch), or None. None means torch's current
+            stream on the device if torch is imported and has initialized CUDA, otherwise the default stream.
+        device_index: the GPU whose current stream in torch None means.
 
     Raises:
-        SpecError: anything else.
+        SpecError: ``stream`` is something else.
     """
     if stream is None:
         torch = sys.modules.get("torch")
@@ -136,7 +136,7 @@ def stream_handle(stream: Any, device_index: int) -> int:
     )
 
 
-#: A launch is checked once.
+#: Cached, so that each launch configuration is checked once.
 _check_extents = lru_cache(maxsize=1024)(Launch.check)
 
 
@@ -148,15 +148,15 @@ def _check_kernel(kernel: LoadedKernel, launch: Launch, packed: PackedArguments)
         )
     if launch.dynamic_smem > kernel.dynamic_smem:
         raise SpecError(
-            f"{kernel.entry!r} was loaded for {kernel.dynamic_smem} bytes of dynamic shared memory, "
-            f"the launch asks for {launch.dynamic_smem}",
-            hint="load it with that dynamic_smem",
+            f"{kernel.entry!r} was loaded for {kernel.dynamic_smem} bytes of dynamic shared memory, but "
+            f"the launch needs {launch.dynamic_smem}",
+            hint=f"load it with dynamic_smem={launch.dynamic_smem}",
         )
     threads = math.prod(launch.block)
     if threads > kernel.max_threads:
         raise SpecError(
-            f"block {launch.block} has {threads} threads; {kernel.entry!r} with {kernel.registers} registers "
-            f"allows {kernel.max_threads}",
+            f"block {launch.block} has {threads} threads, but {kernel.entry!r} with {kernel.registers} "
+            f"registers allows at most {kernel.max_threads}",
             hint="check .maxntid or .reqntid, or use fewer registers",
         )
 
@@ -164,17 +164,17 @@ def _check_kernel(kernel: LoadedKernel, launch: Launch, packed: PackedArguments)
 def launch(
     kernel: LoadedKernel, launch: Launch, args: Sequence[Any] | PackedArguments, stream: Any = None
 ) -> None:
-    """Enqueue one launch of ``kernel``; does not wait for it.
+    """Enqueue one launch of ``kernel``, without waiting for it to finish.
 
     Args:
-        kernel: from :func:`pyptx.runtime.loader.load`.
+        kernel: the result of :func:`pyptx.runtime.loader.load`.
         launch: grid, block, cluster and dynamic shared memory.
-        args: what :func:`pack` takes, or its result to skip the packing.
-        stream: what :func:`stream_handle` takes.
+        args: the arguments that :func:`pack` takes, or its result, which skips the packing.
+        stream: a stream that :func:`stream_handle` takes.
 
     Raises:
-        SpecError: arguments that are not the kernel's parameters, or extents outside the limits.
-        LaunchError: the driver refused, or an earlier kernel failed.
+        SpecError: the arguments do not fit the kernel's parameters, or extents are outside the limits.
+        LaunchError: the driver refused the launch, or an earlier kernel failed.
     """
     _check_extents(launch)
     packed = args if isinstance(args, PackedArguments) else pack(args)

@@ -1,6 +1,6 @@
-"""From PTX text to a kernel on the device.
+"""Loads PTX text as a kernel on a GPU.
 
-Owns the driver's JIT call, with its logs, and what a loaded kernel needs to be launched safely.
+Owns the call of the driver's JIT, with its logs, and the facts about a kernel that a safe launch needs.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from .driver import DeviceInfo, call, describe_status, device_context, device_in
 
 __all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "load"]
 
-#: Dynamic shared memory that a kernel may have without asking for more.
+#: Bytes of dynamic shared memory that a launch may have without opt-in.
 DEFAULT_SHARED_BYTES = 48 * 1024
 
 _LOG_BYTES = 1 << 16
 _INVALID_PTX, _UNSUPPORTED_VERSION = 218, 222
-_REFUSALS = (209, _INVALID_PTX, 220, 221, _UNSUPPORTED_VERSION)  # what the JIT answers to a text
+_REFUSALS = (209, _INVALID_PTX, 220, 221, _UNSUPPORTED_VERSION)  # the JIT's statuses for a refused text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedKernel:
-    """A kernel on one device. It stays loaded until the process ends.
+    """A kernel that is loaded on one GPU, until the process ends.
 
     Attributes:
-        entry: its name.
-        device_index: the GPU.
-        function: ``CUfunction``.
-        module: ``CUmodule`` that owns it.
-        dynamic_smem: dynamic shared memory in bytes that it may be launched with.
+        entry: name of the kernel.
+        device_index: number of the GPU.
+        function: the kernel's ``CUfunction``.
+        module: the ``CUmodule`` that contains ``function``.
+        dynamic_smem: largest dynamic shared memory of a launch, in bytes.
         static_smem: static shared memory in bytes.
         registers: registers per thread.
         local_bytes: local memory per thread in bytes: spills and arrays.
         max_threads: largest number of threads in a CTA.
         parameter_bytes: size of each parameter in bytes.
-        info_log: what the JIT said.
+        info_log: the JIT's log of notes and resources.
     """
 
     entry: str
@@ -65,21 +65,21 @@ def _directive(ptx_text: str, name: str) -> str:
 
 
 def _explain(status: int, ptx_text: str, device: DeviceInfo) -> str:
-    """What a refusal usually means for this text on this device, as a hint."""
+    """Return a hint: the usual reason why the JIT refuses such a text on this GPU."""
     target, version = _directive(ptx_text, "target"), _directive(ptx_text, "version")
     driver_version = "{}.{}".format(*device.driver_version)
     if status == _UNSUPPORTED_VERSION:
         return (
-            f"the text says .version {version}, which is newer than this driver (CUDA {driver_version}) "
-            "reads: emit an older .version or update the driver"
+            f"the text has .version {version}, which is newer than this driver (CUDA {driver_version}) "
+            "supports: write an older .version or update the driver"
         )
     if status == _INVALID_PTX and target.rstrip("af") != device.arch:
         return (
-            f"the text says .target {target}, GPU {device.index} ({device.name}) is {device.arch}: text for "
-            "another architecture is refused, and a target ending in 'a' runs on that one alone; emit it "
-            "for this GPU, or run it on the simulator"
+            f"the text has .target {target}, but GPU {device.index} ({device.name}) is {device.arch}, and a "
+            "target ending in 'a' runs only on that architecture: write the text for this GPU, or run it on "
+            "the simulator"
         )
-    return "kernel.assemble() runs ptxas on the text, which may say more"
+    return "call kernel.assemble(): ptxas may explain the refusal in more detail"
 
 
 def _refusal(
@@ -89,7 +89,7 @@ def _refusal(
     hint = _explain(int(status), text, device)
     report = read_report(log)
     if report.errors:
-        # The JIT names lines of the text, as ptxas does: show the author's.
+        # The JIT names lines of the text, as ptxas does; the error shows the author's lines.
         who = f"the driver's JIT, loading {entry!r} ({describe_status(status)}),"
         return rejection(report, printed, who=who, hint=hint)
     said = log or "(the JIT left no log)"
@@ -99,18 +99,18 @@ def _refusal(
 
 
 def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_index: int) -> LoadedKernel:
-    """JIT PTX for GPU ``device_index`` and look up the kernel ``entry``.
+    """Compile PTX for GPU ``device_index`` with the driver's JIT, and look up the kernel ``entry``.
 
     Args:
         printed: one PTX module, as text or with its table of lines.
-        entry: name of an ``.entry`` in it.
-        dynamic_smem: the most dynamic shared memory, in bytes, that a launch will ask for.
-        device_index: ordinal of the GPU; its primary context is used, the one that torch uses.
+        entry: name of an ``.entry`` in the module.
+        dynamic_smem: the largest dynamic shared memory, in bytes, that a launch will need.
+        device_index: number of the GPU; the kernel is loaded in its primary context, which torch uses too.
 
     Raises:
-        AssembleError: the JIT refused the text; the message has its log, the driver's status and, for
-            218 (text for another architecture) and 222 (``.version`` too new), the reason.
-        SharedMemoryError: static and dynamic shared memory exceed what a CTA can have.
+        AssembleError: the JIT refused the text. The message has its log, the driver's status and, for
+            status 218 (text for another architecture) and 222 (``.version`` too new), the reason.
+        SharedMemoryError: static plus dynamic shared memory exceed what a CTA can have.
         LaunchError: there is no driver, no such device or no such entry.
     """
     module = driver()
@@ -123,7 +123,7 @@ def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_
         option.CU_JIT_ERROR_LOG_BUFFER: error_log,
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
         option.CU_JIT_LOG_VERBOSE: 1,
-        option.CU_JIT_GENERATE_LINE_INFO: 1,  # for compute-sanitizer and ncu; the code is the same
+        option.CU_JIT_GENERATE_LINE_INFO: 1,  # for compute-sanitizer and ncu; does not change the code
     }
     ptx_text = printed if isinstance(printed, str) else printed.text
     image = ptx_text.encode() + b"\0"
@@ -134,7 +134,7 @@ def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_
         if int(status) != 0:
             raise LaunchError(f"cuModuleLoadDataEx of {entry!r} failed: {describe_status(status)}")
         status, function = module.cuModuleGetFunction(loaded, entry.encode())
-        if int(status) in _REFUSALS:  # with lazy loading the JIT may run only now
+        if int(status) in _REFUSALS:  # with lazy loading, the JIT may not have run before
             raise _refusal(status, printed, entry, device, _text_of(error_log))
         if int(status) != 0:
             entries = re.findall(r"\.entry\s+([\w$%]+)", ptx_text)
@@ -152,7 +152,7 @@ def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_
         if static_smem + dynamic_smem > device.max_shared_memory:
             raise SharedMemoryError(
                 f"{entry!r} needs {static_smem} bytes of static and {dynamic_smem} of dynamic shared "
-                f"memory; a CTA on {device.name} has {device.max_shared_memory}",
+                f"memory; a CTA on {device.name} has at most {device.max_shared_memory}",
                 hint="use fewer pipeline stages or smaller tiles",
             )
         if dynamic_smem > DEFAULT_SHARED_BYTES:

@@ -1,4 +1,4 @@
-"""Tensor maps for the hardware: one call of ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.
+"""Encodes tensor maps for the GPU with ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.
 
 Owns the translation of a :class:`~pyptx.layout.TensorMap` into the driver's opaque ``CUtensorMap``.
 """
@@ -15,19 +15,19 @@ __all__ = ["encode"]
 
 
 def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
-    """The ``CUtensorMap`` of ``tensor_map`` for the tensor at the device address ``pointer``.
+    """Return the ``CUtensorMap`` of ``tensor_map`` for the tensor at the device address ``pointer``.
 
-    It is passed to a kernel by value, as a parameter of 128 bytes (:func:`pyptx.runtime.launch.pack`).  The
-    driver encodes in a context only, and the map is the same in each: it is the primary one of
-    ``device_index``.
+    A kernel gets it by value, as a parameter of 128 bytes (:func:`pyptx.runtime.launch.pack`).  The driver
+    needs a current context to encode, here the primary one of ``device_index``; the result does not depend on
+    the context.
 
     Raises:
-        SpecError: the driver refuses; names every argument.
+        SpecError: the driver refuses; the message lists every argument.
         LaunchError: there is no driver.
     """
     module = driver()
     arguments = tensor_map.driver_arguments()._replace(address=pointer)
-    # For rank 1 the driver reads no strides, but it is not known to take a null pointer for them.
+    # For rank 1 the driver reads no strides; whether it accepts a null pointer for them is unknown.
     strides = arguments.strides or (16,)
     box: tuple[Any, ...] = ([module.cuuint32_t(v) for v in arguments.box],)
     name = "cuTensorMapEncodeTiled"
@@ -54,7 +54,7 @@ def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
         raise SpecError(
             f"{name} refused the tensor map: {describe_status(status)}\n"
             f"  given (innermost axis first): {given}",
-            hint="the driver does not say which argument; tensor maps need compute capability 9.0",
+            hint="the driver does not say which argument is wrong; tensor maps need compute capability 9.0",
             see="tensor-tensormap",
         )
     return encoded

@@ -1,7 +1,7 @@
-"""Finding and running NVIDIA's assembler and disassembler, and reading what they print.
+"""Finds and runs NVIDIA's assembler and disassembler, and reads what they print.
 
-``find`` looks for the programs, ``messages`` reads what ptxas and the driver's JIT say, ``rejection``
-turns a refusal into an error at the author's lines, ``ptxas`` assembles, ``nvdisasm`` shows the SASS.
+``find`` looks for the programs, ``messages`` parses the output of ptxas and the driver's JIT, ``rejection``
+turns their errors into an exception with the author's lines, ``ptxas`` assembles, ``nvdisasm`` shows SASS.
 """
 
 from .find import Tool, find_nvdisasm, find_ptxas

@@ -1,8 +1,8 @@
-"""Where ptxas and nvdisasm are: the search order, their versions, and the error when there is none.
+"""The search for ptxas and nvdisasm: the order of places, the versions, and the error if none is found.
 
 The order is: the explicit path (an argument, or the environment variable ``PYPTX_PTXAS`` or
 ``PYPTX_NVDISASM``), NVIDIA's wheels in this Python environment, ``CUDA_HOME`` or ``CUDA_PATH``,
-``PATH``.  An explicit path is taken or refused, never replaced by another find.
+``PATH``.  If an explicit path does not work, the search raises an error and does not look further.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Tool:
     Attributes:
         name: ``"ptxas"`` or ``"nvdisasm"``.
         path: absolute path of the program.
-        version: as it reports itself, ``(13, 5, 37)``.
-        found: how it was found, in words (``"wheel nvidia-cuda-nvcc"``, ``"PATH"``).
+        version: the version that the program reports, such as ``(13, 5, 37)``.
+        found: the source of the path, as text (``"wheel nvidia-cuda-nvcc"``, ``"PATH"``).
     """
 
     name: str
@@ -43,7 +43,7 @@ class Tool:
 
     @property
     def version_text(self) -> str:
-        """``"13.5.37"``."""
+        """The version as text, such as ``"13.5.37"``."""
         return ".".join(map(str, self.version))
 
     def __str__(self) -> str:
@@ -51,20 +51,20 @@ class Tool:
 
 
 def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
-    """ptxas, the PTX assembler.
+    """Find ptxas, the PTX assembler.
 
     Args:
         explicit: path of the program; overrides ``PYPTX_PTXAS``, which overrides the search.
 
     Raises:
-        ToolNotFoundError: the explicit path is no working ptxas, or there is none; lists every place
-            looked at and the command that installs it.
+        ToolNotFoundError: the explicit path is no working ptxas, or the search found none; the message lists
+            every place searched and the command that installs ptxas.
     """
     return _find("ptxas", "nvidia-cuda-nvcc", explicit)
 
 
 def find_nvdisasm(explicit: str | os.PathLike[str] | None = None) -> Tool:
-    """nvdisasm, the disassembler; as :func:`find_ptxas`, with ``PYPTX_NVDISASM``."""
+    """Find nvdisasm, the disassembler, as :func:`find_ptxas` does, with ``PYPTX_NVDISASM``."""
     return _find("nvdisasm", "nvidia-cuda-nvdisasm", explicit)
 
 
@@ -77,7 +77,7 @@ def _find(name: str, wheel: str, explicit: str | os.PathLike[str] | None) -> Too
         if isinstance(result, str):
             raise ToolNotFoundError(
                 f"{found} names {os.fspath(chosen)!r} as {name}: {result}",
-                hint=f"name a working {name}, or unset it to search; {hint}",
+                hint=f"give the path of a working {name}, or none to search for it; {hint}",
             )
         return result
     looked: list[str] = []
@@ -93,9 +93,9 @@ def _find(name: str, wheel: str, explicit: str | os.PathLike[str] | None) -> Too
 
 
 def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
-    """Folders in search order, each with the words that name it; None for a source that has none."""
+    """Yield (source, folder) in search order; the folder is None if the source gives none."""
     found = f"wheel {wheel}"
-    # The top-level name of NVIDIA's wheels is a namespace package: finding it imports nothing.
+    # The top-level package of NVIDIA's wheels is a namespace package, so find_spec imports nothing.
     spec = importlib.util.find_spec("nvidia")
     roots = (spec.submodule_search_locations or ()) if spec is not None else ()
     if not roots:
@@ -114,7 +114,7 @@ def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
 
 
 def _try(name: str, place: Path, found: str) -> Tool | str:
-    """The program at ``place`` (a file, or a folder that holds it), or why there is none."""
+    """Return the program at ``place`` (a file, or the folder that contains it), or why it is unusable."""
     hit = shutil.which(name, path=str(place)) if place.is_dir() else shutil.which(str(place.absolute()))
     if hit is None:
         return "no such executable file"
@@ -125,7 +125,7 @@ def _try(name: str, place: Path, found: str) -> Tool | str:
 
 @cache
 def _ask_version(path: Path, changed: int) -> tuple[int, ...] | str:
-    """The program's version, or why it has none; asked once per file and time of change."""
+    """Run ``--version``: return the version, or why there is none. Cached by path and modification time."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_VERSION_TIMEOUT

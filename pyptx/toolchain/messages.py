@@ -1,6 +1,6 @@
-"""The one reader of what ptxas, nvdisasm and the driver's JIT print.
+"""The parser of what ptxas, nvdisasm and the driver's JIT print.
 
-All of them write the same lines; the JIT calls its file ``application ptx input`` and marks
+All three print lines of the same form; the JIT calls its file ``application ptx input`` and marks
 continuation lines with a dot::
 
     ptxas kernel.ptx, line 9; error   : Arguments mismatch for instruction 'add'
@@ -12,8 +12,8 @@ continuation lines with a dot::
     ptxas         .     1464 bytes stack frame, ...                                   (JIT)
     ptxas info    : Used 64 registers, used 1 barriers, 300 bytes smem, 360 bytes cmem[0]
 
-Nothing is dropped but the resource reports, which become :class:`Resources`, and compile times: a
-line that the reader does not know is kept as a note.
+Resource reports become :class:`Resources`, and compile times are dropped.  Every other line is kept as a
+:class:`Message`: a line that the parser does not know becomes a note.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Message:
     Attributes:
         severity: ``"fatal"``, ``"error"``, ``"warning"`` or ``"info"``.
         text: the message without its prefix and code.
-        line: 1-based line of the PTX text that it names, or None.
-        code: ``"C7508"`` for a message that carries such a code, otherwise empty.
-        source: the author's line that the text line was recorded at, where it is known.
+        line: 1-based line of the PTX text that the message names, or None.
+        code: a code such as ``"C7508"``, or empty if the message has none.
+        source: the author's line that recorded this line of the text, or None if it is not known.
     """
 
     severity: str
@@ -47,6 +47,7 @@ class Message:
 
     @property
     def is_error(self) -> bool:
+        """True for an error or a fatal error."""
         return self.severity in ("fatal", "error")
 
     def __str__(self) -> str:
@@ -57,17 +58,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one function uses, as ``-v`` reports it. Sizes are bytes, per thread unless said otherwise.
+    """Resources that one function uses, as ``-v`` reports them. Sizes are in bytes, per thread unless noted.
 
     Attributes:
-        function: its name.
+        function: name of the function.
         entry: True for a kernel, False for a device function that was not inlined.
         registers: 32-bit registers of a thread; 0 for a device function (its callers count them).
         spill_stores, spill_loads: bytes stored and loaded by spill code.
-        stack: stack frame.
+        stack: size of the stack frame.
         shared: static shared memory of a CTA.
-        constant: constant banks together, kernel parameters included where ptxas counts them.
-        barriers: named barriers of a CTA.
+        constant: size of all constant banks, including kernel parameters if ptxas counts them.
+        barriers: number of named barriers of a CTA.
     """
 
     function: str
@@ -88,12 +89,12 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class ToolReport:
-    """Everything that one run of a tool said, in the order printed.
+    """Everything that one run of a tool printed, in the printed order.
 
     Attributes:
-        messages: errors, warnings and notes; no resource lines.
-        resources: one per function.
-        global_memory: bytes of the module's own global variables.
+        messages: errors, warnings and notes, without resource lines.
+        resources: one entry per function.
+        global_memory: bytes of the module's global variables.
     """
 
     messages: tuple[Message, ...] = ()
@@ -102,31 +103,33 @@ class ToolReport:
 
     @property
     def errors(self) -> tuple[Message, ...]:
+        """The errors, fatal ones included."""
         return tuple(m for m in self.messages if m.is_error)
 
     @property
     def warnings(self) -> tuple[Message, ...]:
+        """The warnings."""
         return tuple(m for m in self.messages if m.severity == "warning")
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """Info lines such as ``(C7508)``: not warnings to ptxas, and often worse than one."""
+        """Info lines such as ``(C7508)``. ptxas does not call them warnings, but they often matter more."""
         return tuple(m for m in self.messages if m.severity == "info")
 
     @property
     def ok(self) -> bool:
-        """True without an error; warnings and notes do not count."""
+        """True if there is no error; warnings and notes do not count."""
         return not self.errors
 
     def of(self, function: str) -> Resources:
-        """The resources of ``function``. Raises KeyError that names what there is."""
+        """Return the resources of ``function``. Raises a KeyError that lists the reported functions."""
         for resources in self.resources:
             if resources.function == function:
                 return resources
-        raise KeyError(f"no function {function!r}; reported are {[r.function for r in self.resources]}")
+        raise KeyError(f"no function {function!r}; the report has {[r.function for r in self.resources]}")
 
 
-#: The last line after other errors; alone it is the only thing known.
+#: Last line after other errors. It is dropped, unless it is the only error.
 _ABORTED = "Ptx assembly aborted due to errors"
 
 _HEADED = re.compile(
@@ -135,7 +138,7 @@ _HEADED = re.compile(
 )
 _CONTINUED = re.compile(r"(?:ptxas\s+\.)?\s+(?P<text>\S.*)")
 _CODE = re.compile(r"\((?P<code>C\d+)\) (?P<text>.*)")
-#: Some messages name their line in words only.
+#: Some messages name the line only in their text.
 _LINE_IN_TEXT = re.compile(r"\b(?:in|on|at)(?: around)? line (\d+)\b")
 
 _COMPILING = re.compile(r"Compiling entry function '(?P<name>.+)' for '\w+'")
@@ -150,7 +153,7 @@ _CONSTANT = re.compile(r"(\d+) bytes cmem\[")
 
 
 def read_report(printed: str) -> ToolReport:
-    """Read ``printed``, the standard error of ptxas or a log of the JIT. Never raises."""
+    """Parse ``printed``, the output of ptxas or nvdisasm or a log of the JIT. Never raises."""
     reader = _ReportReader()
     for line in printed.splitlines():
         reader.feed(line.rstrip())
@@ -163,7 +166,7 @@ def read_report(printed: str) -> ToolReport:
 
 @dataclass
 class _ReportReader:
-    """State between lines: a resource report spreads over several."""
+    """The parser's state between lines, since a resource report spans several lines."""
 
     messages: list[Message] = field(default_factory=list)
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -192,7 +195,7 @@ class _ReportReader:
         self.messages.append(Message(severity, text, None if number is None else int(number), code))
 
     def _resource(self, text: str) -> bool:
-        """Take ``text`` if it is a line of a resource report."""
+        """Parse ``text`` if it is a line of a resource report; return whether it was one."""
         if match := _COMPILING.fullmatch(text):
             self.function = match["name"]
             self._update(entry=True)

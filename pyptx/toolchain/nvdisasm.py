@@ -1,4 +1,4 @@
-"""Running nvdisasm: a cubin to SASS, the machine's own instructions, with the author's lines if asked."""
+"""Runs nvdisasm, which turns a cubin into SASS (machine instructions), on request with the author's lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .messages import read_report
 
 __all__ = ["disassemble"]
 
-#: A source line in nvdisasm's output; the lines of the callers follow that of an inlined function.
+#: A source line in nvdisasm's output. After the line of an inlined function come those of its callers.
 _MARKER = re.compile(
     r'\s*//## File "(?P<file>.*?)", line (?P<line>\d+)(?P<inlined> inlined at ".*", line \d+)?'
 )
@@ -30,14 +30,14 @@ def disassemble(
     options: Sequence[str] = ("--print-code",),
     timeout: float = 300.0,
 ) -> str:
-    """The SASS of ``cubin``.
+    """Return the SASS of ``cubin``.
 
     Args:
         cubin: an ELF image, as in :attr:`Assembly.cubin`.
         nvdisasm: the program or its path; searched for if None.
-        lines: put the source lines between the instructions, as comments; nothing is added where the cubin
-            has none (:func:`assemble` keeps those of a text with ``.loc``).
-        options: command-line options; the default prints the code sections only.
+        lines: put the source lines between the instructions, as comments. The cubin has source lines if the
+            text that was assembled had ``.loc``; otherwise no comments are added.
+        options: command-line options; the default prints only the code sections.
         timeout: seconds after which nvdisasm is stopped.
 
     Raises:
@@ -54,18 +54,18 @@ def disassemble(
                 command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=timeout
             )
         except subprocess.TimeoutExpired:
-            raise AssembleError(f"nvdisasm {tool.version_text} gave no result within {timeout:g} s") from None
+            raise AssembleError(f"nvdisasm {tool.version_text} did not finish within {timeout:g} s") from None
     if done.returncode != 0:
         said = "\n".join(f"  {m.text}" for m in read_report(done.stdout + done.stderr).messages)
         raise AssembleError(
             f"nvdisasm {tool.version_text} cannot disassemble an image of {len(cubin)} bytes:\n{said}",
-            hint="expected is a cubin, as Assembly.cubin holds it",
+            hint="pass a cubin, such as Assembly.cubin",
         )
     return "".join(_annotated(done.stdout.splitlines(keepends=True))) if lines else done.stdout
 
 
 def _annotated(printed: list[str]) -> Iterator[str]:
-    """The output with each group of markers as comments: the lines that differ from those before."""
+    """Yield the output with the markers replaced by comments, which show only lines that changed."""
     chains: list[list[re.Match[str]]] = []
     inside = False
     previous: SourceLocation | None = None
@@ -78,7 +78,7 @@ def _annotated(printed: list[str]) -> Iterator[str]:
             inside = marker["inlined"] is not None
             continue
         if chains:
-            # Several chains at one address: the last one is that of the instruction.
+            # If there are several chains at one address, the last one belongs to the instruction.
             location = _location(chains[-1])
             if location != previous:
                 yield from (f"        // {line}\n" for line in comment_lines(location, previous))
@@ -91,7 +91,7 @@ def _annotated(printed: list[str]) -> Iterator[str]:
 
 
 def _location(chain: list[re.Match[str]]) -> SourceLocation:
-    """The innermost line of ``chain`` with its callers."""
+    """Return the innermost line of ``chain`` with its callers."""
     location: SourceLocation | None = None
     for marker in reversed(chain):
         location = SourceLocation(marker["file"], int(marker["line"]), "", location)

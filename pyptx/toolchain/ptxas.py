@@ -1,4 +1,4 @@
-"""Running ptxas: PTX text to a cubin, with everything it said about the text."""
+"""Runs ptxas, which turns PTX text into a cubin, and keeps everything that ptxas printed about the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rejection import located, rejection
 
 __all__ = ["Assembly", "assemble", "check_text", "target_of"]
 
-#: Seconds. The largest kernels take a few; spilling ones with thousands of registers a minute.
+#: Seconds. The largest kernels take a few, kernels with thousands of spilled registers a minute.
 DEFAULT_TIMEOUT = 300.0
 
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
@@ -26,13 +26,13 @@ _TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Assembly:
-    """What ptxas made of one text.
+    """The result of assembling one PTX text.
 
     Attributes:
         cubin: the ELF image for the driver or nvdisasm.
-        report: what ptxas said, resource use of every function included.
-        ptxas: the program that did it.
-        target: the architecture assembled for.
+        report: everything that ptxas printed, including the resources of every function.
+        ptxas: the program that assembled the text.
+        target: the architecture of the cubin.
     """
 
     cubin: bytes = field(repr=False)
@@ -42,36 +42,37 @@ class Assembly:
 
     @property
     def resources(self) -> tuple[Resources, ...]:
-        """Registers, spills, stack and shared memory, one entry per function."""
+        """Registers, spills, stack and shared memory: one entry per function."""
         return self.report.resources
 
     @property
     def registers(self) -> int:
-        """32-bit registers of a thread: the most that any kernel of the module has."""
+        """32-bit registers of a thread: the largest number among the module's kernels."""
         return max((r.registers for r in self.report.resources), default=0)
 
     @property
     def shared(self) -> int:
-        """Static shared memory of a CTA in bytes: the most that any kernel of the module has."""
+        """Static shared memory of a CTA in bytes: the largest number among the module's kernels."""
         return max((r.shared for r in self.report.resources), default=0)
 
     @property
     def spills(self) -> int:
-        """Bytes of spill stores and loads, all functions together."""
+        """Bytes of spill stores and loads of all functions together."""
         return sum(r.spills for r in self.report.resources)
 
     @property
     def warnings(self) -> tuple[Message, ...]:
+        """The warnings of ptxas."""
         return self.report.warnings
 
     @property
     def notes(self) -> tuple[Message, ...]:
-        """Notes such as C7508 (setmaxnreg dropped) or C7517 (wgmma repaired): right results, lost speed."""
+        """Notes such as C7508 (setmaxnreg ignored) or C7517 (wgmma wait inserted): the code is slower."""
         return self.report.notes
 
 
 def target_of(text: str) -> str | None:
-    """The architecture in the text's ``.target`` directive (``"sm_100a"``), or None."""
+    """Return the architecture in the text's ``.target`` directive (``"sm_100a"``), or None."""
     match = _TARGET.search(text)
     return match[1] if match is not None else None
 
@@ -87,15 +88,15 @@ def assemble(
     """Assemble ``printed`` with ptxas.
 
     Args:
-        printed: PTX text, best with its table of lines: errors then show the author's Python lines.
-        target: architecture; the text's ``.target`` if None.
+        printed: PTX text; if it has its table of lines, errors show the author's Python lines.
+        target: architecture; if None, the text's ``.target``.
         ptxas: the program or its path; searched for if None (see :func:`find_ptxas`).
         options: more command-line options, such as ``("-lineinfo",)``.
-        timeout: seconds after which ptxas is stopped, which counts as a refusal.
+        timeout: seconds after which ptxas is stopped, and the text counts as refused.
 
     Raises:
-        AssembleError: ptxas refused the text; ``messages`` holds all that it said.
-        TargetError: a virtual architecture (``compute_100a``), for which ptxas writes no cubin.
+        AssembleError: ptxas refused the text; ``messages`` has everything that it printed.
+        TargetError: the target is virtual (``compute_100a``), so that ptxas writes no cubin.
         ToolNotFoundError: there is no ptxas.
     """
     text = printed if isinstance(printed, str) else printed.text
@@ -108,7 +109,7 @@ def assemble(
     if cubin is None:
         raise TargetError(
             f"ptxas {tool.version_text} wrote no cubin for {chosen!r}",
-            hint="name a real architecture such as sm_100a; virtual ones only check_text can use",
+            hint="name a real architecture such as sm_100a; only check_text accepts a virtual one",
         )
     return Assembly(cubin, located(report, printed), tool, chosen or "")
 
@@ -121,14 +122,14 @@ def check_text(
     options: Sequence[str] = (),
     timeout: float = DEFAULT_TIMEOUT,
 ) -> ToolReport:
-    """What ptxas says about ``text``, errors included: for testing variants by the thousand in one file.
+    """Return what ptxas prints about ``text``, errors included. Suits tests of many variants in one file.
 
-    All errors of a file are reported in one run, except that a syntax error ends it. With a virtual
+    ptxas reports all errors of a file in one run, except that it stops at a syntax error. With a virtual
     ``target`` (``"compute_100a"``) ptxas parses and checks but generates no code, which is faster.
-    Arguments as for :func:`assemble`.
+    The arguments are those of :func:`assemble`.
 
     Raises:
-        ToolNotFoundError: there is no ptxas. Nothing that the text contains raises.
+        ToolNotFoundError: there is no ptxas. Errors in the text raise nothing.
     """
     return _run(_tool(ptxas), text, target or target_of(text), options, timeout)[0]
 
@@ -140,7 +141,7 @@ def _tool(ptxas: Tool | str | os.PathLike[str] | None) -> Tool:
 def _run(
     tool: Tool, text: str, target: str | None, options: Sequence[str], timeout: float
 ) -> tuple[ToolReport, bytes | None]:
-    """The report, and the cubin if one was written. A failure always has an error in the report."""
+    """Return the report, and the cubin if ptxas wrote one. After a failure the report always has an error."""
     with tempfile.TemporaryDirectory(prefix="pyptx-") as folder:
         Path(folder, "kernel.ptx").write_text(text, encoding="utf-8")
         command = [str(tool.path), "-v", "--warn-on-spills", *options]
@@ -155,7 +156,7 @@ def _run(
             return ToolReport((Message("fatal", f"stopped: no result within {timeout:g} s"),)), None
         report = read_report(done.stdout + done.stderr)
         if done.returncode != 0 and report.ok:
-            ended = Message("fatal", f"ended with status {done.returncode} and named no error")
+            ended = Message("fatal", f"ptxas exited with status {done.returncode} and printed no error")
             report = ToolReport((*report.messages, ended), report.resources, report.global_memory)
         written = Path(folder, "kernel.cubin")
         return report, written.read_bytes() if done.returncode == 0 and written.exists() else None

@@ -1,7 +1,7 @@
-"""From a tool's error messages to an error at the author's lines.
+"""Turns the error messages of ptxas or the driver's JIT into one exception with the author's lines.
 
-ptxas and the driver's JIT name lines of the PTX text; the author wrote Python.  Both refusals become
-one error here, which shows for each message the PTX line and the Python line it was recorded at.
+The tools name lines of the PTX text, but the author wrote Python.  For each message, the exception shows the
+PTX line and the Python line that recorded it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .messages import Message, ToolReport
 
 __all__ = ["PtxRejectedError", "located", "rejection"]
 
-#: Errors shown in the message; all of them are in ``.messages``.
+#: Number of errors that the exception's text shows; ``.messages`` has all of them.
 _SHOWN = 10
 _LOCATIONS = re.compile(
     r"^\s*(\.loc \d+ \d+ \d+(, function_name [\w$]+(\+\d+)?, inlined_at \d+ \d+ \d+)? )+(?=\S)"
@@ -24,7 +24,7 @@ _LOCATIONS = re.compile(
 
 
 class PtxRejectedError(AssembleError):
-    """The text was refused. ``messages`` holds everything the tool said, warnings and notes included."""
+    """A tool refused the PTX text. ``messages`` has everything it printed, warnings and notes included."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class PtxRejectedError(AssembleError):
 def rejection(
     report: ToolReport, printed: PrintedModule | str, *, who: str, hint: str = ""
 ) -> PtxRejectedError:
-    """The error for a text that was refused.
+    """Return the exception for a PTX text that a tool refused.
 
     Args:
-        report: what the tool said, with at least one error.
-        printed: the text, with its table of lines if the text was printed from IR.
-        who: the tool and the target, ``"ptxas 13.5.37 for sm_100a"``.
-        hint: what to do about it.
+        report: what the tool printed, with at least one error.
+        printed: the text, with its table of lines if it was printed from IR.
+        who: the tool and the target, such as ``"ptxas 13.5.37 for sm_100a"``.
+        hint: what the user can do.
 
     Returns:
-        An error to raise; its ``location`` is the Python line of the first error that has one.
+        The exception to raise; its ``location`` is the Python line of the first error that has one.
     """
     text = printed if isinstance(printed, str) else printed.text
     lines = text.splitlines()
@@ -69,7 +69,7 @@ def rejection(
 
 
 def located(report: ToolReport, printed: PrintedModule | str) -> ToolReport:
-    """The report with the author's line in each message that names a line of ``printed``."""
+    """Return the report with the author's line added to each message that names a line of ``printed``."""
     if isinstance(printed, str):
         return report
     messages = tuple(
@@ -80,5 +80,5 @@ def located(report: ToolReport, printed: PrintedModule | str) -> ToolReport:
 
 
 def _statement(line: str) -> str:
-    """A line of the text without the ``.loc`` in front, which is not what was refused."""
+    """Return a line of the text without the ``.loc`` before the statement; the statement was refused."""
     return _LOCATIONS.sub("", line).strip()

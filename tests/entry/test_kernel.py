@@ -377,7 +377,7 @@ def test_arrays_that_do_not_fit() -> None:
     x, y = numbers(8), numbers(8)
     with refused(SpecError, "4 inputs (x, y, alpha, n), got 2", "out="):
         k(x, y)  # refused
-    with refused(SpecError, "x is list", "expected an array"):
+    with refused(SpecError, "x is of type list", "expected an array"):
         k([1.0], y, 1.0, 8)  # refused
     with refused(SpecError, "x has dtype f64, expected f32"):
         k(numbers(8, np.float64), y, 1.0, 8)  # refused

@@ -205,7 +205,7 @@ def test_sass_with_lines(ptxas: Tool, nvdisasm: Tool) -> None:
 
 
 def test_keywords_of_the_text_are_not_constants() -> None:
-    with pytest.raises(SpecError, match="'annotate' is the call's own"):
+    with pytest.raises(SpecError, match="a constant cannot be called 'annotate'"):
 
         @kernel(grid=1, block=32)
         def k(*, annotate: bool) -> None: ...

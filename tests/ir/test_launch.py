@@ -34,8 +34,8 @@ def test_what_is_no_extent(value: Any) -> None:
     ((1, (1, 1, 64)), (1, (1, 1, 65)), "block .* is outside 1"),
     ((1, (16, 1, 64)), (1, (17, 1, 64)), "1088 threads; a CTA has at most 1024"),
     (((16, 1), 1, (16, 1)), ((17, 1), 1, (17, 1)), "17 CTAs; at most 16"),
-    (((4, 4), 1, (2, 4)), ((4, 4), 1, (2, 3)), "not whole clusters"),
-    ((1, 1, 1, 0), (1, 1, 1, -1), "-1 bytes of dynamic shared memory"),
+    (((4, 4), 1, (2, 4)), ((4, 4), 1, (2, 3)), "whole clusters"),
+    ((1, 1, 1, 0), (1, 1, 1, -1), "dynamic_smem is -1: expected a number of bytes"),
     ((1, 1, 1, 1), (1, 1, 1, 1.5), "dynamic_smem is 1.5"),
 ])  # fmt: skip
 def test_limits_of_the_hardware(fits: tuple[Any, ...], refused: tuple[Any, ...], message: str) -> None:

@@ -26,7 +26,7 @@ _WORD = re.compile(r"\s+|[\w$%.:]+|\S")
     [
         ("", 1, 1, "the end of the text", ".version at the start"),
         (".version x", 1, 10, "'x'", "a version such as 8.6"),
-        (".version 8.6\n.entry k {}", 2, 1, "'.entry'", ".target behind .version"),
+        (".version 8.6\n.entry k {}", 2, 1, "'.entry'", ".target after .version"),
         (HEADER + "mov.u32 a, b;", 4, 1, "'mov.u32'", "a declaration, a function or a directive"),
         (HEADER + ".entry k()\n{ ret }", 5, 7, "'}'", "an operand"),
         (HEADER + ".entry k()\n{ ret;", 5, 7, "the end of the text", "a statement or '}'"),

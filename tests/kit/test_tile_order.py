@@ -112,7 +112,7 @@ def test_refusals() -> None:
         ):
             with pytest.raises(SpecError, match="expected a positive number"):
                 call()
-        with pytest.raises(SpecError, match="boustrophedon takes registers"):
+        with pytest.raises(SpecError, match="use boustrophedon, which takes registers"):
             order.hilbert(t, t, 4)  # type: ignore[arg-type]
 
     in_kernel(check)

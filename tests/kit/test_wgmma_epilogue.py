@@ -173,13 +173,13 @@ def test_refusals() -> None:
         acc = ptx.wgmma.accumulator(n=64)
         place = reg.scalar(u64, init=0)
         for bad, words in (
-            (acc[:8], "expected a whole one of f32"),
-            (ptx.wgmma.accumulator(n=64, dtype=s32), "expected a whole one of f32"),
-            (ptx.mma.fragment("d", "m16n8k16", f32), "expected a whole one of f32"),
+            (acc[:8], "expected a whole f32 accumulator"),
+            (ptx.wgmma.accumulator(n=64, dtype=s32), "expected a whole f32 accumulator"),
+            (ptx.mma.fragment("d", "m16n8k16", f32), "expected a whole f32 accumulator"),
         ):
             with pytest.raises(SpecError, match=words):
                 epilogue.direct(bad, place, 256)
-        with pytest.raises(SpecError, match="writes f32, bf16, f16, not"):
+        with pytest.raises(SpecError, match="can write f32, bf16, f16, not"):
             epilogue.direct(acc, place, 256, dtype=s32)
         tile = smem.alloc((128, 64), bf16, swizzle="128B")
         for staging in (
@@ -192,11 +192,13 @@ def test_refusals() -> None:
                 epilogue.through_shared(acc, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
         narrow = ptx.wgmma.accumulator(n=48)
         staging = smem.alloc((128, 64), bf16, swizzle="128B", stages=1)
-        with pytest.raises(SpecError, match="48 columns are no multiple of 64"):
+        with pytest.raises(SpecError, match="48 columns: expected a multiple of 64"):
             epilogue.through_shared(narrow, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
         odd = ptx.wgmma.accumulator(n=192)
         staging = smem.alloc((128, 64), bf16, swizzle="128B", stages=2)
-        with pytest.raises(SpecError, match="3 boxes in 2 stages: the next call would begin in the stage"):
+        with pytest.raises(
+            SpecError, match="2 stages do not divide 3 boxes: the next call would write a stage"
+        ):
             epilogue.through_shared(odd, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
 
     in_kernel(check)

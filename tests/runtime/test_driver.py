@@ -72,7 +72,7 @@ def test_refused_texts_are_explained() -> None:
     said = refusal(218, text, "ptxas application ptx input, line 3; error : no such instruction")
     assert "'gemm' (CUDA_ERROR_INVALID_PTX (218))" in said
     assert "no such instruction" in said and "PTX line 3: no.such %r1;" in said
-    assert ".target sm_100a, GPU 0 (NVIDIA H200) is sm_90" in said
+    assert ".target sm_100a, but GPU 0 (NVIDIA H200) is sm_90" in said
     said = refusal(222, text)
     assert "CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)" in said and "no log" in said
     assert ".version 9.4, which is newer than this driver (CUDA 13.0)" in said

@@ -191,7 +191,7 @@ def test_refused_texts_show_the_log(memory: Memory) -> None:
     with pytest.raises(AssembleError, match=r"\(222\)(?s:.*)\.version 99\.0, which is newer"):
         load(SCALE.replace(".version 8.0", ".version 99.0"), "scale", dynamic_smem=0, device_index=0)
     if driver.device_info(0).compute_capability == (9, 0):
-        with pytest.raises(AssembleError, match=r"\.target sm_100a, GPU 0"):
+        with pytest.raises(AssembleError, match=r"\.target sm_100a, but GPU 0"):
             text = SCALE.replace(".version 8.0", ".version 8.6").replace("sm_90", "sm_100a")
             load(text, "scale", dynamic_smem=0, device_index=0)
 

@@ -75,8 +75,8 @@ def test_no_parameters() -> None:
     [
         ((-1, u32), "argument 1: -1 does not fit u32; expected 0..4294967295"),
         ((1 << 31, s32), "2147483648 does not fit s32; expected -2147483648..2147483647"),
-        ((1.5, u32), "1.5 is not an integer, as u32 needs"),
-        (("x", f32), "'x' is not a number, as f32 needs"),
+        ((1.5, u32), "1.5 is not an integer, which type u32 requires"),
+        (("x", f32), "'x' is not a number, which type f32 requires"),
         ((1e39, f32), "does not fit f32"),
         ((70000.0, f16), "does not fit f16"),
         ((True, pred), "pred cannot be a kernel parameter"),
@@ -121,11 +121,11 @@ FITS = Launch((4, 2, 1), (128, 1, 1), (2, 1, 1), 1024)
     [
         ({}, [0], r"takes 2 parameters of \(8, 4\) bytes, got 1 of \(8,\)"),
         ({}, [0, (1, u64)], r"got 2 of \(8, 8\)"),
-        ({"dynamic_smem": 2048}, None, "loaded for 1024 bytes .*asks for 2048"),
-        ({"block": (512, 1, 1)}, None, "512 threads; 'gemm' with 168 registers allows 384"),
+        ({"dynamic_smem": 2048}, None, "loaded for 1024 bytes .*needs 2048"),
+        ({"block": (512, 1, 1)}, None, "512 threads, but 'gemm' with 168 registers allows at most 384"),
         ({"block": (1, 1, 65)}, None, r"block \(1, 1, 65\) is outside"),
         ({"grid": (4, 65536, 1)}, None, r"grid \(4, 65536, 1\)"),
-        ({"grid": (3, 1, 1)}, None, r"grid \(3, 1, 1\) is not whole clusters of \(2, 1, 1\)"),
+        ({"grid": (3, 1, 1)}, None, r"grid \(3, 1, 1\) cannot be divided into whole clusters of \(2, 1, 1\)"),
         ({"grid": (32, 1, 1), "cluster": (32, 1, 1)}, None, "32 CTAs; at most 16"),
     ],
 )

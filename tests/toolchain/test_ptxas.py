@@ -172,7 +172,7 @@ def test_a_ptxas_that_hangs_is_stopped(tmp_path: Path) -> None:
 
 def test_a_ptxas_that_crashes_is_an_error(tmp_path: Path) -> None:
     report = check_text(texts.COPY, ptxas=_fake(tmp_path, "echo half a word >&2; kill -SEGV $$"))
-    assert [m.text for m in report.errors] == ["ended with status -11 and named no error"]
+    assert [m.text for m in report.errors] == ["ptxas exited with status -11 and printed no error"]
     assert [m.text for m in report.notes][:1] == ["half a word"]
 
 

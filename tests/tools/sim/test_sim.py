@@ -632,7 +632,7 @@ SOME = options("zeros:f32[9]", "zeros:f32[9]", "9", "1")
     [
         ((), "which file?"),
         (("none.ptx",), "cannot read none.ptx: No such file or directory"),
-        (("hello.ptx",), "which entry? The module has: hello, other (give --entry)"),
+        (("hello.ptx",), "which entry is meant? The module has: hello, other (give --entry)"),
         (("hello.ptx", "--entry", "helo"), "no entry 'helo'; the module has: hello, other"),
         (("saxpy.ptx", "--block", "64"), "how is saxpy launched? Give --grid 4,2, for example"),
         (("saxpy.ptx",), "Give --grid 4,2 and --block 128, for example"),
