@@ -1,8 +1,8 @@
-"""What an author calls while a kernel is recorded.
+"""The functions that an author calls while a kernel is recorded.
 
-``reg``, ``smem`` and ``ptx`` are the author's; ``record`` turns a function that calls them into an
-``ir.Module``.  The DSL checks every call against the instruction table and records it; it knows nothing of
-ptxas, the simulator or the GPU.
+Authors use the namespaces ``reg``, ``smem`` and ``ptx``; ``record`` turns a function that calls them into an
+``ir.Module``.  The DSL checks every call against the instruction table and records it.  The DSL does not
+depend on ptxas, the simulator or the GPU.
 """
 
 from . import ptx, reg, smem

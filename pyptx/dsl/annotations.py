@@ -1,4 +1,4 @@
-"""What an author's annotations mean: the types of ``def dot(x: f32, y: f32) -> f32``, texts or not."""
+"""Evaluates the annotations of an author's function, such as ``def dot(x: f32, y: f32) -> f32``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Annotations"]
 
 
 class Annotations:
-    """Reads the annotations of ``body``, which are texts under ``from __future__ import annotations``.
+    """Evaluates the annotations of ``body``, which are strings under ``from __future__ import annotations``.
 
-    ``scope`` has the variables of the function around ``body``, which its closure may lack.
+    ``scope`` has the variables of the function around ``body``: the closure of ``body`` may lack them.
     """
 
     def __init__(self, body: Callable[..., Any], scope: Mapping[str, Any]) -> None:
@@ -23,7 +23,7 @@ class Annotations:
                 self._names[name] = cell.cell_contents
 
     def __call__(self, annotation: Any) -> Any:
-        """The value of an annotation; one that names something unknown stays a text."""
+        """Return the value of an annotation; a string that names something unknown is returned as it is."""
         if not isinstance(annotation, str):
             return annotation
         try:

@@ -1,9 +1,9 @@
-"""Where a DSL call stands: the calling frame, its source line, and the variable that takes the result.
+"""Finds the caller of a DSL function: its frame, its source line, and the variable that takes the result.
 
 Owns the walk from inside ``pyptx.dsl`` to the caller, and the reading of the caller's bytecode: the
-instruction after the call says which variable the result is bound to, so that ``tile_m = a + b`` becomes
-``%tile_m`` in the text.  Everything is cached per call site, because a recorder passes here for every
-instruction.
+instruction after the call says which variable the result is bound to, so that the register of
+``tile_m = a + b`` is called ``%tile_m`` in the text.  The results are cached per call site, because every
+recorded instruction asks for them.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ _DSL = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 #: File names seen so far: True where frames belong to the DSL itself (or to contextlib below it).
 _internal: dict[str, bool] = {}
-#: Sites by code object (its id; the code is kept so that the id stays its own) and bytecode offset.
+#: Sites by the id of the code object and the bytecode offset. The code object is kept so that no other
+#: object can get its id.
 _sites: dict[int, tuple[CodeType, dict[int, AssignedNames]]] = {}
 _SITE_LIMIT = 4096
 
 
 class AssignedNames:
-    """One call in a caller's bytecode.
+    """The variables that take the result of one call in a caller's bytecode.
 
-    ``name`` is the variable that takes its result, or None; ``names`` are those that its result is unpacked
-    into, or none.
+    ``name`` is the variable that the result is bound to, or None; ``names`` are the variables that the
+    result is unpacked into, or an empty tuple.
     """
 
     __slots__ = ("name", "names")
@@ -49,7 +50,7 @@ class AssignedNames:
 
 
 def is_internal(filename: str) -> bool:
-    """Whether frames of this file belong to the DSL, below whatever called it."""
+    """True if the frames of this file belong to the DSL (or to contextlib, which the DSL calls)."""
     known = _internal.get(filename)
     if known is None:
         known = filename.startswith(_DSL) or filename.endswith(os.sep + "contextlib.py")
@@ -58,7 +59,7 @@ def is_internal(filename: str) -> bool:
 
 
 def caller_frame() -> FrameType:
-    """The innermost frame outside the DSL: the author's, or that of a helper in ``pyptx.kit``."""
+    """Return the innermost frame outside the DSL: a frame of the author or of a helper in ``pyptx.kit``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
@@ -68,12 +69,12 @@ def caller_frame() -> FrameType:
 
 
 def caller_frames() -> list[FrameType]:
-    """:func:`caller_frame` and the frames that called it, up to the kernel function's, without the DSL's."""
+    """Return :func:`caller_frame` and its callers up to the kernel function, without frames of the DSL."""
     return [frame for frame in frames_within(caller_frame()) if not is_internal(frame.f_code.co_filename)]
 
 
 def here() -> tuple[AssignedNames, SourceLocation]:
-    """The site of the current call and the author's line, with the calls that led to it."""
+    """Return the site of the current DSL call, and the author's line with the calls that led to that line."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and _internal.get(frame.f_code.co_filename, True):
         if not is_internal(frame.f_code.co_filename):
@@ -94,7 +95,7 @@ def here() -> tuple[AssignedNames, SourceLocation]:
 
 # --- the variable that a call's result is bound to ------------------------------------------------
 
-#: How many code units after the call are looked at: enough for a tuple assignment of calls.
+#: How many code units after the call are examined: enough for a tuple assignment of calls.
 _HORIZON = 96
 _HAS_ARGUMENT: frozenset[int] = frozenset(
     getattr(dis, "hasarg", range(dis.HAVE_ARGUMENT, 256))  # dis.hasarg is new in 3.12
@@ -111,7 +112,7 @@ def _local(code: CodeType, argument: int) -> str | None:
 
 
 def _stored(code: CodeType, name: str, argument: int) -> str | None:
-    """The variable that a STORE instruction writes."""
+    """Return the variable that a STORE instruction writes, or None if it writes no variable."""
     if name == "STORE_FAST":
         return _local(code, argument)
     if name in ("STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST"):  # 3.13: two instructions in one
@@ -126,16 +127,16 @@ def _stored(code: CodeType, name: str, argument: int) -> str | None:
 
 
 def bound_name(code: CodeType, offset: int) -> str | None:
-    """The variable (or attribute) that the result of the instruction at ``offset`` is bound to, or None.
+    """Return the variable (or attribute) that takes the result of the instruction at ``offset``, or None.
 
     Follows the value on the evaluation stack through straight-line code: plain, chained, walrus, tuple
-    and attribute assignment, and the target of ``with ... as``.  A value that anything else consumes has
-    no name.
+    and attribute assignment, and the target of ``with ... as``.  If any other instruction consumes the value,
+    the value has no name.
     """
     raw = code.co_code
-    depth = 0  # how many values lie above ours
+    depth = 0  # how many values lie above the followed value
     extended = 0
-    packed = 0  # size of the tuple that our value went into, which is then on top
+    packed = 0  # size of the tuple that the followed value was packed into; the tuple is then on top
     for unit in range(offset + 2, min(len(raw), offset + 2 + 2 * _HORIZON), 2):
         opcode, argument = raw[unit], raw[unit + 1] | extended
         name = dis.opname[opcode]
@@ -180,7 +181,7 @@ def bound_name(code: CodeType, offset: int) -> str | None:
                 return None
         else:
             effect = _effect(opcode, name, argument)
-            # A load pops nothing; anything else is taken to push one value.
+            # A load pops no value. Any other instruction is assumed to push one value.
             pops = 0 if _only_pushes(name) else 1 - effect
             if effect is _UNKNOWN or pops > depth:
                 return None
@@ -189,9 +190,9 @@ def bound_name(code: CodeType, offset: int) -> str | None:
 
 
 def bound_names(code: CodeType, offset: int) -> tuple[str, ...]:
-    """The variables that the result of the call at ``offset`` is unpacked into, as in ``a, b = f()``.
+    """Return the variables that the result of the call at ``offset`` is unpacked into, as in ``a, b = f()``.
 
-    Empty where it is not, or where one of them is no variable.
+    The tuple is empty if the result is not unpacked, or if one of the targets is not a variable.
     """
     raw = code.co_code
     extended = count = 0

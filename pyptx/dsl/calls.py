@@ -1,7 +1,7 @@
-"""Calls as PTX has them, and what stands around them: prototypes, targets, variables, scopes, pragmas.
+"""PTX's ``call``, and the statements around it: prototypes, target lists, variables, scopes, pragmas.
 
-The level of :class:`~pyptx.dsl.program.Program`: each records exactly what it says.  ``@ptx.func`` is the
-comfortable one.
+These functions work at the level of :class:`~pyptx.dsl.program.Program`: each records exactly one PTX
+statement.  ``@ptx.func`` is the convenient way to write and call a device function.
 """
 
 from __future__ import annotations
@@ -56,18 +56,19 @@ def call(
     Args:
         returns: where the results go, ``()`` for an empty list, None for no list: registers, ``ptx.sink``, or
             variables of ``.param`` space.
-        function: a symbol, the name of a function, or a u64 register with its address.
+        function: a symbol, the name of a function, or a u64 register that holds a function's address.
         arguments: registers, numbers or variables of ``.param`` space; None for no list. A number takes the
-            parameter's type; where that is not known, a float is given as ``ptx.pattern(bits, f32)``.
+            parameter's type; if that type is not known, write a float as ``ptx.pattern(bits, f32)``.
         uni: all threads of the warp call the same function (``call.uni``).
-        prototype: of a call through a register: the name of a :func:`callprototype` or :func:`calltargets`.
+        prototype: for a call through a register: the name of a :func:`callprototype` or :func:`calltargets`.
         pred: guard.
 
     Raises:
-        OperandError: an operand that a call does not take, a prototype without a register or none with one.
-        TraceError: when the recording ends, a prototype that no scope around this line defines.
+        OperandError: an operand that a call does not take; a prototype in a call by name; no prototype in a
+            call through a register.
+        TraceError: when the recording ends, if no scope around this line defines the prototype.
 
-    Whether results and arguments are those of the function is checked when the module is complete.
+    Results and arguments are compared with the function's signature when the module is complete.
     PTX ISA: `#control-flow-instructions-call`.
     """
     trace = current()
@@ -82,17 +83,17 @@ def call(
         target = function.operand
     else:
         raise OperandError(
-            f"{function!r} cannot be called: expected a function's symbol or name, or a register",
+            f"{function!r} cannot be called: expected a function's symbol or name, or a u64 register",
             see="control-flow-instructions-call",
         )
     if isinstance(function, Reg) != (prototype is not None):
         raise OperandError(
-            f"call through the register {function}: its signature is not known"
+            f"call through the register {function}: the signature of the function is not known"
             if isinstance(function, Reg)
-            else f"call of {function} with the prototype {prototype!r}: its own signature holds",
+            else f"call of {function} with the prototype {prototype!r}: the function has its own signature",
             hint='name one: prototype="p", with ptx.callprototype("p", ...) or ptx.calltargets("p", [...])'
             if isinstance(function, Reg)
-            else "a prototype is for calls through a register",
+            else "leave prototype= out: only a call through a register takes one",
             see="control-flow-instructions-call",
         )
     with trace.atomic():
@@ -112,7 +113,7 @@ def call(
 
 
 def _typed(trace: Trace, function: Sym | str | Reg, arguments: Sequence[Any] | None) -> list[Any] | None:
-    """The arguments, with numbers as constants of the parameters' types."""
+    """Return the arguments, with numbers converted to constants of the parameters' types."""
     if arguments is None:
         return None
     name = function.name if isinstance(function, Sym) else function
@@ -127,8 +128,8 @@ def _typed(trace: Trace, function: Sym | str | Reg, arguments: Sequence[Any] | N
             typed[index] = constant(number, params[index].type)
         elif isinstance(number, float):
             raise OperandError(
-                f"argument {index + 1} of {function} is {number!r}, and its type is not known here",
-                hint="give its bits: ptx.pattern(0x3F800000, f32)",
+                f"argument {index + 1} of {function} is {number!r}, and the parameter's type is not known",
+                hint="give the bits of the number: ptx.pattern(0x3F800000, f32)",
                 see="control-flow-instructions-call",
             )
     return typed
@@ -141,13 +142,13 @@ def callprototype(
     params: Sequence[Param] = (),
     directives: Sequence[Directive] = (),
 ) -> Label:
-    """The signature of calls through a register, as a statement: ``name: .callprototype (...) _ (...);``.
+    """Declare the signature of calls through a register: ``name: .callprototype (...) _ (...);``.
 
     Records no instruction.
 
     Args:
-        name: a label, by which :func:`call` names it.
-        returns, params: results and parameters; their names mean nothing, ``_`` serves.
+        name: a label; :func:`call` takes it as ``prototype=``.
+        returns, params: results and parameters; their names have no effect and may be ``_``.
         directives: such as ``ir.Directive("noreturn")``.
 
     Raises :class:`TraceError` for a name that is taken.  PTX ISA:
@@ -159,7 +160,7 @@ def callprototype(
 
 
 def calltargets(name: str | Label, functions: Sequence[Sym | str]) -> Label:
-    """The functions that a call through a register may reach: ``name: .calltargets f, g;``.
+    """Declare the functions that a call through a register may reach: ``name: .calltargets f, g;``.
 
     Records no instruction.  Raises :class:`TraceError` for a name that is taken.  PTX ISA:
     `#control-flow-directives-calltargets`.
@@ -169,7 +170,7 @@ def calltargets(name: str | Label, functions: Sequence[Sym | str]) -> Label:
 
 
 def branchtargets(name: str | Label, labels: Sequence[str | Label]) -> Label:
-    """The labels that ``ptx.inst.brx.idx(index, name)`` chooses from: ``name: .branchtargets L1, L2;``.
+    """Declare labels for ``ptx.inst.brx.idx(index, name)`` to choose from: ``name: .branchtargets L1, L2;``.
 
     Records no instruction; the labels may be defined later.  Raises :class:`TraceError` for a name that is
     taken and, when the recording ends, for a label that is not defined.  PTX ISA:
@@ -181,7 +182,7 @@ def branchtargets(name: str | Label, labels: Sequence[str | Label]) -> Label:
 
 def _some(values: tuple[Any, ...], what: str) -> tuple[Any, ...]:
     if not values:
-        raise OperandError(f"a list of targets names at least one {what}")
+        raise OperandError(f"the list of targets is empty: give at least one {what}")
     return values
 
 
@@ -189,9 +190,9 @@ def _some(values: tuple[Any, ...], what: str) -> tuple[Any, ...]:
 
 
 class block(Guarded):
-    """``with ptx.block():`` records ``{`` and ``}``: the life of the variables declared inside.
+    """``with ptx.block():`` records ``{`` and ``}``: the scope of the variables declared inside.
 
-    Records no instruction.  Names stay unique in the function: a block hides none.
+    Records no instruction.  Names stay unique in the function: a block does not hide outer names.
     """
 
     kind = "block"
@@ -210,7 +211,7 @@ class block(Guarded):
 
 
 def _nested(trace: Trace) -> bool:
-    """Whether a block is open here."""
+    """True while the recording is inside a ``with ptx.block():``."""
     return any(open.kind == block.kind for open in trace.regions)
 
 
@@ -229,8 +230,8 @@ def variable(
 ) -> Sym:
     """Declare a variable of this function. Records no instruction.
 
-    One of ``.param`` space, and one of ``.local`` space inside a :class:`block`, is declared here, among the
-    statements; any other at the beginning of the function.
+    A variable of ``.param`` space, and a variable of ``.local`` space inside a :class:`block`, is declared at
+    this place among the statements; any other variable at the beginning of the function.
 
     Args:
         space: ``"local"``, ``"param"``, ``"shared"`` ...
@@ -244,11 +245,11 @@ def variable(
         linkage: ``"visible"``, ``"weak"``, ``"common"`` or empty.
         attributes: ``ir.Attribute(...)``.
 
-    Returns: its symbol.
+    Returns: the variable's symbol.
 
     Raises:
-        OperandError: a space, type, shape or alignment that cannot be.
-        TraceError: a name that PTX cannot have, or that this function has already.
+        OperandError: a space, type, shape or alignment that PTX does not have.
+        TraceError: a name that PTX does not allow, or that this function already uses.
 
     PTX ISA: `#variables`.
     """
@@ -268,7 +269,9 @@ def variable(
         source=source,
     )
     if made.name in trace.symbols.names:
-        raise TraceError(f"a variable or parameter of {trace.name} is called {made.name} already")
+        raise TraceError(
+            f"{trace.name} already has a variable or parameter called {made.name}: choose another name"
+        )
     trace.symbols.names.append(made.name)
     if space == "param" or (space == "local" and _nested(trace)):
         trace.statements.append(made)
@@ -278,10 +281,10 @@ def variable(
 
 
 def pragma(*strings: Any) -> None:
-    """``.pragma "nounroll";`` at this place. Records no instruction.
+    """Place a ``.pragma "nounroll";`` here. Records no instruction.
 
     PTX ISA: `#miscellaneous-directives-pragma`.
     """
     if not strings or not all(isinstance(s, str) and '"' not in s for s in strings):
-        raise OperandError(f"a pragma is one or more strings without quotes, not {strings!r}")
+        raise OperandError(f"ptx.pragma takes one or more strings without quotes, not {strings!r}")
     current().statements.append(Pragma(tuple(strings), here()[1]))

@@ -1,7 +1,7 @@
-"""What a value must be to fit an annotation of the DSL's public functions.
+"""Builds a check from an annotation of the DSL's public functions.
 
-Owns :func:`check_of`: one check for each kind of annotation (classes, unions, literals, sequences, tuples,
-functions), with the words that a message expects the value in.
+Owns :func:`check_of`: it makes one check for each kind of annotation (classes, unions, literals, sequences,
+tuples, functions), with the phrase that names the expected values in a message.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .symbols import Sym
 
 __all__ = ["Check", "check_of"]
 
-#: What may stand for an instance of a class, beside its instances.
+#: Other classes whose instances are accepted where a class is annotated.
 _ALSO: dict[type, tuple[type, ...]] = {float: (int,)}
-#: How a message calls an instance of a class.
+#: The name that a message uses for an instance of a class.
 _NAMES: dict[type, str] = {
     bool: "True or False",
     int: "an integer",
@@ -40,13 +40,13 @@ _NAMES: dict[type, str] = {
 
 
 class Check(NamedTuple):
-    """What a parameter takes: instances of ``classes``, or what one of ``tests`` accepts.
+    """The values that a parameter takes: instances of ``classes``, and values that one of ``tests`` accepts.
 
     Attributes:
-        classes: a value of these is accepted at once.
-        tests: asked for any other value.
-        expected: what a message says was expected; alternatives.
-        choices: strings that are accepted, where only a few are.
+        classes: an instance of one of these classes is accepted at once.
+        tests: predicates that are called with any other value.
+        expected: the alternatives that a message says were expected.
+        choices: the accepted strings, if the annotation lists them.
     """
 
     classes: tuple[type, ...]
@@ -65,7 +65,7 @@ _ANYTHING = Check((object,), (), ("anything",))
 
 
 def check_of(hint: Any) -> Check:
-    """The check of an annotation; one that names no class, such as ``Any``, accepts anything."""
+    """Return the check for an annotation. One that names no class, such as ``Any``, accepts any value."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return _union([check_of(argument) for argument in arguments])
@@ -92,7 +92,7 @@ def _union(parts: list[Check]) -> Check:
 
 
 def _literal(choices: tuple[Any, ...]) -> Check:
-    """One of a few strings or numbers; ``True`` is not 1."""
+    """Return a check that accepts only ``choices``; ``True`` does not count as 1."""
 
     def test(value: Any) -> bool:
         return any(type(value) is type(choice) and value == choice for choice in choices)
@@ -110,7 +110,7 @@ def _class(known: type) -> Check:
 
 
 def _in_order(value: Any) -> bool:
-    """Whether ``value`` is several values in order, which a string, a set or a numpy array is not."""
+    """True if ``value`` is a list, tuple or other sequence; a string, set or numpy array does not count."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 

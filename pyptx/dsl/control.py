@@ -1,6 +1,6 @@
-"""Control flow: labels and branches, ``if_``/``else_``, ``scope``, the ends of a thread. Loops are next door.
+"""Control flow: labels and branches, ``if_``/``else_``, ``scope``, ``ret`` and ``exit``; not :mod:`.loops`.
 
-Blocks are context managers.  What each records is said in its docstring; nothing is optimized away.
+Blocks are context managers.  Each docstring says what the block records; nothing is optimized away.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Condition = Reg | NotPred
 
 
 def inverted(condition: object, trace: Trace) -> Guard:
-    """The guard of a branch that is taken where ``condition`` does not hold."""
+    """Return the guard of a branch that threads take where ``condition`` is false."""
     if condition is None:
         raise OperandError("None is not a predicate", see="predicated-execution")
     found = guard_of(cast(Condition, condition), trace)
@@ -52,18 +52,19 @@ def inverted(condition: object, trace: Trace) -> Guard:
 
 
 def new_label(hint: str = "L") -> Label:
-    """A label to be placed with :func:`label` later; never mistaken for another one. Records nothing."""
+    """Make a label, distinct from every other one, that :func:`label` places later. Records nothing."""
     return Label(label_name(hint), current())
 
 
 def label(name: str | Label) -> Label:
     """Place a label here. Records a label and no instruction.
 
-    A text label belongs to the innermost ``ptx.scope`` of the calling Python function, or to that call;
-    its text name is made unique with a suffix where needed.
+    A label given as a string belongs to the innermost open ``ptx.scope`` of the calling Python function, or
+    to the call of that function.  Its name in the PTX text gets a suffix where needed to be unique.
 
     Raises:
-        TraceError: a name that PTX cannot have, or one that the scope (or a Label that) already has.
+        TraceError: a name that PTX does not allow, a name that the scope already has, or a Label that is
+            already placed.
 
     PTX ISA: `#labels`.
     """
@@ -75,7 +76,7 @@ def place_label(
     statement: TargetList | CallPrototype | None = None,
     targets: tuple[Label | str, ...] = (),
 ) -> Label:
-    """:func:`label`, or under its name a ``statement`` that names the labels ``targets``."""
+    """Place a label as :func:`label` does, with a ``statement`` under its name that names ``targets``."""
     trace = current()
     source = here()[1]
     if isinstance(name, Label):
@@ -88,7 +89,7 @@ def place_label(
         raise TraceError(
             f"the label {name!r} is already defined at {known.defined}",
             location=source,
-            hint="give it another name, or put each in its own `with ptx.scope():`",
+            hint="give this label another name, or put each of the two in its own `with ptx.scope():`",
         )
     placed = scope.labels[name] = Label(name, trace)
     trace.place(placed, source, statement, targets)
@@ -96,7 +97,7 @@ def place_label(
 
 
 def uniform(uni: bool) -> tuple[str, ...]:
-    """The modifiers of a branch that all threads of a warp take together, or none of them."""
+    """Return the modifiers of a branch: ``uni`` if all threads of a warp take it together, or none does."""
     return ("uni",) if uni else ()
 
 
@@ -104,11 +105,11 @@ def uniform(uni: bool) -> tuple[str, ...]:
 def bra(target: str | Label, pred: Condition | None = None, *, uni: bool = False) -> None:
     """Branch to a label, which may be defined later. Records one ``bra``, guarded by ``pred``.
 
-    ``uni`` makes it ``bra.uni``: no thread of the warp goes another way.
+    With ``uni`` it records ``bra.uni``: all threads of the warp go the same way.
 
     Raises:
         OperandError: ``pred`` is not a predicate.
-        TraceError: when the recording ends, a target that no scope around this line defines.
+        TraceError: when the recording ends, if no scope around this line defines the target.
 
     PTX ISA: `#control-flow-instructions-bra`.
     """
@@ -131,9 +132,9 @@ def exit(pred: Condition | None = None) -> None:
 
 
 def raw(text: str) -> None:
-    """Put PTX text in verbatim, marked as raw: neither checked nor simulated. The last resort.
+    """Insert PTX text verbatim, marked as raw. A last resort: the text is neither checked nor simulated.
 
-    Registers format as their text names: ``ptx.raw(f"mov.u32 {x}, 7;")``.
+    A register formats as its name in the text: ``ptx.raw(f"mov.u32 {x}, 7;")``.
     """
     trace = current()
     if not str(text).strip():
@@ -142,7 +143,7 @@ def raw(text: str) -> None:
 
 
 class scope:
-    """``with ptx.scope():`` gives the text labels inside their own names. Records nothing."""
+    """``with ptx.scope():`` opens a new scope for label names. Records nothing."""
 
     def __init__(self) -> None:
         self._trace = current()
@@ -163,11 +164,11 @@ class scope:
 
 
 class _Branches:
-    """What the last closed ``if_`` left behind, for an ``else_`` that follows it."""
+    """State of the last closed ``if_``, for an ``else_`` that follows it."""
 
     def __init__(self) -> None:
         self.last: PendingLabel | None = None
-        #: What holds where the ``if_`` does not run.
+        #: The condition under which threads skip the ``if_`` block.
         self.otherwise: Guard | None = None
 
     def mark(self) -> tuple[PendingLabel | None, Guard | None]:
@@ -186,7 +187,7 @@ Made = TypeVar("Made", bound="Guarded")
 
 
 class _Announced(type):
-    """Tells the recording of every block that is made, so that one that is never entered is found."""
+    """Registers every block with its recording, so that a block that is never entered is reported."""
 
     def __call__(cls: type[Made], *arguments: Any, **named: Any) -> Made:  # type: ignore[misc] # a metaclass
         made: Made = type.__call__(cls, *arguments, **named)
@@ -195,7 +196,7 @@ class _Announced(type):
 
 
 class Guarded(metaclass=_Announced):
-    """A block that threads enter together or jump over."""
+    """A block of a ``with`` statement, which threads execute or jump over."""
 
     kind = "block"
 
@@ -214,7 +215,7 @@ class Guarded(metaclass=_Announced):
         return source
 
     def _forget(self) -> None:
-        """Entered, or refused with a message of its own."""
+        """Remove the block from the blocks that were never entered: it was entered, or already refused."""
         self.trace.unopened.pop(id(self), None)
 
     def _close(self, error: type[BaseException] | None) -> None:
@@ -228,10 +229,11 @@ class Guarded(metaclass=_Announced):
 class if_(Guarded):
     """``with ptx.if_(p):`` runs the block where ``p`` holds.
 
-    Records one ``bra`` over the block with the inverted guard, and a label behind it; ``~p`` costs no more.
+    Records one ``bra`` over the block with the inverted guard, and a label after the block. ``ptx.if_(~p)``
+    records no more than that.
 
     Raises:
-        OperandError: not a predicate; for a Python bool use Python's ``if``.
+        OperandError: the condition is not a predicate; for a Python bool use Python's ``if``.
     """
 
     kind = "if_"
@@ -261,7 +263,7 @@ class if_(Guarded):
 class else_(Guarded):
     """``with ptx.else_():`` right after an ``if_`` block, runs where the condition did not hold.
 
-    Records one more ``bra`` (at the end of the ``if_`` block, over this one; ``bra.uni`` with ``uni``) and
+    Records one more ``bra`` (at the end of the ``if_`` block, over this block; ``bra.uni`` with ``uni``) and
     one more label.
 
     Raises:
@@ -280,8 +282,8 @@ class else_(Guarded):
         self._forget()
         if last is None or not trace.statements or trace.statements[-1] is not last:
             raise TraceError(
-                "else_ without if_: it must directly follow the block of an `with ptx.if_(p):`",
-                hint="nothing may be recorded between the two",
+                "else_ without if_: it must directly follow the block of a `with ptx.if_(p):`",
+                hint="record nothing between the two blocks",
             )
         source = self._open()
         assert self.region is not None

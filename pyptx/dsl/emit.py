@@ -1,4 +1,4 @@
-"""One instruction from a typed wrapper: the checks and defaults are the wrapper's, the rest is here."""
+"""Records one instruction for a typed wrapper. The wrapper makes its own checks and supplies the defaults."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Predicate = Reg | NotPred | None
 
 
 def emit(opcode: str, modifiers: tuple[str | None, ...], *operands: Any, pred: Predicate = None) -> None:
-    """Record one instruction; modifiers that are None are absent.
+    """Record one instruction. Modifiers that are None are left out.
 
-    A ``~p`` among the operands is materialized first, by one ``not.pred``.
+    For each ``~p`` among the operands, one ``not.pred`` is recorded first.
     """
     trace = current()
     words = tuple(word for word in modifiers if word is not None)
@@ -33,9 +33,9 @@ def emit(opcode: str, modifiers: tuple[str | None, ...], *operands: Any, pred: P
 
 
 def checked(what: str, value: Any, low: int, high: int, *, see: str, hint: str = "") -> Any:
-    """``value`` if it is a register, or an integer in ``low..high``.
+    """Return ``value`` if it is a register, or an integer in ``low..high``.
 
-    Raises :class:`OperandError` with the value given and the values allowed.
+    Raises :class:`OperandError` for any other value; the message names the value and the allowed range.
     """
     if isinstance(value, Reg):
         return value

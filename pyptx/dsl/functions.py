@@ -1,10 +1,10 @@
 """``@ptx.func``: device functions of the author, recorded once per module and called by one ``call``.
 
-Owns how arguments and results travel.  A value of 32 or 64 bits is a ``.reg`` parameter or result.  One of
-16 bits (or 8, which lie in a 16-bit register) is ``.param .b16``: of the ways to pass such a register ptxas
-takes this one everywhere.  Several results are one array of ``.param`` space: more than one ``.reg`` result
-makes ptxas give up the ABI, and with it recursion.  Predicates and 128 bits do not travel: ptxas refuses the
-first, and fails at the second on some targets.
+Owns how arguments and results are passed.  A value of 32 or 64 bits is a ``.reg`` parameter or result.  A
+value of 16 bits (or of 8 bits, which lie in a 16-bit register) is ``.param .b16``: the only way to pass such
+a register that ptxas accepts everywhere.  Several results are one array of ``.param`` space: with more than
+one ``.reg`` result, ptxas gives up the ABI, and with the ABI recursion.  Predicates and 128-bit values cannot
+be passed: ptxas refuses predicates, and fails at 128 bits on some targets.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from .variables import constant
 
 __all__ = ["DeviceFunction", "func"]
 
-#: Keywords of every call, which no parameter may have as a name.
+#: Keyword arguments of every call. No parameter may have one of these names.
 _RESERVED = frozenset({"pred", "out", "uniform"})
-#: Bits of what a ``.reg`` parameter or result may hold.
+#: Widths in bits that a ``.reg`` parameter or result may have.
 _REGISTER_BITS = (32, 64)
 _SEE = "control-flow-instructions-call"
 
@@ -78,24 +78,25 @@ def func(
     """Make a device function: ``@ptx.func``, or ``@ptx.func(params=(f32, f32), returns=f32)``.
 
     Types come from ``params`` and ``returns``, else from annotations: ``def dot(x: f32, y: f32) -> f32``.
-    Without either for the results, they are what the function returns.  Keyword-only parameters are
-    Python constants: the function is recorded once for each choice of them.
+    If neither gives the types of the results, the values that the function returns give them.  Keyword-only
+    parameters are Python constants: the function is recorded once for each set of constants.
 
-    The function is called while a kernel or another device function is recorded, with registers and numbers;
-    see :meth:`DeviceFunction.__call__`.  It returns a register or a number, or several, or nothing; inside,
-    its parameters are registers of its own.  Labels and registers are its own too; shared memory
-    is the kernel's: pass an address.  PTX has no way to forbid inlining, so there is no ``noinline``.
+    The function is called with registers and numbers while a kernel or another device function is recorded;
+    see :meth:`DeviceFunction.__call__`.  It returns one register or number, several, or nothing.  Its
+    parameters, other registers and labels are its own.  Shared memory belongs to the kernel: pass an address.
+    PTX has no way to forbid inlining, so there is no ``noinline``.
 
     Watch out: ptxas serializes ``wgmma`` whose pipeline crosses a call.
 
     Args:
         params: type of each parameter.
         returns: type of the result, or a sequence of types.
-        name: in the text; default: the Python function's, made different from others of the module.
-        directives: of the function, by name: ``noreturn=True``.
+        name: name in the text; default: the Python function's name, made unique in the module.
+        directives: directives of the function, by name: ``noreturn=True``.
 
     Raises:
-        SpecError: a parameter without a type, a predicate or a 128-bit type, a name that calls need.
+        SpecError: a parameter without a type, a predicate or a 128-bit type, or a parameter named like a
+            keyword of calls (``pred``, ``out``, ``uniform``).
 
     PTX ISA: `#kernel-and-function-directives-func`.
     """
@@ -111,8 +112,9 @@ def func(
 class _Recorded:
     """A device function in one module, from the moment that its recording begins.
 
-    ``results`` is None while they are not known.  ``begins`` is its place among the module's functions, for
-    a prototype in front of functions that call it before it is complete (``forward``).
+    ``results`` is None while the result types are not known.  ``begins`` is its place among the module's
+    functions. ``forward`` is True if another function calls it before it is complete: then a prototype is
+    inserted at ``begins``.
     """
 
     name: str
@@ -128,7 +130,7 @@ class DeviceFunction:
     Attributes:
         name: stem of its name in the text.
         params: types of its parameters, by name.
-        returns: types of its results, or None where only the body says.
+        returns: types of its results, or None if they are not declared.
     """
 
     def __init__(
@@ -165,9 +167,13 @@ class DeviceFunction:
         names: list[str] = []
         for parameter in self._signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                self._refuse(f"*{parameter.name} cannot be a parameter: their number is fixed in PTX")
+                self._refuse(
+                    f"*{parameter.name} cannot be a parameter: PTX functions have a fixed number of them"
+                )
             if parameter.name in _RESERVED:
-                self._refuse(f"a parameter cannot be called {parameter.name}: calls take that keyword")
+                self._refuse(
+                    f"a parameter cannot be called {parameter.name}: every call takes a keyword of that name"
+                )
             if parameter.kind is not parameter.KEYWORD_ONLY:
                 names.append(parameter.name)
         if given is None:
@@ -176,10 +182,12 @@ class DeviceFunction:
             self._refuse(f"{len(given)} types in params= for {len(names)} parameters ({', '.join(names)})")
         for name, kind in zip(names, given, strict=True):
             if not isinstance(kind, ScalarType):
-                shown = "no type" if kind is inspect.Parameter.empty else f"{kind!r}, which is no PTX type"
+                shown = (
+                    "no type" if kind is inspect.Parameter.empty else f"type {kind!r}, expected a PTX type"
+                )
                 self._refuse(
                     f"the parameter {name} has {shown}",
-                    hint="annotate it (x: f32), or give all in @ptx.func(params=(f32, ...))",
+                    hint="annotate it (x: f32), or give all types in @ptx.func(params=(f32, ...))",
                 )
         return dict(zip(names, given, strict=True))
 
@@ -193,16 +201,19 @@ class DeviceFunction:
             given = getattr(given, "__args__", given)  # tuple[f32, u32]
         kinds = (given,) if isinstance(given, ScalarType) else given
         if not isinstance(kinds, tuple | list) or not all(isinstance(kind, ScalarType) for kind in kinds):
-            self._refuse(f"{given!r} is not a PTX type or a sequence of them", hint="returns=(f32, u32)")
+            self._refuse(
+                f"returns is {given!r}: expected a PTX type or a sequence of PTX types",
+                hint="write returns=(f32, u32)",
+            )
         return tuple(kinds)
 
     def _check_type(self, kind: ScalarType) -> None:
         if kind is pred or kind.bits > max(_REGISTER_BITS):
             self._refuse(
-                f"a .{kind} value can neither be passed nor returned: ptxas has no such call",
-                hint="pass u32: ptx.inst.selp.u32(n, 1, 0, p) before, n != 0 behind"
+                f"a .{kind} value can be neither passed nor returned: ptxas does not compile such a call",
+                hint="pass a u32: ptx.inst.selp.u32(n, 1, 0, p) before the call, n != 0 in the function"
                 if kind is pred
-                else "pass its halves, two b64: ptx.inst.mov.b128([low, high], x)",
+                else "pass the halves as two b64: ptx.inst.mov.b128([low, high], x)",
             )
 
     # --- a call -------------------------------------------------------------------------------
@@ -217,14 +228,14 @@ class DeviceFunction:
     ) -> Any:
         """Call the function. Records one ``call`` (``call.uni`` where ``uniform``).
 
-        With several results it also declares the array of ``.param`` space in which they travel, and records
-        one ``ld.param`` for each result.  The first call in a module records the function itself.
+        With several results it also declares the array of ``.param`` space that holds them, and records one
+        ``ld.param`` for each result.  The first call in a module records the function itself.
 
         Args:
             arguments: registers of the parameters' types, or numbers.
-            pred: guard. The results then stay as they were where it does not hold, so ``out`` is needed.
-            out: registers that take the results; default: new ones.
-            uniform: all threads of the warp that execute the call, execute it together.
+            pred: guard. Where it is false, the result registers keep their values, so ``out`` is needed.
+            out: registers that take the results; default: new registers.
+            uniform: promises that all threads of the warp execute the call together.
             keywords: parameters by name, and the function's constants.
 
         Returns: nothing, the register of the result, or a tuple of registers.
@@ -232,7 +243,7 @@ class DeviceFunction:
         Raises:
             OperandError: an argument or a result of another type, or a wrong number of them.
             TraceError: outside a kernel; a recursive call of a function whose results are not declared.
-            PyptxError: whatever the body does wrong, at its line.
+            PyptxError: a mistake in the body, reported at its line.
 
         PTX ISA: `#control-flow-instructions-call`.
         """
@@ -246,8 +257,8 @@ class DeviceFunction:
             known = self._in(trace, constants)
             if known.results is None:
                 raise TraceError(
-                    f"{self.name} calls itself, and its results are not known yet",
-                    hint="declare them: @ptx.func(returns=(u32,)), or -> u32; returns=() for none",
+                    f"{self.name} calls itself, and the types of its results are not known yet",
+                    hint="declare the results: @ptx.func(returns=(u32,)), or -> u32; returns=() for none",
                     see=_SEE,
                 )
             results = self._destinations(trace, known.results, out, condition, site, source)
@@ -258,7 +269,7 @@ class DeviceFunction:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _bind(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments in order, and the constants."""
+        """Return the arguments in order of the parameters, and the constants by name."""
         try:
             bound = self._signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -277,7 +288,7 @@ class DeviceFunction:
             what = "a predicate" if isinstance(value, NotPred) else f"{type(value).__name__} {value!r}"
             raise OperandError(
                 f"{self.name}: the argument {name} is {what}; a .{kind} register or a number is expected",
-                hint="of a buffer or a tile pass its address: buffer.addr, tile.ptr",
+                hint="for a buffer or a tile, pass its address: buffer.addr, tile.ptr",
                 see=_SEE,
             )
         return constant(number, kind)
@@ -285,7 +296,7 @@ class DeviceFunction:
     def _refuse_type(self, what: str, value: Reg, kind: ScalarType) -> NoReturn:
         raise OperandError(
             f"{self.name}: {what} is {value} (.{value.type}), .{kind} is expected",
-            hint=f"view it, which keeps its bits: x.view({kind})"
+            hint=f"reinterpret its bits: x.view({kind})"
             if value.type.bits == kind.bits and pred not in (value.type, kind)
             else f"convert it: ptx.inst.cvt.{kind}.{value.type}(d, x)",
             see=_SEE,
@@ -303,9 +314,9 @@ class DeviceFunction:
         if out is None:
             if condition is not None and kinds:
                 raise OperandError(
-                    f"{self.name} under the guard {condition}: where it does not hold, "
+                    f"{self.name} under the guard {condition}: where the guard is false, "
                     f"the result{'s' if len(kinds) > 1 else ''} would have no value",
-                    hint="pass registers that have one: out=r",
+                    hint="pass registers that already have a value: out=r",
                     see="predicated-execution",
                 )
             hints = self._hints(site, len(kinds))
@@ -319,14 +330,16 @@ class DeviceFunction:
             )
         for number, (register, kind) in enumerate(zip(given, kinds, strict=True), 1):
             if not isinstance(register, Reg):
-                raise OperandError(f"{self.name}: result {number} goes to {register!r}, which is no register")
+                raise OperandError(
+                    f"{self.name}: result {number} goes to {register!r}: out= takes registers only"
+                )
             if not _same(register.type, kind):
                 self._refuse_type(f"out={register}, for result {number},", register, kind)
             writable(owned(register, trace))
         return given
 
     def _hints(self, site: AssignedNames, count: int) -> Sequence[str]:
-        """Names for ``count`` results: of the variables that they go to, else after the function."""
+        """Return names for ``count`` results: those of the assigned Python variables, else the function's."""
         stem = site.name or self.name
         if count == 1:
             return [stem]
@@ -365,14 +378,15 @@ class DeviceFunction:
     # --- recording the function ---------------------------------------------------------------
 
     def _in(self, caller: Trace, constants: dict[str, Any]) -> _Recorded:
-        """This function in the caller's module, recorded now if it was not."""
+        """Return this function as recorded in the caller's module. Records the function if necessary."""
         builder = caller.builder
         key: Hashable = (self, tuple(constants.items()))
         try:
             known: _Recorded | None = builder.known.get(key)
         except TypeError:
             raise OperandError(
-                f"{self.name}: constants must be hashable, one function is recorded for each: {constants!r}"
+                f"{self.name}: constants must be hashable, because one function is recorded for each set of "
+                f"constants: {constants!r}"
             ) from None
         if known is None:
             name = caller.free_symbol(self.name)
@@ -382,8 +396,8 @@ class DeviceFunction:
             self._record(known, constants)
         elif known.name in caller.symbols.names:
             raise TraceError(
-                f"a variable of {caller.name} is called {known.name}, as the function {self.name} is",
-                hint="give one of them another name",
+                f"a variable of {caller.name} and the function {self.name} are both called {known.name}",
+                hint="give one of the two another name",
                 see="identifiers",
             )
         elif not known.trace.finished and known.trace is not caller:
@@ -420,7 +434,10 @@ class DeviceFunction:
             )
 
     def _formals(self, trace: Trace) -> tuple[tuple[Param, ...], list[Reg]]:
-        """The parameters, and the registers that the body gets: those of ``.param`` space are loaded once."""
+        """Return the parameters, and the registers that the body gets.
+
+        Parameters of ``.param`` space are loaded into their registers once.
+        """
         params: list[Param] = []
         registers: list[Reg] = []
         for index, (name, kind) in enumerate(self.params.items()):
@@ -436,7 +453,7 @@ class DeviceFunction:
         return tuple(params), registers
 
     def _returned(self, trace: Trace, given: Any) -> tuple[tuple[ScalarType, ...], list[Reg | Immediate]]:
-        """What the body returned: types, and registers or constants."""
+        """Return the types of the values that the body returned, and the values as registers or constants."""
         several = isinstance(given, tuple | list | RegArray)
         values: list[Any] = [] if given is None else list(given) if several else [given]
         kinds = self.returns
@@ -463,7 +480,9 @@ class DeviceFunction:
             else:
                 self._refuse(
                     f"{what} is {type(value).__name__} {value!r}: a register is expected",
-                    hint="declare its type to return a number: -> u32" if plain is not None else "",
+                    hint="to return a number, declare the type of the result: -> u32"
+                    if plain is not None
+                    else "",
                 )
         if kinds is None:
             kinds = tuple(value.type for value in found if isinstance(value, Reg))
@@ -472,9 +491,9 @@ class DeviceFunction:
     def _results_of(
         self, trace: Trace, kinds: tuple[ScalarType, ...], values: list[Reg | Immediate]
     ) -> list[Param]:
-        """The formal results; records what brings the values there.
+        """Return the formal results, and record the instructions that move the values there.
 
-        One register of the body's own is the formal result itself, and nothing is recorded.
+        If the body returns one register of its own, that register is the formal result: nothing is recorded.
         """
         if not values:
             return []
@@ -501,20 +520,20 @@ class DeviceFunction:
         return [Param(symbol, b8, layout.size, layout.align, location)]
 
     def _check_ends(self, trace: Trace) -> None:
-        """Refuse a ``ret`` that would leave before the results are in place."""
+        """Raise :class:`TraceError` for a ``ret`` that leaves before the results are in place."""
         for statement in trace.statements:
             if isinstance(statement, Instruction) and statement.opcode == "ret":
                 raise TraceError(
                     f"this ret leaves {self.name} before its results are in place",
                     location=statement.source,
                     hint="branch to a label at the end of the function instead, or return one register "
-                    "of 32 or 64 bits that is written before",
+                    "of 32 or 64 bits that is written before the ret",
                     see=_SEE,
                 )
 
 
 class _Layout:
-    """Several results in one array: offset of each, size and alignment in bytes."""
+    """The layout of several results in one array: the offset of each, size and alignment in bytes."""
 
     def __init__(self, kinds: Sequence[ScalarType]) -> None:
         self.offsets: list[int] = []
@@ -529,7 +548,7 @@ class _Layout:
 
 
 def _same(given: ScalarType, wanted: ScalarType) -> bool:
-    """Whether a value of type ``given`` may stand for one of type ``wanted``: bits and integers mix."""
+    """True if a value of type ``given`` may be passed as ``wanted``: untyped bits and integers may mix."""
     if given is wanted:
         return True
     kinds = {given.kind, wanted.kind}
@@ -537,7 +556,7 @@ def _same(given: ScalarType, wanted: ScalarType) -> bool:
 
 
 def _memory(kind: ScalarType) -> tuple[str, str]:
-    """Modifiers of the load or store of a result or parameter, in the size of its register."""
+    """Return the modifiers of the load or store of a result or parameter, in the size of its register."""
     return ("param", memory_type(bits_of(declared(kind))).name)
 
 

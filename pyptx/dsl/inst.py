@@ -1,12 +1,12 @@
-"""``ptx.inst``: every instruction of the table, spelled as attributes or as the manual spells it.
+"""``ptx.inst``: every instruction of the table, written as attributes or in the manual's spelling.
 
 ``ptx.inst.st.global_.v4.b32(ptx.addr(p, 16), [a, b, c, d])`` and ``ptx.inst["st.global.v4.b32"](...)`` are
-the same.  In attribute spelling ``__`` stands for ``::``, a trailing ``_`` escapes a Python keyword
-(``global_``, ``and_``), and a leading ``_`` a digit (``_2d``, ``_32x32b``).  Calling records exactly one
+the same.  In attributes, ``__`` stands for ``::``, a trailing ``_`` escapes a Python keyword (``global_``,
+``and_``), and a leading ``_`` precedes a digit (``_2d``, ``_32x32b``).  A call records exactly one
 instruction.
 
-An editor completes it from the stubs in ``_instructions``, which ``python -m pyptx.tools.generate`` writes
-from the table.
+Editors complete ``ptx.inst`` from the stubs in ``_instructions``, which ``python -m pyptx.tools.generate``
+writes from the table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Inst", "InstRoot", "attribute_name", "inst", "modifier_word"]
 
 
 class Inst:
-    """An opcode with some modifiers; attributes and ``[...]`` add more, a call records."""
+    """An opcode and some of its modifiers. Attributes and ``[...]`` add more; a call records it."""
 
     __slots__ = ("_children", "_modifiers", "_opcode")
 
@@ -60,15 +60,15 @@ class Inst:
         Args:
             operands: destination first, in the manual's order: registers, lists or ``reg.array`` for
                 vectors, numbers, ``ptx.addr(...)`` or a shared-memory buffer, ``ptx.pair(d, p)``,
-                ``ptx.sink`` or None for ``_``, and for ``bra`` a label or its name. ``~p`` where the form
-                has no ``!p`` adds one ``not.pred`` before.
+                ``ptx.sink`` or None for ``_``, and for ``bra`` a label or its name. For a ``~p`` where the
+                instruction does not take ``!p``, one ``not.pred`` is recorded first.
             pred: guard, ``p`` or ``~p``.
 
         Raises:
-            InstructionError: no such instruction; the nearest legal spelling is named.
+            InstructionError: no such instruction; the message names the nearest legal spelling.
             OperandError: an operand of the wrong kind, type, width, count or range.
-            TargetError: the kernel's architecture lacks it.
-            TraceError: outside a kernel, or a register of another recording.
+            TargetError: the kernel's architecture lacks the instruction.
+            TraceError: the call is outside a kernel, or a register belongs to another recording.
         """
         trace = current()
         if self._opcode in ("bra", "brx"):
@@ -88,7 +88,7 @@ class Inst:
     def _negated(
         self, trace: Trace, given: tuple[Any, ...], values: list[Operand], condition: Guard | None
     ) -> None:
-        """With ``~p`` among the operands: ``!p`` where the form takes it, else a ``not.pred`` before."""
+        """Record an instruction with ``~p`` operands: as ``!p`` if a form allows, else after ``not.pred``."""
         try:
             trace.record(self._opcode, self._modifiers, values, condition)
         except OperandError:
@@ -156,13 +156,16 @@ def _check_shared(binding: Binding, register: Reg) -> None:
 
 
 def _public(name: str) -> None:
-    """Raise AttributeError for what Python's own protocols (copy, pickle, inspect) ask for."""
+    """Raise AttributeError for the names that Python's own protocols (copy, pickle, inspect) look up."""
     if name[0] == "_" and not name[1:2].isdigit():
         raise AttributeError(name)
 
 
 def modifier_word(name: str) -> str:
-    """The PTX word of a Python attribute: ``shared__cta`` is ``shared::cta``. A PTX word is its own."""
+    """Return the PTX modifier of a Python attribute: ``shared::cta`` for ``shared__cta``.
+
+    A name that is a PTX modifier already is returned as it is.
+    """
     if name[0] == "_" and name[1:2].isdigit():
         name = name[1:]
     if name.endswith("_"):
@@ -171,7 +174,7 @@ def modifier_word(name: str) -> str:
 
 
 def attribute_name(word: str) -> str:
-    """The Python attribute of a PTX word: ``shared::cta`` is ``shared__cta``."""
+    """Return the Python attribute of a PTX modifier: ``shared__cta`` for ``shared::cta``."""
     name = word.replace("::", "__")
     if name[0].isdigit():
         return "_" + name
@@ -188,7 +191,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _next_words(opcode: str, given: tuple[str, ...]) -> set[str]:
-    """Modifiers that may follow ``given`` in some form of ``opcode``."""
+    """Return the modifiers that may follow ``given`` in some form of ``opcode``."""
     found: set[str] = set()
 
     def walk(groups: tuple[ModifierGroup, ...], at: int) -> None:

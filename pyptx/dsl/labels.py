@@ -1,8 +1,9 @@
-"""Labels: what a name means where it is used, and what it is called in the text.
+"""Labels and their scopes.
 
-A text label belongs to the innermost ``ptx.scope`` of the Python call that defines it, or to the call
-itself.  A branch looks outward: the scopes of the calling frame, innermost first, then the frame, then
-the same for its caller, up to the kernel function.  So a helper that is called twice has two sets of labels.
+A label given as a string belongs to the innermost ``ptx.scope`` of the Python call that defines it, or to the
+call itself.  A branch looks outward for its label: first in the scopes of the calling frame, innermost first,
+then in the frame itself, then likewise in its caller, up to the kernel function.  So a helper that is called
+twice has two sets of labels.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _IDENTIFIER = re.compile(r"^(?:[A-Za-z][\w$]*|[_$%][\w$]+)$", re.ASCII)
 
 
 class Label:
-    """A place in the instruction stream; its text name is made unique when the recording ends.
+    """A place in the instruction stream. Its name in the text is chosen when the recording ends.
 
-    Made by :func:`ptx.new_label` for helpers, and by ``ptx.label("name")``.
+    :func:`ptx.new_label` makes one for helper functions; ``ptx.label("name")`` makes one too.
     """
 
     __slots__ = ("defined", "hint", "trace")
@@ -32,7 +33,7 @@ class Label:
     def __init__(self, hint: str, trace: object) -> None:
         self.hint = hint
         self.trace = trace
-        #: Where it was placed, or None while it was not.
+        #: The line that placed the label, or None if it is not placed yet.
         self.defined: SourceLocation | None = None
 
     def __repr__(self) -> str:
@@ -40,7 +41,7 @@ class Label:
 
 
 class LabelScope:
-    """The text labels of one ``ptx.scope`` or one Python call."""
+    """The labels by name of one ``ptx.scope`` or one Python call."""
 
     __slots__ = ("labels",)
 
@@ -49,7 +50,7 @@ class LabelScope:
 
 
 class _Call:
-    """One running Python function: its own labels and the scopes that it has open."""
+    """One running Python function, its own labels, and its open scopes."""
 
     __slots__ = ("frame", "open", "own")
 
@@ -60,7 +61,7 @@ class _Call:
 
 
 class Scopes:
-    """The calls of one recording, by frame. ``root`` is the frame below the kernel function's."""
+    """The calls of one recording, by frame. ``root`` is the frame that calls the kernel function."""
 
     def __init__(self, root: FrameType) -> None:
         self._root = root
@@ -80,7 +81,7 @@ class Scopes:
             frame = frame.f_back
 
     def chain(self) -> tuple[LabelScope, ...]:
-        """Where a name used here is looked up, innermost first."""
+        """Return the scopes in which a name used here is looked up, innermost first."""
         found: list[LabelScope] = []
         for frame in self._frames():
             call = self._call(frame)
@@ -89,11 +90,11 @@ class Scopes:
         return tuple(found)
 
     def innermost(self) -> LabelScope:
-        """Where a label defined here belongs."""
+        """Return the scope to which a label defined here belongs."""
         for frame in self._frames():
             call = self._call(frame)
             return call.open[-1] if call.open else call.own
-        raise TraceError("a label outside the kernel function")
+        raise TraceError("ptx.label was called outside the kernel function")
 
     def enter(self) -> tuple[_Call, LabelScope]:
         for frame in self._frames():
@@ -101,11 +102,11 @@ class Scopes:
             scope = LabelScope()
             call.open.append(scope)
             return call, scope
-        raise TraceError("ptx.scope() outside the kernel function")
+        raise TraceError("ptx.scope() was entered outside the kernel function")
 
 
 def label_name(name: object) -> str:
-    """``name`` if it can stand in PTX as a label. Raises :class:`TraceError`."""
+    """Return ``name`` if PTX allows it as a label; else raise :class:`TraceError`."""
     if not isinstance(name, str) or not _IDENTIFIER.match(name):
         raise TraceError(
             f"{name!r} cannot name a label",

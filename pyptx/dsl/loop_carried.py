@@ -1,10 +1,10 @@
-"""What the author's variables hold when a loop begins, and which of them were rebound in its body.
+"""Finds Python variables that hold a register when a loop begins and are rebound in the loop's body.
 
-A loop's body is recorded once.  A variable that held a register when the loop began and holds another one
-at its end would make the next pass read the old register: ``x = x + 1`` makes a new register and binds
-``x`` to it.  Owns :class:`LoopCarried`, which finds this wherever the variable is: a local of a function
-that is being called, an element of a list, a dict or an object array, an attribute, a variable of a closure,
-a global that a function names.
+A loop's body is recorded once.  If a variable holds one register when the loop begins and another one at its
+end, the next pass reads the old register: ``x = x + 1`` makes a new register and binds ``x`` to it.  Owns
+:class:`LoopCarried`, which finds such a variable wherever it is: a local of a function that is being called,
+an element of a list, a dict or an object array, an attribute, a variable of a closure, a global that a
+function names.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .registers import NotPred, Reg, RegArray
 __all__ = ["LoopCarried"]
 
 Held = Reg | RegArray | NotPred
-#: How a part of a container is reached: a text such as ``[0]`` or ``.x``, and the part.
+#: The parts of a container: for each, a text such as ``[0]`` or ``.x`` that leads to the part, and the part.
 Parts = Iterator[tuple[str, object]]
 
-#: Packages whose objects hold no registers of the author's.
+#: Packages whose objects hold none of the author's registers.
 _FOREIGN = (sys.stdlib_module_names - {"collections", "types", "__main__"}) | {
     "cuda",
     "ml_dtypes",
@@ -38,12 +38,12 @@ _FOREIGN = (sys.stdlib_module_names - {"collections", "types", "__main__"}) | {
     "pyptx",
     "torch",
 }
-#: Parts that one loop looks at, at most.
+#: The largest number of parts that are examined for one loop.
 _LIMIT = 100_000
 
 
 class _Path(NamedTuple):
-    """A variable, or a part of what another path leads to."""
+    """The path to a value: a variable, or a part of the value at another path."""
 
     around: _Path | None
     step: str
@@ -67,13 +67,14 @@ class LoopCarried:
     """The registers that the author's variables lead to at the start of a loop.
 
     Args:
-        frames: of the author's functions that are being called, innermost first.
-        exempt: the variable of the innermost that ``as`` binds.
+        frames: frames of the author's functions that are being called, innermost first.
+        exempt: the variable of the innermost frame that ``as`` binds.
     """
 
     def __init__(self, frames: list[FrameType], exempt: str | None) -> None:
         self._frames = frames
-        #: The parts of each container, by its identity; the container is kept, so that this stays its own.
+        #: The parts of each container, by the container's id. The container is kept so that no other object
+        #: can get its id.
         self._parts: dict[int, tuple[object, dict[str, object]]] = {}
         self._left = _LIMIT
         self._roots: list[dict[str, object]] = []
@@ -96,12 +97,12 @@ class LoopCarried:
             pending += parts.values()
 
     def check(self, loop: SourceLocation, index: Reg | None, reads: Callable[[str], bool]) -> None:
-        """Raise :class:`TraceError` for the first variable that leads to another register now.
+        """Raise :class:`TraceError` for the first variable that now leads to another register.
 
         Args:
             loop: the line of the loop.
             index: the loop's own register, which a variable may be bound to.
-            reads: whether the loop reads the register of a name.
+            reads: returns True if the loop reads the register of the given name.
         """
         for found in self._rebound():
             if found.new is index and index is not None:
@@ -144,8 +145,8 @@ def _refusal(found: _Rebound, loop: SourceLocation) -> TraceError:
         + (f", {_at(remade)}" if remade is not None else "")
         + "): the next pass would read the old register",
         location=remade if remade is not None else loop,
-        hint=f"write it in place: {path} += ..., or {path}.set(...); "
-        "if it is scratch, use another name inside the loop",
+        hint=f"write the register in place: {path} += ..., or {path}.set(...); "
+        "for a temporary value, use another name inside the loop",
     )
 
 
@@ -171,7 +172,7 @@ def _registers(value: Held) -> tuple[Reg, ...]:
 
 
 def _same(old: Held, new: object) -> bool:
-    """Whether both name the same registers: the same object, or a view."""
+    """True if both values name the same registers: the same object, or a view of it."""
     if new is old:
         return True
     if isinstance(old, RegArray):
@@ -185,9 +186,9 @@ def _same(old: Held, new: object) -> bool:
 
 
 def _variables(frame: FrameType, every: bool = False) -> Iterator[tuple[str, object]]:
-    """The locals of ``frame`` and the globals that its code names; those that may lead to a register.
+    """Yield the locals of ``frame`` and the globals that its code names, if they may lead to a register.
 
-    With ``every``, all of them.
+    With ``every``, yield all of them.
     """
     yield from _globals(frame.f_code, frame.f_globals, every)  # a local hides the global of its name
     for name, value in frame.f_locals.items():
@@ -202,7 +203,7 @@ def _globals(code: CodeType, names: dict[str, Any], every: bool = False) -> Iter
 
 
 def _parts(value: object) -> Parts:
-    """What ``value`` leads to, if it may lead to a register."""
+    """Yield the parts of ``value`` that may lead to a register."""
     found = _kind(type(value))
     if found is None:
         return
@@ -223,7 +224,7 @@ _KINDS_LIMIT = 4096
 
 
 def _kind(kind: type) -> _Walk | None:
-    """How the parts of a value of this type are found; None where it has none that count."""
+    """Return the function that yields a value's parts; None if values of this type hold no registers."""
     try:
         return _kinds[kind]
     except KeyError:
@@ -245,7 +246,7 @@ def _walk_of(kind: type) -> _Walk | None:
 
 
 def _held(value: Held) -> Parts:
-    """A register of another class than those of :data:`_HELD`: it counts, and has no parts."""
+    """Yield nothing: a register of a class derived from those in :data:`_HELD` counts, but has no parts."""
     return iter(())
 
 
@@ -317,7 +318,7 @@ def _slots(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-#: Types of the language and of numpy, and how their parts are found.
+#: Types of Python and numpy, each with the function that yields its parts.
 _CONTAINERS: tuple[tuple[type, _Walk], ...] = (
     (dict, _of_dict),
     (list, _of_sequence),

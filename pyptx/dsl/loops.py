@@ -1,7 +1,7 @@
 """Loops: ``loop``, ``while_``, ``do_while``, ``for_``, each a PTX loop with its body recorded once.
 
-A loop also watches its author: a Python variable that held a register when the loop began and holds
-something else at its end would make the next pass read the old one.  That is refused, see
+A loop also checks the author's variables: if a Python variable holds a register when the loop begins and
+another value at its end, the next pass would read the old register.  The loop refuses such code, see
 :class:`.loop_carried.LoopCarried`.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["Loop", "do_while", "for_", "loop", "while_"]
 
 
 def _deferred(what: str, condition: Callable[[], Condition]) -> Callable[[], Condition]:
-    """``condition``, if it is a function. Raises :class:`OperandError`."""
+    """Return ``condition`` if it is a function; else raise :class:`OperandError`."""
     if callable(condition):
         return condition
     raise OperandError(
@@ -40,7 +40,7 @@ def _deferred(what: str, condition: Callable[[], Condition]) -> Callable[[], Con
 
 
 class Loop(Guarded):
-    """A loop being recorded: what ``with ptx.loop() as L`` gives."""
+    """A loop that is being recorded; ``with ptx.loop() as L`` binds one to ``L``."""
 
     kind = "loop"
 
@@ -61,7 +61,7 @@ class Loop(Guarded):
         self._jump("break_", self._end, pred, uni)
 
     def continue_(self, pred: Condition | None = None, *, uni: bool = False) -> None:
-        """Start the next pass (in ``for_`` with the step, in ``do_while`` with the condition).
+        """Start the next pass (in ``for_`` after the step, in ``do_while`` after testing the condition).
 
         Records one ``bra`` (``bra.uni`` with ``uni``), guarded by ``pred``.
 
@@ -78,25 +78,26 @@ class Loop(Guarded):
         if trace is not self.trace or self.region is None or not self.region.open:
             self._forget()
             raise TraceError(
-                f"{what} outside its loop", hint=f"use it inside the `with ptx.{self.kind}(...)` block"
+                f"{what} was called outside its loop",
+                hint=f"call it inside the `with ptx.{self.kind}(...)` block",
             )
         if target is not self._head:
             self.region.may_end(len(trace.statements))
         self.trace.branch(target, guard_of(pred, trace), here()[1], uniform(uni))
 
     def _begin(self) -> SourceLocation:
-        """Open the block. What the loop needs before its head must be recorded first."""
+        """Open the block. Instructions that must precede the loop's head are recorded before this call."""
         source = self._open()
         assert self.region is not None
         self._carried = LoopCarried(caller_frames(), here()[0].name)
         return source
 
     def _index_register(self) -> Reg | None:
-        """The register that the block gets, if it gets one."""
+        """Return the register that ``with ... as`` binds, or None for a loop without an index."""
         return None
 
     def _reads(self, name: str) -> bool:
-        """Whether something in the loop reads the register ``name``."""
+        """Return True if a statement in the loop reads the register ``name``."""
         assert self.region is not None
         trace = self.trace
         for number in range(self.region.begin, len(trace.statements)):
@@ -108,7 +109,7 @@ class Loop(Guarded):
         return False
 
     def _finish(self) -> Guard | None:
-        """Record what stands at the end of the body; the guard of the branch back."""
+        """Record the instructions at the end of the body, and return the guard of the branch back."""
         return None
 
     def __exit__(
@@ -124,7 +125,7 @@ class Loop(Guarded):
                     self.trace.branch(self._head, guard, source, self._back)
                     self.trace.place(self._end, source)
         finally:
-            self._carried = None  # it holds the author's frame
+            self._carried = None  # releases the author's frames
             self._close(kind)
 
 
@@ -132,7 +133,7 @@ class loop(Loop):
     """``with ptx.loop() as L:`` repeats the block until ``L.break_()``.
 
     Records two labels and one ``bra`` (back to the head; ``bra.uni`` with ``uni``); ``break_`` and
-    ``continue_`` one ``bra`` each.
+    ``continue_`` record one ``bra`` each.
     """
 
     def __enter__(self) -> Loop:
@@ -146,8 +147,8 @@ class loop(Loop):
 class while_(Loop):
     """``with ptx.while_(lambda: x < n) as L:`` repeats the block while the condition holds.
 
-    The condition is recorded once, at the loop's head, and so evaluated before each pass.  Records what
-    the condition records, two labels and two ``bra``.
+    The condition is recorded once, at the loop's head, and so evaluated before each pass.  Records the
+    instructions of the condition, two labels and two ``bra``.
 
     Raises:
         OperandError: the condition is not a predicate register.
@@ -177,13 +178,14 @@ class while_(Loop):
 
 
 class do_while(Loop):
-    """``with ptx.do_while(lambda: x < n):`` runs the block, and again as long as the condition holds.
+    """``with ptx.do_while(lambda: x < n):`` runs the block once, and repeats it while the condition holds.
 
-    The condition is recorded once, behind the body, whose registers it may read.  Records what the condition
-    records, two labels and one ``bra`` (``bra.uni`` with ``uni``), a third label with ``continue_``.
+    The condition is recorded once, after the body, and may read registers of the body.  Records the
+    instructions of the condition, two labels (three with ``continue_``) and one ``bra`` (``bra.uni`` with
+    ``uni``).
 
     Raises:
-        OperandError: the condition is not a predicate register; raised when the block ends.
+        OperandError: the condition is not a predicate register (raised when the block ends).
     """
 
     kind = "do_while"
@@ -211,20 +213,20 @@ class do_while(Loop):
 
 
 class for_(Loop):
-    """``with ptx.for_(start, stop, step) as i:`` counts ``i`` from ``start`` to before ``stop``.
+    """``with ptx.for_(start, stop, step) as i:`` counts ``i`` from ``start`` up to, but without, ``stop``.
 
-    Tested at the top, so it may run no pass at all.  ``i`` is a register with the type of ``start``; for a
-    Python number, with that of ``stop`` or ``step`` if one is a register, else u32; or ``type=``.  A negative
-    constant step counts down; a register as step counts up.
+    The loop tests ``i`` before each pass, so it may run no pass.  ``i`` is a register of type ``type``.
+    By default it has the type of the first register among ``start``, ``stop`` and ``step``; u32 if all three
+    are numbers.  A negative constant step counts down; a step in a register counts up.
 
     Records five instructions (``mov``, ``setp``, ``bra`` before the body, ``add``, ``bra`` after it) and two
-    labels, a third with ``continue_``.  The object itself has ``break_`` and ``continue_``:
-    ``rows = ptx.for_(0, n)``, then ``with rows as i:`` and in it ``rows.break_(p)``.
+    labels (three with ``continue_``).  The object itself has ``break_`` and ``continue_``: write
+    ``rows = ptx.for_(0, n)``, then ``with rows as i:``, and in the block ``rows.break_(p)``.
 
-    Watch out: near the end of the type's range ``i + step`` wraps and the loop does not end.
+    Watch out: near the end of the type's range ``i + step`` wraps around and the loop does not end.
 
     Raises:
-        OperandError: types that do not mix, untyped bits (they have no order), a step of 0, a number out
+        OperandError: types that do not mix, untyped bits (which have no order), a step of 0, or a number out
             of range.
     """
 
@@ -245,7 +247,9 @@ class for_(Loop):
             if isinstance(value, Reg):
                 owned(value, self.trace)
             elif as_whole(value) is None:
-                raise OperandError(f"the bounds of for_ are integers or registers, not {value!r}")
+                raise OperandError(
+                    f"a bound of for_ is {value!r}: start, stop and step are integers or registers"
+                )
         kind = type or (registers[0].type if registers else u32)
         if kind.kind not in "us" or kind.bits == 8:
             raise OperandError(
@@ -265,7 +269,7 @@ class for_(Loop):
                 raise OperandError(
                     f"{what} of for_ is {value} (.{value.type}), and the loop counts in .{kind}: "
                     "the types do not mix",
-                    hint=f"view or convert it to .{kind}, or choose with type=",
+                    hint=f"view or convert it to .{kind}, or choose the loop's type with type=",
                 )
             return
         number = int(value)
@@ -281,7 +285,7 @@ class for_(Loop):
         return self._index
 
     def _runs(self) -> bool:
-        """Whether it runs a pass for certain."""
+        """Return True if the loop certainly runs at least one pass."""
         start, stop, step = self._bounds
         if isinstance(start, Reg) or isinstance(stop, Reg) or isinstance(step, Reg):
             return False

@@ -1,7 +1,8 @@
-"""The module that recordings go into: its functions so far, its variables, and the names that are taken.
+"""The module that is being recorded: its functions so far, its variables, and the names in use.
 
-A kernel recorded by ``@kernel`` has a builder of its own, a :class:`~pyptx.dsl.program.Program` too.  Both
-take in the device functions (``@ptx.func``) that their bodies call.
+Each kernel recorded by ``@kernel`` has a builder of its own, and so has each
+:class:`~pyptx.dsl.program.Program`.  The device functions (``@ptx.func``) that the bodies call go into the
+same builder.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ class ModuleBuilder:
 
     Attributes:
         functions: recorded functions and prototypes, in the order of the text.
-        variables: of the module.
-        directives: what else stands in the module.
-        known: signatures of the functions by their names; what :mod:`.functions` recorded, by its origin.
+        variables: variables of the module.
+        directives: other directives of the module.
+        known: signatures of the functions by name; and the device functions that :mod:`.functions` recorded,
+            by the Python function and its constants.
     """
 
     def __init__(self) -> None:
@@ -53,11 +55,11 @@ class ModuleBuilder:
         return frozenset(self._names)
 
     def take(self, *names: str) -> None:
-        """Take names, whether they are free or not: a module may declare what it defines."""
+        """Mark names as used, used before or not: a module may declare a function and define it."""
         self._names += names
 
     def free_name(self, stem: str, others: Iterable[str] = ()) -> str:
-        """``stem``, or the first of ``stem_1``, ``stem_2`` ... that the module and ``others`` do not have."""
+        """Return the first of ``stem``, ``stem_1`` ... that is neither in the module nor in ``others``."""
         taken, name, count = {*self._names, *others}, stem, 0
         while name in taken:
             count += 1
@@ -72,7 +74,7 @@ class _SymbolsMark(NamedTuple):
 
 @dataclass
 class Symbols:
-    """The variables of one function, and the names that no other variable or label of it may have."""
+    """The variables of one function, and the names that its other variables and labels must not use."""
 
     variables: list[Variable]
     names: list[str]

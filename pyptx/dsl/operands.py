@@ -1,7 +1,7 @@
 """Python values as operands: registers, numbers, vectors, addresses, pairs, the sink.
 
-Owns what an author may write where an instruction has an operand, and its translation to IR nodes.
-Whether the operand fits is for the instruction table to say.
+Owns the translation of the values that an author may pass as an operand into IR nodes.  The instruction
+table checks whether an operand fits.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ __all__ = [
     "sink",
 ]
 
-#: What stands in a vector or in the list of a call.
+#: An element of a vector or of the list of a call.
 Part: TypeAlias = Register | Immediate | Sink | Symbol | Special | Element | Vector
-#: Nodes of the IR that may be given as they are; in a vector, those of :data:`_PARTS` alone.
+#: Nodes of the IR that an author may pass as they are; in a vector, only those of :data:`_PARTS`.
 _PARTS = (Immediate, Special, Symbol, Element, Vector, Register)
 _NODES = (*_PARTS, Address, Arguments, Indexed, Minus, Negated, Pair, Sum)
 
-#: The bit bucket ``_``, for a destination whose value is not wanted.
+#: The bit bucket ``_``: a destination that discards the value.
 sink = Sink()
 
 
 @runtime_checkable
 class Addressable(Protocol):
-    """What has an address of its own: a shared-memory buffer."""
+    """An object with an address of its own, such as a shared-memory buffer."""
 
     def address_parts(self) -> tuple[Reg, int]:
-        """Base register and constant byte offset."""
+        """Return the base register and the constant byte offset."""
         ...
 
 
@@ -107,7 +107,7 @@ class PairOf:
 
 
 class SpecialName(Valueless):
-    """A special register, by its name without ``%``. ``ptx.special.tid.x`` is one; calling it reads it."""
+    """A special register by its name without ``%``, such as ``ptx.special.tid.x``. Calling it reads it."""
 
     __slots__ = ("name",)
 
@@ -130,19 +130,20 @@ def addr(
     suffix: str = "",
     zero: bool = False,
 ) -> Addr:
-    """The address operand ``[base + offset]``. Records nothing.
+    """Make the address operand ``[base + offset]``. Records nothing.
 
     Args:
         base: a 32- or 64-bit integer register, a shared-memory buffer, a symbol, another address, or
-            ``ir.Immediate(n)`` for an absolute one.
-        offset: constant bytes, a signed 32-bit number; add a register to the base instead.
+            ``ir.Immediate(n)`` for an absolute address.
+        offset: constant number of bytes, a signed 32-bit number. For a variable offset, add the register to
+            the base.
         coord: tensor coordinates, innermost first: numbers or s32 registers.
-        extra: what stands between base and coordinates: a sampler, or the one coordinate of ``[texture, x]``.
-        suffix: the word behind the bracket, ``"unified"``.
-        zero: write an offset of 0.
+        extra: operands between base and coordinates: a sampler, or the one coordinate of ``[texture, x]``.
+        suffix: the qualifier after the bracket, ``"unified"``.
+        zero: write ``+0`` in the text if the offset is 0.
 
     Raises:
-        OperandError: a base that is no address, or an offset that is no such number.
+        OperandError: a base that is not an address, or an offset that is not a signed 32-bit number.
 
     PTX ISA: `#addresses-as-operands`.
     """
@@ -150,7 +151,7 @@ def addr(
     if number is None or not -(1 << 31) <= number < 1 << 31:
         raise OperandError(
             f"the offset of an address is a constant, a signed 32-bit number of bytes, not {offset!r}",
-            hint="add a register to the base: ptx.addr(base + offset)",
+            hint="add a register to the base instead: ptx.addr(base + offset)",
             see="addresses-as-operands",
         )
     coordinates = None if coord is None else tuple(coord)
@@ -176,32 +177,32 @@ def addr(
 
 
 def pair(first: Reg | Sink | Sequence[Any] | None, second: Reg | Sink | None) -> PairOf:
-    """Two destinations of one operand, ``d|p``; ``ptx.sink`` or None for ``_``. Records nothing.
+    """Make an operand of two destinations, ``d|p``; ``ptx.sink`` or None stands for ``_``. Records nothing.
 
-    The first may be a vector, ``{a, b, c, d}|p``.
+    The first destination may be a vector, ``{a, b, c, d}|p``.
     """
     for part in (first, second):
         vector = part is first and isinstance(part, (RegArray, list, tuple))
         if part is not None and not vector and not isinstance(part, (Reg, Sink)):
-            raise OperandError(f"a pair holds registers or ptx.sink, not {part!r}")
+            raise OperandError(f"ptx.pair takes registers, ptx.sink or None, not {part!r}")
     return PairOf(first, second)
 
 
 def address(value: Any, trace: Trace) -> Address:
-    """``value``, something with an address, as an address operand."""
+    """Convert ``value``, an object with an address, to an address operand."""
     found = value if type(value) is Addr else addr(value)
     base: Register | Symbol | Immediate
     if isinstance(found.base, Reg):
         base = owned(found.base, trace).operand
     else:
         base = found.base.operand if isinstance(found.base, Sym) else found.base
-    extra: Any = elements(found.extra, trace)  # which elements may stand there, the table says
+    extra: Any = elements(found.extra, trace)  # the table checks which elements are allowed
     coordinates = None if found.coordinates is None else Vector(elements(found.coordinates, trace))
     return Address(base, found.offset, coordinates, extra, found.suffix, found.zero and not found.offset)
 
 
 def elements(values: Sequence[Any], trace: Trace) -> tuple[Part, ...]:
-    """``values`` as they stand in a vector or in the list of a call."""
+    """Convert ``values`` to the elements of a vector or of the list of a call."""
     return tuple([_element(value, trace) for value in values])
 
 
@@ -227,7 +228,7 @@ def _element(value: Any, trace: Trace) -> Part:
 
 
 def operand(value: Any, trace: Trace) -> Operand:
-    """Any value that an author may pass to an instruction, as an IR operand.
+    """Convert a value that an author passes to an instruction to an IR operand.
 
     Raises:
         OperandError: a value of a kind that no instruction takes.
@@ -258,7 +259,7 @@ def operand(value: Any, trace: Trace) -> Operand:
     if isinstance(value, (str, Label)):
         raise OperandError(
             f"{value!r} is not an operand: only a branch takes a label",
-            hint="write special registers as ptx.special.tid.x() and text with ptx.raw",
+            hint="write a special register as ptx.special.tid.x(), and PTX text with ptx.raw",
         )
     if isinstance(value, Addressable):
         return address(value, trace)
@@ -270,14 +271,14 @@ def _part(value: Reg | Sink | None, trace: Trace) -> Register | Sink:
 
 
 def branch_target(value: object) -> Label | str:
-    """A label or the name of one. Raises :class:`TraceError` for anything else."""
+    """Return ``value`` if it is a label or a label's name; raise :class:`TraceError` for anything else."""
     return value if isinstance(value, Label) else label_name(value)
 
 
 def guard(value: Reg | NotPred | None, trace: Trace) -> Guard | None:
-    """``pred=`` as a guard: ``@p`` or ``@!p``.
+    """Convert the argument ``pred=`` to a guard: ``@p`` or ``@!p``.
 
-    Raises :class:`OperandError` for what is not a predicate.
+    Raises :class:`OperandError` for a value that is not a predicate.
     """
     if value is None:
         return None
@@ -285,8 +286,8 @@ def guard(value: Reg | NotPred | None, trace: Trace) -> Guard | None:
     register = _predicate(value.register if isinstance(value, NotPred) else value)
     if register.type is not pred:
         raise OperandError(
-            f"a guard is a predicate, and {register} is .{register.type}",
-            hint="compare it: x != 0",
+            f"a guard must be a predicate, and {register} is .{register.type}",
+            hint="make a predicate by comparing: x != 0",
             see="predicated-execution",
         )
     found = owned(register, trace).operand
@@ -300,7 +301,7 @@ def _predicate(value: object) -> Reg:
     known = as_number(value) is not None
     raise OperandError(
         f"{value!r} is not a predicate register",
-        hint="what Python knows already, Python decides: use a plain `if`"
+        hint="Python knows this value while the kernel is recorded: use a plain `if`"
         if known
         else "a guard is a register of type pred, such as x < y, or ~p",
         see="predicated-execution",

@@ -1,11 +1,11 @@
-"""What the operators of registers record: one instruction each.
+"""Records the operators of registers: one instruction each.
 
-Owns the typing rules.  Operands have the same type, or one is the untyped bits of the other's width
-(b32 with u32 or s32); a Python number takes the register's type.  Untyped bits add, subtract and multiply
-as unsigned, and need ``.view(u32)`` or ``.view(s32)`` where the sign matters.  Float operators spell their
-rounding (``.rn``), because ptxas may fuse an unmarked multiply and add.  f16, f16x2, bf16 and bf16x2 have
-``+ - *`` and negation, f16 and bf16 comparisons too, f32x2 has ``+ - *``; bf16 and bf16x2 need sm_90
-(negation sm_80), f32x2 needs sm_100.
+Owns the typing rules.  Both operands have the same type, or one is untyped bits of the other's width (b32
+with u32 or s32); a Python number takes the register's type.  Untyped bits add, subtract and multiply as
+unsigned integers; where the sign matters, they need ``.view(u32)`` or ``.view(s32)``.  Float operators write
+their rounding (``.rn``), because ptxas may fuse a multiply and an add without rounding.  f16, f16x2, bf16 and
+bf16x2 have ``+ - *`` and negation; f16 and bf16 also have comparisons; f32x2 has ``+ - *``.  bf16 and bf16x2
+need sm_90 (negation sm_80), f32x2 needs sm_100.
 
 Division truncates toward zero and ``%`` has the dividend's sign, as PTX defines them: not Python's floor.
 """
@@ -65,7 +65,7 @@ _SYMBOL = {
     "ne": "!=",
 }
 _ORDERED = frozenset({"lt", "le", "gt", "ge"})
-#: Where the sign of an integer changes the result.
+#: Operations whose result depends on the sign of an integer.
 _SIGN_MATTERS = _ORDERED | {"div", "floordiv", "rem"}
 _COMPARISONS = _ORDERED | {"eq", "ne"}
 _ARITHMETIC_BITS = (16, 32, 64)
@@ -83,7 +83,7 @@ def new_register(
     source: SourceLocation | None,
     storage: ScalarType | None = None,
 ) -> Reg:
-    """A register named after ``hint``, declared as ``storage`` or as its kind is. Records nothing."""
+    """Make a register named after ``hint`` and declared as ``storage`` or for its kind. Records nothing."""
     register = Register(trace.free_name(hint), storage or declared(kind))
     trace.adopt(register, hint)
     return registers.Reg(trace, register, kind, trace.region, source)
@@ -99,10 +99,10 @@ def result(
     guard: Guard | None = None,
     storage: ScalarType | None = None,
 ) -> Reg:
-    """Record one instruction whose first operand is a new register of ``kind``.
+    """Record one instruction whose first operand is a new register of ``kind``, and return the register.
 
-    The register is named after the variable that the caller's statement assigns, else after ``hint``, and
-    declared as ``storage``, by default as its kind is.
+    The register is named after the variable that the caller's statement assigns, else after ``hint``. It is
+    declared with type ``storage``, by default with the declared type of ``kind``.
     """
     site, source = here()
     hint = site.name or hint
@@ -114,7 +114,7 @@ def result(
 
 
 def materialize(value: Any, trace: Trace) -> Any:
-    """``value``, a register checked for ownership; ``~p`` becomes a register by one ``not.pred``."""
+    """Return ``value``, checked for ownership if it is a register; turn ``~p`` into one by a ``not.pred``."""
     if isinstance(value, registers.Reg):
         return registers.owned(value, trace)
     if isinstance(value, registers.NotPred):
@@ -127,10 +127,10 @@ def materialize(value: Any, trace: Trace) -> Any:
 
 
 def writable(register: Reg) -> Reg:
-    """``register``, unless it is shared. Raises :class:`TraceError` saying how to copy it."""
+    """Return ``register``; if it is shared, raise :class:`TraceError` that says how to copy it."""
     if register.read_only:
         raise TraceError(
-            f"{register} is {register.read_only}, shared by everything that uses it, and must not be written",
+            f"{register} is {register.read_only}, shared by all of its uses, and must not be written",
             hint=f"copy it: x = reg.scalar({register.type}, init=...), then change x",
         )
     return register
@@ -148,7 +148,7 @@ def _what(operation: str, left: object, right: object) -> str:
 
 
 def common_type(operation: str, left: Any, right: Any) -> ScalarType:
-    """The type in which ``left`` and ``right`` meet.
+    """Return the common type of the operands ``left`` and ``right``.
 
     Raises :class:`OperandError` naming both types and the remedy.
     """
@@ -165,7 +165,7 @@ def common_type(operation: str, left: Any, right: Any) -> ScalarType:
 
 
 def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
-    """The type in which values of types ``a`` and ``b`` meet; ``what`` says where, for the error.
+    """Return the common type of values of types ``a`` and ``b``; ``what`` describes the place, for the error.
 
     Raises :class:`OperandError` naming both types and the remedy.
     """
@@ -176,7 +176,7 @@ def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
             if bits.kind == "b" and typed.kind in "us":
                 return typed
     if a.bits == b.bits and pred not in (a, b):
-        remedy = f"view one as the other, which keeps its bits: x.view({a}) or x.view({b})"
+        remedy = f"reinterpret the bits of one: x.view({a}) or x.view({b})"
         if "f" in (a.kind, b.kind) and "b" not in (a.kind, b.kind):
             to, of = (a, b) if a.kind == "f" else (b, a)
             remedy = f"convert the value: ptx.inst.cvt.rn.{to}.{of}(d, x); or {remedy}"
@@ -186,7 +186,7 @@ def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
 
 
 def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
-    """A register's operand, or a number as an immediate of ``kind``."""
+    """Return the operand of a register, or a number as an immediate of ``kind``."""
     if isinstance(value, registers.Reg):
         return value.operand
     number = as_number(value)
@@ -204,17 +204,17 @@ def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
 
 
 def check_constant(value: int | float, kind: ScalarType) -> None:
-    """Refuse a constant of a type that instructions take in registers alone."""
+    """Raise :class:`OperandError` for a constant of a type that PTX takes only in registers."""
     if kind.lanes > 1 or (kind.kind == "f" and kind.bits == 16):
         raise OperandError(
-            f"{value!r} stands where a .{kind} is expected, and PTX has no constants of that type",
+            f"{value!r} was given where a .{kind} is expected, and PTX has no constants of that type",
             hint="pack a register from its parts: ptx.pack(low, high)"
             if kind.lanes > 1
             else f"put it in a register once: reg.scalar({kind}, init={value!r})",
         )
 
 
-#: Opcode and modifiers by operation and type name, as far as they were asked for.
+#: A cache of opcode and modifiers by operation and type name.
 _spelled: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
 
 
@@ -249,7 +249,7 @@ def _spell(operation: str, kind: ScalarType, what: str) -> tuple[str, tuple[str,
     if kind.kind == "b" and operation in _SIGN_MATTERS:
         raise OperandError(
             f"{what}: `{symbol}` depends on the sign, and .{kind} has none",
-            hint=f"say which is meant: x.view(u{kind.bits}) or x.view(s{kind.bits})",
+            hint=f"choose unsigned or signed: x.view(u{kind.bits}) or x.view(s{kind.bits})",
         )
     if operation in _COMPARISONS:
         return "setp", (operation, kind.name)
@@ -293,7 +293,7 @@ def _wide_enough(kind: ScalarType, what: str) -> None:
             f"{what}: PTX computes on 16, 32 and 64 bits, not on .{kind}",
             hint=f"convert first: ptx.inst.cvt.u32.u{kind.bits}(d, x)"
             if kind.bits == 8
-            else "work on its parts",
+            else "compute on its parts",
         )
 
 
@@ -311,7 +311,7 @@ def _binary(operation: str, left: Any, right: Any, trace: Trace) -> Reg:
 
 
 def binary(operation: str, left: Any, right: Any) -> Reg:
-    """``left OP right`` into a new register: one instruction, and one more for each ``~p`` operand."""
+    """Record ``left OP right`` into a new register: one instruction, and one more for each ``~p`` operand."""
     trace = current()
     if isinstance(left, registers.NotPred) or isinstance(right, registers.NotPred):
         with trace.atomic():
@@ -320,12 +320,15 @@ def binary(operation: str, left: Any, right: Any) -> Reg:
 
 
 def compare(operation: str, left: Any, right: Any) -> Reg:
-    """``setp`` into a new predicate. ``!=`` of floats is true for NaN (``.neu``), the others are false."""
+    """Record ``setp`` into a new predicate.
+
+    For NaN, ``!=`` of floats is true (``.neu``) and every other comparison is false.
+    """
     return binary(operation, left, right)
 
 
 def in_place(operation: str, register: Reg, other: Any) -> Reg:
-    """``register OP= other``: one instruction that writes ``register``, which is also returned."""
+    """Record ``register OP= other``, one instruction that writes ``register``, and return ``register``."""
     trace = current()
     writable(registers.owned(register, trace))
     if isinstance(other, registers.NotPred):
@@ -369,16 +372,16 @@ def _shift(
         if count is None or not 0 <= count < 1 << 32:
             raise OperandError(
                 f"{_what(operation, value, amount)}: "
-                f"the amount of a shift is an integer from 0, not {amount!r}"
+                f"the amount of a shift is an integer in 0..{(1 << 32) - 1}, not {amount!r}"
             )
         by = Immediate(count)
-    # A left shift is the same for all types; a right shift fills with the sign of signed ones.
+    # A left shift is the same for all types; a right shift of a signed type fills with the sign.
     spelled = kind if operation == "shr" else bits_of(kind)
     return kind, (spelled.name,), (_operand(value, kind, operation), by)
 
 
 def shift(operation: str, value: Any, amount: Any) -> Reg:
-    """``value << amount`` or ``>>`` into a new register; ``>>`` of signed types replicates the sign."""
+    """Record ``value << amount`` or ``>>`` into a new register; ``>>`` of a signed type copies the sign."""
     trace = current()
     for given in (value, amount):
         if isinstance(given, registers.Reg):
@@ -388,7 +391,7 @@ def shift(operation: str, value: Any, amount: Any) -> Reg:
 
 
 def shift_in_place(operation: str, register: Reg, amount: Any) -> Reg:
-    """``register <<= amount`` or ``>>=``: one instruction that writes ``register``."""
+    """Record ``register <<= amount`` or ``>>=``: one instruction that writes ``register``."""
     trace = current()
     writable(registers.owned(register, trace))
     if isinstance(amount, registers.Reg):
@@ -399,7 +402,7 @@ def shift_in_place(operation: str, register: Reg, amount: Any) -> Reg:
 
 
 def negate(register: Reg) -> Reg:
-    """``-x``: one ``neg``; unsigned and untyped values wrap, as in ``0 - x``."""
+    """Record ``-x``: one ``neg``. Unsigned and untyped values wrap, as in ``0 - x``."""
     trace = current()
     registers.owned(register, trace)
     kind, what = register.type, f"-{_describe(register)}"
@@ -423,7 +426,7 @@ def negate(register: Reg) -> Reg:
 
 
 def complement(register: Reg) -> Reg:
-    """``~x`` of an integer: one ``not``."""
+    """Record ``~x`` of an integer: one ``not``."""
     trace = current()
     registers.owned(register, trace)
     kind, what = register.type, f"~{_describe(register)}"
@@ -437,10 +440,10 @@ def complement(register: Reg) -> Reg:
 
 
 def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> None:
-    """Record the ``mov`` (``not.pred`` for ``~p``) that puts ``value`` into ``register``: one instruction.
+    """Record the ``mov`` (``not.pred`` for ``~p``) that copies ``value`` into ``register``: one instruction.
 
-    Untyped bits take any value of their width; an integer register also takes untyped bits. A register of
-    8 bits is copied by a ``cvt.u8.u8``.
+    A register of untyped bits takes any value of its width; an integer register also takes untyped bits. A
+    register of 8 bits is copied by a ``cvt.u8.u8``.
     """
     kind = register.type
     if isinstance(value, registers.NotPred):
@@ -471,7 +474,7 @@ def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> Non
 def _copy(
     trace: Trace, register: Reg, value: Register | Immediate, kind: ScalarType, source: SourceLocation
 ) -> None:
-    """One ``mov``; there is none for registers of 8 bits, which a ``cvt`` copies."""
+    """Record one ``mov``, or a ``cvt`` for registers of 8 bits, which have no ``mov``."""
     narrow = any(isinstance(part, Register) and part.type.bits == 8 for part in (register.operand, value))
     opcode, modifiers = ("cvt", ("u8", "u8")) if narrow else ("mov", (kind.name,))
     trace.record(opcode, modifiers, (register.operand, value), source=source)

@@ -1,7 +1,7 @@
-"""Kernel parameters: their specifications, and what the kernel function gets for them.
+"""Kernel parameters: their specifications, and the objects that the kernel function gets for them.
 
-``Tile`` and ``Scalar`` describe parameters to ``@kernel``; inside, a tile is a :class:`TileParam` and a
-scalar a register.  What is used is loaded once, in the prologue; using it records nothing.
+``Tile`` and ``Scalar`` describe parameters to ``@kernel``; inside the kernel, a tile is a :class:`TileParam`
+and a scalar a register.  The prologue loads each parameter that is used once; using it records nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class Tile:
         if dtype is None and rest and not _is_dim(rest[-1]):
             dtype = rest.pop()
         if dtype is None:
-            raise SpecError("Tile: no dtype given", hint='Tile("M", "K", bf16): dims, then the element type')
+            raise SpecError(
+                "Tile: no dtype given", hint='write the element type after the dims: Tile("M", "K", bf16)'
+            )
         self.dtype: ScalarType = dtype_of(dtype)
         if self.dtype.nbytes == 0:
             raise SpecError(f"Tile: a tensor cannot hold {self.dtype}", hint="pass it as u8")
@@ -89,7 +91,7 @@ class Tile:
             if not _is_dim(dim) or dim in (0, "") or (isinstance(dim, int) and dim < 0):
                 raise SpecError(f"Tile: {dim!r} is not a dim: expected a positive number or a name")
         if not rest:
-            raise SpecError("Tile: no dims given")
+            raise SpecError("Tile: no dims given", hint='write them first: Tile("M", "K", bf16)')
         self.dims: tuple[int | str, ...] = tuple(rest)
         self.layout = layout if layout is not None else Layout.ROW_MAJOR
         if not isinstance(self.layout, Layout):
@@ -101,8 +103,8 @@ class Tile:
             raise SpecError(f"Tile: tma_box={self.tma_box} needs a TMA layout, not {self.layout}")
         if self.tma_box is not None and len(self.tma_box) != len(self.dims):
             raise SpecError(
-                f"Tile: tma_box {self.tma_box} has {len(self.tma_box)} axes, the tile {len(self.dims)}",
-                hint="the box is in the order of the dims, innermost last",
+                f"Tile: tma_box {self.tma_box} has {len(self.tma_box)} axes, the tile has {len(self.dims)}",
+                hint="give the box one extent for each dim, in the order of the dims",
             )
 
     def __repr__(self) -> str:
@@ -111,17 +113,17 @@ class Tile:
         return f"Tile({dims}, {self.dtype}, {self.layout}{box})"
 
     def shape(self, dims: dict[str, int]) -> tuple[int, ...]:
-        """The extents, with names replaced by their values in ``dims``."""
+        """Return the extents, with names replaced by their values in ``dims``."""
         return tuple(dim if isinstance(dim, int) else dims[dim] for dim in self.dims)
 
 
 class Scalar:
-    """A run-time number parameter: ``Scalar(u32)``. A new value never compiles anew."""
+    """A number as a run-time parameter: ``Scalar(u32)``. A call with another value does not recompile."""
 
     __slots__ = ("type",)
 
     def __init__(self, kind: Any) -> None:
-        """Raises :class:`SpecError` for a type that no parameter has."""
+        """Raise :class:`SpecError` for a type that a parameter cannot have."""
         self.type = dtype_of(kind)
         if self.type is pred or self.type.bits > 64:
             raise SpecError(
@@ -210,25 +212,25 @@ class TileParam(Valueless):
         )
 
     def at(self, *indices: Reg | int, strides: Sequence[int] | None = None) -> Addr:
-        """The address of element ``[i, j, ...]`` in global memory, computed in 64 bits.
+        """Compute the address of element ``[i, j, ...]`` in global memory, in 64 bits.
 
-        ``ptx.inst.ld.global_.f32(x, A.at(i, j))``.  Indices are numbers and registers of type u32, s32, u64
-        or s64, in any mix, one for each dim, outermost first.
+        Use it as an operand: ``ptx.inst.ld.global_.f32(x, A.at(i, j))``.  Indices are numbers and registers
+        of type u32, s32, u64 or s64, in any mix, one for each dim, outermost first.
 
         Records one instruction for each index that is a register (``mad.wide`` for 32 bits, ``mad.lo`` for
-        64) and none for numbers, which become the constant offset of the address.  Two exceptions: a
-        ``cvt`` before it, where a 32-bit index meets a distance between elements of 2 GiB or more (for u32,
-        also of less than 0); an ``add``, where the constant offset is no signed 32-bit number.
+        64) and none for numbers, which become the constant offset of the address.  There are two exceptions.
+        A ``cvt`` precedes the ``mad`` of a 32-bit index if its stride is 2 GiB or more (for u32, also if the
+        stride is negative). An ``add`` is recorded if the constant offset exceeds a signed 32-bit number.
 
         Args:
             indices: one for each dim.
-            strides: elements from one index to the next along each dim; default: row-major.
+            strides: number of elements from one index to the next along each dim; default: row-major.
 
         Watch out: a register's value is not checked.
 
         Raises:
-            OperandError: a wrong number of indices or strides, a number outside the dim, a register of a type
-                that is none of these.
+            OperandError: a wrong number of indices or strides, a number outside the dim, or a register of
+                another type.
 
         PTX ISA: `#addresses-as-operands`.
         """
@@ -259,25 +261,25 @@ class TileParam(Valueless):
         return f"{word(self.name)}_at"
 
     def _steps(self, strides: Sequence[int] | None) -> list[int]:
-        """Bytes from one index to the next along each dim."""
+        """Return the number of bytes from one index to the next along each dim."""
         if strides is None:
             return [math.prod(self.shape[axis + 1 :]) * self.dtype.nbytes for axis in range(len(self.shape))]
         steps = [as_whole(stride) for stride in strides]
         if len(steps) != len(self.shape) or None in steps:
             raise OperandError(
-                f"strides of {self.name!r} are {strides!r}: expected {len(self.shape)} numbers of elements"
+                f"strides of {self.name!r} are {strides!r}: expected {len(self.shape)} integers, in elements"
             )
         return [step * self.dtype.nbytes for step in steps if step is not None]
 
     def _moved(self, base: Reg, index: Reg, step: int, axis: int) -> Reg:
-        """``base + index * step`` as one ``mad``, with a ``cvt`` before it where the step needs 64 bits."""
+        """Record ``base + index * step`` as one ``mad``, after a ``cvt`` if the step needs 64 bits."""
         trace = current()
         kind = owned(index, trace).type
         if kind.kind not in "us" or kind.bits not in (32, 64) or kind.lanes > 1:
             untyped = kind.kind == "b" and kind.bits in (32, 64)
             raise OperandError(
-                f"index {axis} of {self.name!r} is {index} (.{kind}): expected u32, s32, u64, s64, a number",
-                hint=f"say which is meant: x.view(u{kind.bits}) or x.view(s{kind.bits})"
+                f"index {axis} of {self.name!r} is {index} (.{kind}): expected a number, u32, s32, u64, s64",
+                hint=f"choose unsigned or signed: x.view(u{kind.bits}) or x.view(s{kind.bits})"
                 if untyped
                 else "convert it: ptx.cvt(x, u32)",
             )
@@ -288,7 +290,7 @@ class TileParam(Valueless):
                 given = result(trace, wide, "cvt", (wide.name, kind.name), (given,), "wide").operand
                 kind = wide
             elif step < 0 and kind.kind == "u":
-                # The product of an unsigned index and a negative step: 64 bits of both.
+                # An unsigned index times a negative step needs 64 bits of both.
                 given = result(trace, TYPES["u64"], "cvt", ("u64", "u32"), (given,), "wide").operand
                 kind = TYPES["s64"]
         half = "wide" if kind.bits == 32 else "lo"
@@ -296,15 +298,15 @@ class TileParam(Valueless):
         return result(trace, u64, "mad", (half, kind.name), operands, self._hint)
 
     def tma_desc(self) -> TensorMapReg:
-        """Generic address of the parameter's tensor map, for ``ptx.cp.async_.bulk.tensor_*``.
+        """Return the generic address of the parameter's tensor map, for ``ptx.cp.async_.bulk.tensor_*``.
 
-        The prologue takes it once (``mov.b64``, ``cvta.param.u64``); using it records nothing.
+        The prologue computes it once (``mov.b64``, ``cvta.param.u64``); using it records nothing.
 
         Raises :class:`TraceError` for a tile without a TMA layout.  PTX ISA: `#tensor-tensormap`.
         """
         if not self.spec.layout.is_tma:
             raise TraceError(
-                f"the parameter {self.name} has {self.spec.layout}, so it has no tensor map",
+                f"the parameter {self.name} has the layout {self.spec.layout}, and so no tensor map",
                 hint=f"give its Tile a TMA layout and tma_box=, or use {self.name}.ptr",
             )
         symbol = Symbol(self._symbol)
@@ -321,7 +323,7 @@ class TileParam(Valueless):
 
 @dataclass(frozen=True, slots=True)
 class ParameterSlot:
-    """One PTX parameter: how the launch fills it from the kernel's parameter number ``index``.
+    """One PTX parameter, which a launch fills from the kernel's parameter number ``index``.
 
     ``kind`` is ``"map"`` (the tensor map by value), ``"pointer"`` or ``"scalar"``.
     """
@@ -332,7 +334,7 @@ class ParameterSlot:
 
 
 class Parameters:
-    """The parameters of one recording: what the function gets, and what the entry declares."""
+    """The parameters of one recording: the arguments of the function, and the declarations of the entry."""
 
     def __init__(
         self, trace: Trace, names: Sequence[str], specs: Sequence[Tile | Scalar], dims: dict[str, int]
@@ -360,11 +362,11 @@ class Parameters:
         return symbol
 
     def free_symbol(self, name: str) -> str:
-        """``name``, made different from every parameter's."""
+        """Return ``name``, with a suffix if a parameter already has that name."""
         return self._symbol(name)
 
     def symbols(self) -> set[str]:
-        """Every name taken so far."""
+        """Return every name in use so far."""
         return set(self._taken)
 
     def _tile(self, index: int, name: str, spec: Tile, dims: dict[str, int]) -> TileParam:
@@ -372,7 +374,7 @@ class Parameters:
         return TileParam(self._trace, index, name, spec, spec.shape(dims), symbol, pointer)
 
     def _scalar(self, index: int, name: str, spec: Scalar) -> Reg:
-        """A register that the prologue loads in the type's own size, if something uses it."""
+        """Make a register that the prologue loads in the type's own size, if an instruction uses it."""
         trace, symbol = self._trace, Symbol(self._symbols[index])
 
         def build(d: Register) -> Plan:
@@ -382,9 +384,9 @@ class Parameters:
         return Reg(trace, operand, spec.type, trace.regions[0], trace.location)
 
     def slots(self, used: set[str]) -> tuple[ParameterSlot, ...]:
-        """What the entry declares, in order, given the names of the registers in use.
+        """Return the parameters that the entry declares, in order, given the names of the registers in use.
 
-        A tile with a tensor map has a second parameter, its pointer, only if the kernel uses that.
+        A tile with a tensor map has a second parameter, its pointer, only if the kernel uses the pointer.
         """
         found: list[ParameterSlot] = []
         source = self._trace.location
@@ -394,7 +396,7 @@ class Parameters:
                 kind = memory_type(spec.type)
                 found.append(ParameterSlot("scalar", index, Param(symbol, kind, source=source)))
             elif spec.layout.is_tma:
-                # 128 bytes by value: the copy that a launch passes, never a device buffer.
+                # A launch passes the 128 bytes of the tensor map by value, never as a device buffer.
                 found.append(ParameterSlot("map", index, Param(symbol, b8, 128, 64, source)))
                 pointer = self._trace.prologue.get(("param", index, 1))
                 if pointer is not None and pointer.register.name in used:

@@ -1,7 +1,6 @@
-"""Modules recorded as they stand: :class:`Program`, the entries, functions and variables of one PTX module.
+"""The lowest level of the DSL: :class:`Program`, the entries, functions and variables of one PTX module.
 
-The lowest level of the DSL.  Nothing is added to what the author writes: no prologue, no ``ret``, no
-parameter that is not given.
+A program contains exactly what the author writes: the DSL adds no prologue, no ``ret`` and no parameter.
 """
 
 from __future__ import annotations
@@ -78,8 +77,8 @@ class Program:
 
         Args:
             arch: target; one before sm_75 has the instructions of sm_75.
-            version: PTX ISA version; default: the lowest that has everything recorded.
-            options: what follows the architecture in ``.target``, such as ``"debug"``.
+            version: PTX ISA version; default: the lowest version that has every recorded instruction.
+            options: options after the architecture in ``.target``, such as ``"debug"``.
             address_size: 64.
 
         Raises:
@@ -119,8 +118,8 @@ class Program:
             space: ``"global"``, ``"const"``, ``"shared"`` ...
             kind: type of an element, as declared.
             name: exactly this name; default: the Python variable that the result is bound to.
-            shape: extents of an array, outermost first; empty for one element. A first extent of 0 is counted
-                from ``init``, or stays unsized where ``external``.
+            shape: extents of an array, outermost first; empty for one element. If the first extent is 0, the
+                array has as many elements as ``init``, or no size with ``external``.
             align: bytes, a power of two.
             vector: 2, 4 or 8 for vector elements.
             init: a number, a symbol (its address), an ``ir`` initializer such as
@@ -129,11 +128,11 @@ class Program:
             linkage: ``"visible"``, ``"weak"``, ``"common"`` or empty.
             attributes: such as ``ir.Attribute("managed")``.
 
-        Returns: its symbol, an operand and the base of addresses.
+        Returns: the variable's symbol, which serves as an operand and as the base of addresses.
 
         Raises:
-            OperandError: a space, type, shape, alignment or initial value that cannot be.
-            TraceError: a name that PTX cannot have.
+            OperandError: a space, type, shape, alignment or initial value that PTX does not have.
+            TraceError: a name that PTX does not allow.
 
         PTX ISA: `#variables`.
         """
@@ -156,15 +155,15 @@ class Program:
         return Sym(made.name)
 
     def const(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
-        """:meth:`variable` of constant space. PTX ISA: `#constant-state-space`."""
+        """Declare a :meth:`variable` of constant space. PTX ISA: `#constant-state-space`."""
         return self.variable("const", kind, name or here()[0].name, **options)
 
     def global_(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
-        """:meth:`variable` of global space. PTX ISA: `#global-state-space`."""
+        """Declare a :meth:`variable` of global space. PTX ISA: `#global-state-space`."""
         return self.variable("global", kind, name or here()[0].name, **options)
 
     def shared(self, kind: ScalarType, name: str | None = None, **options: Any) -> Sym:
-        """:meth:`variable` of shared space; unsized and ``external=True`` for dynamic shared memory.
+        """Declare a :meth:`variable` of shared space. Dynamic shared memory is unsized and ``external=True``.
 
         PTX ISA: `#shared-state-space`.
         """
@@ -179,7 +178,9 @@ class Program:
         Raises :class:`OperandError` for anything else.  PTX ISA: `#directives`.
         """
         if not isinstance(directive, ModuleDirective):
-            raise OperandError(f"{directive!r} is no directive of a module: expected a node of pyptx.ir")
+            raise OperandError(
+                f"{directive!r} is not a directive of a module: expected a node such as ir.Pragma"
+            )
         self._builder.directives.append(directive)
 
     def declare(
@@ -195,7 +196,7 @@ class Program:
         directives: Sequence[Directive] = (),
         **named: int | Sequence[int] | bool,
     ) -> Sym:
-        """Declare a function without a body: one of another module, or one that is defined further down.
+        """Declare a function without a body: a function of another module, or one that is defined later.
 
         Args:
             name: exactly this name.
@@ -204,7 +205,7 @@ class Program:
             kind: ``"func"`` or ``"entry"``.
             attributes, pragmas, directives, named: as for :meth:`func`.
 
-        Returns: its symbol, for ``ptx.call``.
+        Returns: the function's symbol, for ``ptx.call``.
 
         PTX ISA: `#kernel-and-function-directives-func`.
         """
@@ -227,28 +228,28 @@ class Program:
         directives: Sequence[Directive] = (),
         **named: int | Sequence[int] | bool,
     ) -> Callable[[Callable[..., None]], Sym]:
-        """A decorator that records a kernel: it calls the function at once and returns the kernel's symbol.
+        """Return a decorator that records a kernel: it calls the function at once and returns its symbol.
 
-        The function gets a symbol for each parameter, in order; loading them is up to it, as is the final
-        ``ptx.ret()``.
+        The function gets a symbol for each parameter, in order. It must load the parameters itself, and end
+        with ``ptx.ret()``.
 
         Args:
             name: exactly this name; default: the Python function's.
-            params: for each parameter its type (``u32``) or what :func:`ptx.param` makes
-                (``ptx.param(b8, 128, align=64)``), under the name of the Python parameter; or with a name of
-                its own, ``ir.Param("n", u32)``. Default: from the function's annotations:
-                ``def kernel(x: u64, map: ptx.param(b8, 128, align=64))``. A type checker takes ``params=``
-                alone: a PTX type is no type of Python.
+            params: for each parameter its type (``u32``) or a :func:`ptx.param`
+                (``ptx.param(b8, 128, align=64)``), which gets the name of the Python parameter; or an
+                ``ir.Param("n", u32)`` with its own name. Default: the function's annotations, as in
+                ``def kernel(x: u64, map: ptx.param(b8, 128, align=64))``. Type checkers accept only
+                ``params=``, because a PTX type is not a Python type.
             linkage: ``"visible"``, ``"weak"`` or empty.
             attributes: such as ``ir.Attribute("unified", (19, 95))``.
             pragmas: strings of ``.pragma`` directives in the header.
             directives: performance directives as nodes.
             named: performance directives by name, in the order given, after ``directives``:
-                ``maxntid=(128, 1, 1)``, ``minnctapersm=2``; True for one without numbers.
+                ``maxntid=(128, 1, 1)``, ``minnctapersm=2``; True for a directive without numbers.
 
         Raises:
-            OperandError: a parameter, linkage or directive that cannot be.
-            PyptxError: whatever the body does wrong, at its line; then nothing is added to the module.
+            OperandError: a parameter, linkage or directive that PTX does not have.
+            PyptxError: a mistake in the body, reported at its line; then nothing is added to the module.
 
         PTX ISA: `#kernel-and-function-directives-entry`.
         """
@@ -266,11 +267,11 @@ class Program:
         directives: Sequence[Directive] = (),
         **named: int | Sequence[int] | bool,
     ) -> Callable[[Callable[..., None]], Sym]:
-        """A decorator that records a device function, as :meth:`entry` records a kernel.
+        """Return a decorator that records a device function, as :meth:`entry` records a kernel.
 
-        The Python function gets its results first, then its parameters, as the header has them: a symbol
-        for one of ``.param`` space, a register for one of ``.reg`` space (``ir.Param("x", f32,
-        space="reg")``). ``ptx.call`` calls it.
+        The Python function gets the results first, then the parameters, in the order of the header: a symbol
+        for each of ``.param`` space, a register for each of ``.reg`` space (``ir.Param("x", f32,
+        space="reg")``). ``ptx.call`` calls the device function.
 
         PTX ISA: `#kernel-and-function-directives-func`.
         """
@@ -296,7 +297,7 @@ class Program:
         for param in (*params, *returns):
             if not isinstance(param, Param):
                 raise OperandError(
-                    f"{name}: {param!r} is no parameter", hint='write it as ir.Param("n", u32)'
+                    f"{name}: {param!r} is not a parameter", hint='write it as ir.Param("n", u32)'
                 )
         source = here()[1]
         return Function(
@@ -336,7 +337,7 @@ class Program:
     def _record(self, head: Function, body: Callable[..., None]) -> None:
         location = defined_at(body)
         trace = Trace(head.name, self._target, location, self._builder)
-        trace.refuses_undefined = False  # compilers write such reads where the value does not matter
+        trace.refuses_undefined = False  # compilers emit such reads where the value does not matter
         mark = self._builder.mark()
         self._builder.take(head.name)
         self._builder.known[head.name] = head
@@ -353,10 +354,10 @@ class Program:
 
     @short_traceback
     def module(self, *, check: bool = True) -> Module:
-        """The module as recorded so far.
+        """Return the module as recorded so far.
 
         Args:
-            check: hold it against the table (:func:`pyptx.isa.check_module`).
+            check: compare the module with the instruction table (:func:`pyptx.isa.check_module`).
 
         Raises:
             PyptxError: the first fault, at its line.
@@ -379,10 +380,10 @@ class Program:
         return module
 
     def printed(self, *, lines: bool = False, annotate: bool = False) -> PrintedModule:
-        """The PTX text of :meth:`module`, with its table from lines to Python lines.
+        """Return the PTX text of :meth:`module`, with a table from its lines to Python lines.
 
         Args:
-            lines: say with ``.file`` and ``.loc`` which Python line recorded each instruction.
+            lines: write ``.file`` and ``.loc`` directives for the Python line that recorded each instruction.
             annotate: put the Python lines between the instructions, as comments.
 
         PTX ISA: `#debugging-directives-loc`.
@@ -390,14 +391,14 @@ class Program:
         return print_module(self.module(), lines=lines, annotate=annotate)
 
     def ptx(self, *, lines: bool = False, annotate: bool = False) -> str:
-        """The text of :meth:`printed`."""
+        """Return the text of :meth:`printed`."""
         return self.printed(lines=lines, annotate=annotate).text
 
 
 def directives_of(named: dict[str, Any], kind: str) -> tuple[Directive, ...]:
-    """``maxntid=(128, 1, 1)`` as a directive of an ``entry`` or a ``func``.
+    """Convert keywords such as ``maxntid=(128, 1, 1)`` to directives of an ``entry`` or a ``func``.
 
-    Raises :class:`OperandError` for a name that is no such directive, or a value that is no number.
+    Raises :class:`OperandError` for a name that is not such a directive, or a value that is not an integer.
     """
     found: list[Directive] = []
     known = [rule.name for rule in DIRECTIVES.values() if kind in rule.where and rule.name != "pragma"]
@@ -405,8 +406,9 @@ def directives_of(named: dict[str, Any], kind: str) -> tuple[Directive, ...]:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             raise OperandError(
-                f"{name}= is no option and no directive of {'a kernel' if kind == 'entry' else 'a function'}",
-                hint=f"did you mean {near[0]}=?" if near else f"directives are: {', '.join(known)}",
+                f"{name}= is neither an option nor a directive of "
+                f"{'a kernel' if kind == 'entry' else 'a function'}",
+                hint=f"did you mean {near[0]}=?" if near else f"the directives are: {', '.join(known)}",
                 see="performance-tuning-directives",
             )
         if value is None or value is False:
@@ -430,17 +432,19 @@ def param(
     space: str = "param",
     name: str = "_",
 ) -> Param:
-    """A parameter to annotate with: ``def kernel(map: ptx.param(b8, 128, align=64))``. Records nothing.
+    """Describe a parameter in an annotation: ``def kernel(map: ptx.param(b8, 128, align=64))``.
+
+    Records nothing.
 
     Args:
         kind: type of an element.
-        count: number of elements of an array by value; None for one value.
-        align: bytes; with ``pointer``, of what it points to.
-        pointer: state space that a pointer points to; ``"generic"`` names none in the text.
+        count: number of elements of an array that is passed by value; None for one value.
+        align: alignment in bytes; with ``pointer``, the alignment of the memory that it points to.
+        pointer: state space that a pointer points to; with ``"generic"`` the text names no space.
         space: ``"reg"`` for a device function's register.
-        name: its name; as an annotation, it gets the Python parameter's.
+        name: name of the parameter; in an annotation, it gets the Python parameter's name.
 
-    Raises :class:`OperandError` for what is not a type.  PTX ISA: `#kernel-function-parameters`.
+    Raises :class:`OperandError` for a ``kind`` that is not a type.  PTX ISA: `#kernel-function-parameters`.
     """
     the_type(kind)
     if pointer is None:
@@ -450,7 +454,7 @@ def param(
 
 
 def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tuple[Param, ...]:
-    """The parameters that the annotations of ``body`` describe, behind the ``skip`` results."""
+    """Return the parameters that the annotations of ``body`` describe, after the first ``skip`` (results)."""
     found: list[Param] = []
     for parameter in list(inspect.signature(body).parameters.values())[skip:]:
         given = resolve(parameter.annotation)
@@ -467,14 +471,14 @@ def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tu
 
 
 def _named(body: Callable[..., None], params: Sequence[Param | ScalarType], skip: int) -> tuple[Param, ...]:
-    """``params``, those without a name named after the Python parameters of ``body`` behind ``skip`` results.
+    """Return ``params``; one without a name gets that of the Python parameter, after ``skip`` results.
 
-    Raises :class:`OperandError` for another number of them, if one has to be named.
+    Raises :class:`OperandError` if a parameter has no name and ``body`` has another number of parameters.
     """
     found = list(params)
     unnamed = [i for i, p in enumerate(found) if isinstance(p, ScalarType) or getattr(p, "name", "") == "_"]
     if not unnamed:
-        return tuple(cast(list[Param], found))  # what is no Param, the head refuses
+        return tuple(cast(list[Param], found))  # _head() refuses an element that is not a Param
     names = list(inspect.signature(body).parameters)[skip:]
     if len(names) != len(found):
         raise OperandError(
@@ -490,7 +494,7 @@ def _named(body: Callable[..., None], params: Sequence[Param | ScalarType], skip
 
 
 def _formal(trace: Trace, param: Param) -> Sym | Reg:
-    """What a body gets for one of its parameters or results."""
+    """Return the symbol or register that a body gets for one of its parameters or results."""
     if param.space != "reg":
         trace.symbols.names.append(param.name)
         return Sym(param.name)

@@ -1,4 +1,4 @@
-"""``ptx``: what a kernel says, in one namespace. Each name is documented where it is defined."""
+"""``ptx``: the functions that record a kernel, in one namespace. Each is documented where it is defined."""
 
 from __future__ import annotations
 

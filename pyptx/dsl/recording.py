@@ -1,7 +1,7 @@
 """From a kernel function to an ``ir.Module``: set up a trace, run the function, close it.
 
-Owns what only the end of a recording knows: which parameters and addresses are used (and so loaded in the
-prologue), which registers are declared, where shared memory lies, the final ``ret``.
+Owns the steps that need the complete recording: which parameters and addresses are used (the prologue loads
+these), which registers are declared, where shared memory lies, the final ``ret``.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def record(
     extern_smem: bool = False,
     location: SourceLocation | None = None,
 ) -> Recording:
-    """Run ``body`` with its parameters and keyword ``constants``, and make a module of what it recorded.
+    """Run ``body`` with its parameters and keyword ``constants``, and make a module of the recording.
 
-    A ``ret`` is added where the body does not end with an unguarded ``ret``, ``exit`` or ``trap``.
+    A ``ret`` is added if the body does not end with an unguarded ``ret``, ``exit`` or ``trap``.
 
     Raises:
-        PyptxError: whatever the body does wrong, at its line.
+        PyptxError: a mistake in the body, reported at its line.
     """
     trace = Trace(entry, target(arch), location)
     parameters = Parameters(trace, names, specs, dict(dims or {}))
@@ -106,7 +106,7 @@ def record(
 
 
 def ended(statements: list[Statement], location: SourceLocation | None) -> list[Statement]:
-    """The same with a ``ret`` behind them, unless they end with an unguarded ret, exit or trap."""
+    """Return the statements, with a ``ret`` added unless they end with an unguarded ret, exit or trap."""
     last = statements[-1] if statements else None
     if isinstance(last, Instruction) and last.guard is None and last.opcode in ("ret", "exit", "trap"):
         return statements
@@ -125,7 +125,7 @@ def _used(statements: Iterable[Statement]) -> set[str]:
             if statement.guard is not None:
                 found.add(statement.guard.register.name)
         elif isinstance(statement, Raw):
-            # Raw text is not read: every word that looks like a register may be one.
+            # Raw text is not parsed: every piece that looks like a register counts as one.
             found.update(piece.rstrip(";,]})") for piece in statement.text.replace("%", " %").split())
             found.update(name[1:] for name in list(found) if name.startswith("%"))
     return found
@@ -134,7 +134,7 @@ def _used(statements: Iterable[Statement]) -> set[str]:
 def _complete(
     trace: Trace, statements: list[Statement]
 ) -> tuple[set[str], tuple[Register, ...], tuple[Statement, ...]]:
-    """The names in use, the registers to declare, and the statements behind the prologue that they need."""
+    """Return the names in use, the registers to declare, and the prologue followed by the statements."""
     used = _used(statements) if trace.prologue else set()
     body: list[Statement] = [*_prologue(trace, used), *statements]
     prepared = [entry.register for entry in trace.prologue.values() if entry.register.name in used]
@@ -145,7 +145,10 @@ def _complete(
 
 
 def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
-    """Instructions for the prepared registers in ``used``, and for those that they need, which are added."""
+    """Return the instructions that prepare the registers in ``used``, and the registers these need in turn.
+
+    The latter are added to ``used``.
+    """
     chosen: list[tuple[Instruction, ...]] = []
     for _, entry in sorted(trace.prologue.items(), key=lambda item: item[0], reverse=True):
         if entry.register.name in used:
@@ -158,7 +161,7 @@ def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
 
 
 def finished(trace: Trace, head: Function, statements: list[Statement]) -> Function:
-    """``head`` with the body that ``trace`` recorded; its ``.reg`` parameters are not declared again."""
+    """Return ``head`` with the body that ``trace`` recorded; ``.reg`` parameters are not declared again."""
 
     def formal(param: Param) -> Param:
         untyped = param.space == "reg" and param.name in trace.untyped
@@ -182,7 +185,7 @@ def finished(trace: Trace, head: Function, statements: list[Statement]) -> Funct
 def _untype(
     names: set[str], registers: list[Register], statements: list[Statement]
 ) -> tuple[list[Register], list[Statement]]:
-    """The same with every register in ``names`` declared as bits."""
+    """Return both lists with every register in ``names`` declared as untyped bits."""
 
     def register(given: Register) -> Register:
         return Register(given.name, TYPES[f"b{given.type.bits}"]) if given.name in names else given

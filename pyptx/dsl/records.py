@@ -1,7 +1,7 @@
-"""Which forms of the instruction table a function of the DSL records.
+"""Keeps which forms of the instruction table each function of the DSL records.
 
-Owns the decorator :func:`records`, which stands on every function that records one instruction, and
-:func:`recorded_forms`, which ``pyptx isa``, the reference pages and the tests read.
+Owns the decorator :func:`records`, which marks every function that records one instruction, and
+:func:`recorded_forms`, which ``pyptx isa``, the reference pages and the tests call.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FORMS: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 
 def records(*forms: str) -> Callable[[_Function], _Function]:
-    """The decorated function records an instruction of one of ``forms``, identifiers of the table."""
+    """Mark a function that records an instruction of one of ``forms``, given as identifiers of the table."""
 
     def keep(function: _Function) -> _Function:
         _FORMS[function] = forms
@@ -28,10 +28,10 @@ def records(*forms: str) -> Callable[[_Function], _Function]:
 
 
 def recorded_forms(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Identifiers of the forms that a public function of the DSL may record; empty if it is not decorated.
+    """Return the identifiers of the forms that a public function of the DSL may record.
 
-    ``function`` may also be an object that is called itself, such as ``ptx.mma``: what is said of the object
-    goes before what is said of its class.
+    The tuple is empty for a function without the decorator.  ``function`` may also be a callable object, such
+    as ``ptx.mma``: the forms of the object go before the forms of its class.
     """
     if function in _FORMS:
         return _FORMS[function]

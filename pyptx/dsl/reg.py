@@ -19,22 +19,22 @@ from .types import the_type
 
 __all__ = ["array", "declare", "scalar"]
 
-#: Registers of one array; a thread has 255 of 32 bits.
+#: The largest number of registers of one array. (A thread of the hardware has 255 registers of 32 bits.)
 _LONGEST = 1 << 16
 
 
 def scalar(kind: ScalarType, init: Reg | NotPred | Number | None = None, *, name: str | None = None) -> Reg:
-    """A new register of type ``kind``.
+    """Declare a new register of type ``kind``.
 
     Records nothing, or one ``mov`` with ``init`` (one ``not.pred`` for ``init=~p``).
 
     Args:
         kind: PTX type. Formats without registers of their own (bf16, tf32, e4m3 ...) are declared as bits.
-        init: first value: a register of this type, or a number that fits it.
+        init: first value: a register of this type, or a number that fits the type.
         name: name in the text; default: the Python variable that the result is bound to.
 
     Raises:
-        OperandError: not a type, or an ``init`` of another type or out of range.
+        OperandError: ``kind`` is not a type, or ``init`` has another type or is out of range.
         TraceError: outside a kernel.
 
     PTX ISA: `#register-state-space`.
@@ -58,7 +58,7 @@ def array(
     *,
     name: str | None = None,
 ) -> RegArray:
-    """``count`` registers of type ``kind``: ``%out0``, ``%out1`` ... for a variable ``out``.
+    """Declare ``count`` registers of type ``kind``: ``%out0``, ``%out1`` ... for a variable ``out``.
 
     ``a, b = reg.array(u32, 2)`` makes ``%a`` and ``%b``.
 
@@ -100,7 +100,7 @@ def array(
 
 
 def _stem(trace: Trace, hint: str, count: int) -> str:
-    """``hint``, or the first of ``hint_1``, ``hint_2`` ... under which all numbered names are free."""
+    """Return the first of ``hint``, ``hint_1``, ``hint_2`` ... with which all numbered names are free."""
     attempt = 0
     while True:
         stem = f"{hint}_{attempt}" if attempt else hint

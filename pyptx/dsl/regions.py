@@ -1,10 +1,10 @@
-"""Regions of structured control flow, and where a register that was made in one has a value.
+"""Regions of structured control flow, and the check that a register made in one has a value where it is read.
 
 Owns :class:`Region` (the kernel, a loop, a branch of an ``if_``) and :func:`check_defined`.  A register that
-is made in a region and read behind the region must have a value there on every path.  It has one in three
-cases: its making dominates the end of the region, an instruction behind the region writes it, or the read
-stands in an ``if_`` on the same predicate.  Python does not show the fault: ``x = x + 1`` in an ``if_``
-makes a new register and binds ``x`` to it, whichever way the threads go.
+is made in a region and read after the region must have a value there on every path.  It has a value in three
+cases: the instruction that makes it dominates the end of the region, an instruction after the region writes
+it, or the read is in an ``if_`` on the same predicate.  Python does not reveal the mistake: ``x = x + 1`` in
+an ``if_`` makes a new register and binds ``x`` to it, whether the threads execute the block or not.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Region:
     """A piece of the recording that runs or not as a whole: the kernel, a loop, a branch of an ``if_``.
 
     Attributes:
-        kind: the word of its ``with``.
-        source: its line.
+        kind: name of the DSL's block, such as ``if_``.
+        source: the line of the block.
         parent: the region around it; None for the kernel.
         begin: number of statements when it began.
         end: number of statements when it ended.
-        open: whether it is being recorded.
+        open: True while it is being recorded.
         certain: a register that was made when the recording had at most this many statements has a value at
-            the end of the region. The number is that of the first branch to the end; -1 for an ``if_``.
-        condition: what holds where it runs, for a branch of an ``if_``.
+            the end of the region. It is the index of the first branch to the end; -1 for an ``if_``.
+        condition: for a branch of an ``if_``, the guard under which threads run it.
     """
 
     __slots__ = ("begin", "certain", "condition", "end", "kind", "open", "parent", "seen", "source")
@@ -53,11 +53,11 @@ class Region:
         self.open = True
         self.certain = sys.maxsize
         self.condition: Guard | None = None
-        #: Up to this statement, none since ``begin`` writes the predicate of the condition.
+        #: No statement from ``begin`` up to this one writes the predicate of the condition.
         self.seen = begin
 
     def may_end(self, statements: int) -> None:
-        """A branch to the end is recorded now, as statement number ``statements``."""
+        """Note that a branch to the end is recorded now, as statement number ``statements``."""
         self.certain = min(self.certain, statements)
 
     def close(self, statements: int) -> None:
@@ -66,7 +66,7 @@ class Region:
 
 
 class Made(NamedTuple):
-    """A register and where it was made: in ``region``, when there were ``position`` statements."""
+    """A register that was made in ``region``, when the recording had ``position`` statements."""
 
     name: str
     type: ScalarType
@@ -76,7 +76,7 @@ class Made(NamedTuple):
 
 
 def dominates(region: Region | None, position: int) -> bool:
-    """Whether what was made at ``position`` in ``region`` has a value here, whichever way threads took."""
+    """True if a register made at ``position`` in ``region`` has a value here on every path."""
     while region is not None and not region.open:
         if position > region.certain:
             return False
@@ -85,7 +85,7 @@ def dominates(region: Region | None, position: int) -> bool:
 
 
 def mentions(statement: Instruction | Raw, name: str) -> bool:
-    """Whether the register ``name`` stands in a statement; raw text is searched for the word."""
+    """True if the register ``name`` occurs in a statement; raw text is searched for its name."""
     if isinstance(statement, Raw):
         return f"%{name}" in statement.text
     if statement.guard is not None and statement.guard.register.name == name:
@@ -107,8 +107,8 @@ def check_defined(made: Made, regions: Sequence[Region], read: Reader, count: in
     Args:
         made: the register.
         regions: the open regions, outermost first.
-        read: the statements of the recording.
-        count: how many there are.
+        read: returns a statement of the recording by index.
+        count: number of statements of the recording.
     """
     fault: Region | None = None
     outermost: Region | None = None
@@ -126,8 +126,8 @@ def check_defined(made: Made, regions: Sequence[Region], read: Reader, count: in
     raise TraceError(
         f"%{made.name} is read here, and may have no value: it was made {_at(made.source)} inside the "
         f"{fault.kind} {_at(fault.source)}, {_WHY.get(fault.kind, _LEFT)}",
-        hint=f"make it before the block and write it inside: x = reg.scalar({made.type}, init=...) before, "
-        "x.set(...) or x += ... inside; x = x + 1 would make a new register",
+        hint=f"make the register before the block and write it inside: x = reg.scalar({made.type}, init=...) "
+        "before, x.set(...) or x += ... inside; x = x + 1 would make a new register",
     )
 
 
@@ -145,7 +145,7 @@ def _at(source: SourceLocation | None) -> str:
 
 
 def _same_condition(region: Region, regions: Sequence[Region], read: Reader, count: int) -> bool:
-    """Whether an open region runs under the condition of ``region``, of which nothing was written since."""
+    """True if an open region has the condition of ``region``, and no statement since wrote its predicate."""
     condition = region.condition
     if condition is None or all(around.condition != condition for around in regions):
         return False

@@ -1,7 +1,7 @@
 """Registers as Python values: :class:`Reg`, the lazily negated predicate, and arrays of registers.
 
-Owns what a register *is* to the author: identity, type, views, the refusals (``bool(r)``, ``if r``,
-iteration).  What ``a + b`` records is the business of :mod:`.operators`.
+Owns what a register *is* to the author: identity, type, views, and the operations that it refuses
+(``bool(r)``, ``if r``, iteration).  :mod:`.operators` records ``a + b`` and the other operators.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Number = int | float
 class Reg:
     """A register of the kernel being recorded. Made by ``reg.scalar`` and by every operator.
 
-    Equality and hashing: ``a == b`` records a comparison, so a register is its own hash key by identity,
-    and ``in`` over registers is refused.
+    Equality and hashing: ``a == b`` records a comparison, so registers are hashed by identity, and ``in``
+    over registers is refused.
 
     Attributes:
         type: PTX type of the value, as the author sees it.
         name: name in the text, without ``%``.
-        source: the author's line that made it.
+        source: the author's line that made the register.
     """
 
     __slots__ = ("operand", "position", "read_only", "region", "source", "trace", "type")
     __hash__ = object.__hash__
-    #: numpy scalars on the left of an operator leave it to the register.
+    #: A numpy scalar on the left of an operator leaves the operation to the register.
     __array_ufunc__ = None
 
     def __init__(
@@ -53,10 +53,10 @@ class Reg:
         self.operand = operand
         self.type = kind
         self.region = region
-        #: How many statements there were when it was made.
+        #: Number of statements of the recording when the register was made.
         self.position = len(trace.statements)
         self.source = source
-        #: Why it must not be written (it is shared), or empty.
+        #: What the register is, if it is shared and must not be written; else empty.
         self.read_only = read_only
 
     @property
@@ -72,19 +72,19 @@ class Reg:
     # --- what records nothing -----------------------------------------------------------------
 
     def view(self, kind: ScalarType) -> Reg:
-        """This register with another type of the same width. Records nothing.
+        """Return this register with another type of the same width. Records nothing.
 
-        A register viewed as another kind (integer as float, typed as bits) is declared with the bit type
-        of its width, which every instruction of that width takes.
+        A register that is viewed as another kind (integer as float, typed as bits) is declared with the bit
+        type of its width, which every instruction of that width accepts.
 
         Raises:
-            OperandError: another width, or a predicate.
+            OperandError: a type of another width, or a predicate.
         """
         owned(self, current())
         if the_type(kind).bits != self.type.bits or pred in (kind, self.type):
             raise OperandError(
                 f"{self} is .{self.type} and cannot be viewed as {kind!r}: a view has the same width",
-                hint="convert it instead: ptx.inst.cvt...",
+                hint="convert the value instead: ptx.inst.cvt...",
             )
         operand, wanted = self.operand, declared(kind)
         integers = {wanted.kind, operand.type.kind} <= {"u", "s"}
@@ -102,8 +102,8 @@ class Reg:
         """Write ``value`` into this register. Records one ``mov`` (``not.pred`` for ``~p``).
 
         Raises:
-            OperandError: another type, or a number that does not fit.
-            TraceError: a register that is shared and must not be written.
+            OperandError: a value of another type, or a number that does not fit.
+            TraceError: this register is shared and must not be written.
         """
         operators.assign(self, value)
 
@@ -213,9 +213,9 @@ class Reg:
         return self
 
     def __invert__(self) -> Any:
-        """``~p`` of a predicate records nothing until it is used as a value; otherwise one ``not``.
+        """Return ``~x``: records one ``not`` for an integer; nothing for a predicate until used as a value.
 
-        A :class:`NotPred` or a :class:`Reg`: which one, a type checker cannot tell.
+        The result is a :class:`NotPred` for a predicate, else a :class:`Reg`. Type checkers cannot tell.
         """
         if self.type is pred:
             owned(self, current())
@@ -248,8 +248,8 @@ class Reg:
     def _no_value(self) -> NoReturn:
         raise TraceError(
             f"the register {self} ({self.type}) has no value while the kernel is recorded",
-            hint="what depends on it must be recorded too: ptx.for_(0, n) instead of range(n), ptx.sqrt(x) "
-            "instead of math.sqrt(x); Python numbers are known before the kernel runs",
+            hint="record the computation that needs it: ptx.for_(0, n) instead of range(n), ptx.sqrt(x) "
+            "instead of math.sqrt(x); or use a Python number",
         )
 
     def __int__(self) -> NoReturn:
@@ -266,7 +266,8 @@ class Reg:
 
     def __pow__(self, other: object) -> NoReturn:
         raise OperandError(
-            f"{self} ** {other!r}: PTX has no power", hint="multiply, or use ptx.ex2(y * ptx.lg2(x))"
+            f"{self} ** {other!r}: PTX has no power instruction",
+            hint="multiply, or use ptx.ex2(y * ptx.lg2(x))",
         )
 
     def __iter__(self) -> NoReturn:
@@ -277,10 +278,10 @@ class Reg:
 
 
 class NotPred:
-    """``~p``: a predicate, negated where it is used.
+    """``~p``: a predicate that is negated where it is used.
 
-    As a guard, in ``ptx.if_`` and in operands that take ``!p`` it costs nothing; everywhere else using it
-    records one ``not.pred``.
+    As a guard, in ``ptx.if_`` and in operands that take ``!p``, it records no instruction of its own; any
+    other use records one ``not.pred``.
     """
 
     __slots__ = ("register",)
@@ -331,9 +332,9 @@ def _no_truth(what: str) -> TraceError:
 
 
 class RegArray(Sequence[Reg]):
-    """Several registers of one type: indexes, slices, iterates, and passes as a vector operand.
+    """Several registers of one type. It can be indexed, sliced, iterated, and passed as a vector operand.
 
-    ``arr[i] += x`` writes ``arr[i]`` in place; ``arr[i] = other`` is refused, because registers do not move.
+    ``arr[i] += x`` writes ``arr[i]`` in place; ``arr[i] = other`` is refused: use ``arr[i].set(other)``.
     """
 
     __slots__ = ("name", "registers", "type")
@@ -379,7 +380,7 @@ class RegArray(Sequence[Reg]):
     def _check_index(self, index: object) -> None:
         if isinstance(index, Reg):
             raise TraceError(
-                f"{self.name}[{index}] would choose a register at run time, which PTX cannot",
+                f"{self.name}[{index}] would choose a register at run time, which PTX cannot do",
                 hint="index with a Python number; unroll with `for i in range(n)`",
             )
 
@@ -393,12 +394,12 @@ class RegArray(Sequence[Reg]):
         return f"<{self.name}: {len(self)} x {self.type}>"
 
     def view(self, kind: ScalarType) -> RegArray:
-        """Every register with another type of the same width. Records nothing."""
+        """Return every register with another type of the same width. Records nothing."""
         return RegArray([register.view(kind) for register in self.registers], kind, self.name)
 
 
 def owned(register: Reg, trace: Trace) -> Reg:
-    """``register``, if it belongs to ``trace``, which is told if it may have no value here.
+    """Return ``register`` if it belongs to ``trace``. If it may have no value here, ``trace`` notes that.
 
     Raises :class:`TraceError` for a register of another kernel or of an earlier recording.
     """
@@ -410,7 +411,7 @@ def owned(register: Reg, trace: Trace) -> Reg:
             f"which {state}",
             hint="a device function has its own registers: pass it as an argument"
             if register.trace.builder is trace.builder
-            else "registers live within one recording of one kernel: make it inside the kernel function",
+            else "a register belongs to one recording of one kernel: make it inside the kernel function",
         )
     if not register.region.open and not dominates(register.region, register.position):
         made = Made(register.name, register.type, register.region, register.position, register.source)

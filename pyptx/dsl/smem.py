@@ -1,8 +1,9 @@
 """``smem``: the CTA's shared memory, placed by hand or allocated.
 
-One area, aligned to 1024 bytes: first what the kernel option ``smem=BYTES`` reserves for hand-placed
-offsets from :func:`base`, then what :func:`alloc` hands out.  It is static up to 48 KiB and dynamic
-beyond (or with ``extern_smem=True``); the author's code is the same.  PTX ISA: `#shared-state-space`.
+A kernel has one area, aligned to 1024 bytes.  It begins with the bytes that the kernel option ``smem=BYTES``
+reserves for hand-placed offsets from :func:`base`; the buffers of :func:`alloc` follow.  The area is static
+up to 48 KiB and dynamic beyond (or with ``extern_smem=True``); the author's code is the same for both.
+PTX ISA: `#shared-state-space`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from .types import as_number, as_whole, encode_number, memory_type, the_type
 
 __all__ = ["ALIGNMENT", "STATIC_LIMIT", "Buffer", "Shared", "alloc", "base", "load", "store"]
 
-#: Static shared memory of one CTA, in bytes; more must be dynamic.
+#: Largest static shared memory of one CTA, in bytes; a larger area must be dynamic.
 STATIC_LIMIT = 48 * 1024
-#: Alignment of the area: the largest that a swizzle asks for.
+#: Alignment of the area in bytes: the largest alignment that a swizzle needs.
 ALIGNMENT = 1024
 
 
@@ -46,9 +47,9 @@ class Shared:
     Attributes:
         symbol: name of the area in the text.
         end: bytes in use.
-        used: whether anything asked for its address.
-        ranges: the buffers in it, in the order of their offsets; what ``smem=BYTES`` reserved is the first,
-            under the area's own name.
+        used: True if the kernel uses its address.
+        ranges: the buffers in it, in the order of their offsets; the bytes reserved by ``smem=BYTES`` come
+            first, under the area's own name.
     """
 
     def __init__(self, trace: Trace, symbol: str, reserved: int, dynamic: bool) -> None:
@@ -69,9 +70,9 @@ class Shared:
         del self.ranges[mark.ranges :]
 
     def reserve(self, nbytes: int, name: str, source: SourceLocation | None, alignment: int = 1) -> int:
-        """The offset of ``nbytes`` more, called ``name`` in messages.
+        """Reserve ``nbytes`` more, called ``name`` in messages, and return their offset.
 
-        Raises :class:`SharedMemoryError` past the target's limit.
+        Raises :class:`SharedMemoryError` if the area exceeds the target's limit.
         """
         offset = -(-self.end // alignment) * alignment
         limit = self.trace.target.shared_limit
@@ -91,7 +92,7 @@ class Shared:
         return self.forced or self.end > STATIC_LIMIT
 
     def variable(self) -> Variable | None:
-        """The declaration, or None where the kernel has no shared memory."""
+        """Return the declaration of the area, or None if the kernel has no shared memory."""
         if not self.end and not self.used:
             return None
         source = self.trace.location
@@ -100,7 +101,7 @@ class Shared:
         return Variable(self.symbol, "shared", b8, max(self.end, 1), ALIGNMENT, False, source)
 
     def base(self) -> Reg:
-        """The register of the area's first address."""
+        """Return the register of the area's first address."""
         self.used = True
         symbol = Symbol(self.symbol)
         register = self.trace.prepare(
@@ -109,7 +110,10 @@ class Shared:
         return self._shared(register, "the base of shared memory")
 
     def address(self, offset: int, hint: str, source: SourceLocation | None) -> Reg:
-        """The register of ``base + offset``: the base itself, or one ``add`` of the prologue."""
+        """Return the register of ``base + offset``: the base itself, or one that an ``add`` computes once.
+
+        The ``add`` stands in the prologue.
+        """
         start = self.base()
         if offset == 0:
             return start
@@ -139,7 +143,7 @@ def _shared(trace: Trace) -> Shared:
 
 
 class Buffer:
-    """A piece of shared memory. Usable wherever an address is.
+    """A piece of shared memory. It can be passed wherever an address is expected.
 
     Attributes:
         shape: elements along each axis, innermost last, of one stage.
@@ -148,7 +152,8 @@ class Buffer:
         stages: number of stages, or None.
         stage_bytes: bytes from one stage to the next.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``: how TMA and the tensor cores permute it.
-        offset: constant bytes from the base of shared memory (from a register, if a register chose it).
+        offset: constant bytes from the base of shared memory; for a stage or part that was chosen by a
+            register, from the address in a register.
     """
 
     def __init__(
@@ -183,9 +188,10 @@ class Buffer:
 
     @property
     def addr(self) -> Reg:
-        """The address as a u32 register, computed once in the prologue; using it records nothing.
+        """Address as a u32 register, computed once in the prologue; using it records nothing.
 
-        For a stage or row that a register chose, that register, plus one ``add`` if a constant follows.
+        For a stage or row that was chosen by a register, the address was computed there; a constant offset
+        from it records one ``add``.
         """
         trace = current()
         if self._origin is None:
@@ -197,35 +203,37 @@ class Buffer:
 
     @property
     def known_offset(self) -> int | None:
-        """Bytes from the 1024-byte aligned base of shared memory; None where a register chose the place."""
+        """Bytes from the 1024-byte aligned base of shared memory; None if a register chose the place."""
         return self.offset if self._origin is None else None
 
     def _own(self) -> Shared:
-        """The shared memory that it lies in, if that is of the current recording."""
+        """Return the shared memory of the buffer; raise :class:`TraceError` if it is of another recording."""
         if self._shared.trace is not current():
             made = f", made at {self._source}" if self._source is not None else ""
             state = "has ended" if self._shared.trace.finished else "is another one"
             raise TraceError(
                 f"the buffer {self.name!r}{made} is shared memory of a recording of the kernel "
                 f"{self._shared.trace.name}, which {state}",
-                hint="allocate it inside this kernel; a device function takes its address as an argument",
+                hint="allocate the buffer inside this kernel; pass a device function its address",
             )
         return self._shared
 
     def address_parts(self) -> tuple[Reg, int]:
-        """Base register and constant offset, for address operands. Records nothing."""
+        """Return the base register and the constant offset, for address operands. Records nothing."""
         return (self._own().base() if self._origin is None else self._origin), self.offset
 
     def stage(self, index: Reg | int) -> Buffer:
-        """Stage ``index`` as a buffer. Records nothing for a number, one ``mad.lo.u32`` for a register.
+        """Return stage ``index`` as a buffer.
+
+        Records nothing for a number, one ``mad.lo.u32`` for a register.
 
         Raises:
-            OperandError: a number outside the stages.
+            OperandError: a number that is not a stage.
             TraceError: the buffer has no stages.
         """
         if self.stages is None:
             raise TraceError(
-                f"{self.name!r} has no stages, so {self.name}[{index}] means nothing",
+                f"{self.name!r} has no stages, so {self.name}[{index}] does not exist",
                 hint="allocate it with stages=n; rows(...) and at(...) address parts of one tile",
             )
         return self._moved(index, self.stage_bytes, self.stages, "stage", self.shape)
@@ -234,42 +242,44 @@ class Buffer:
         return self.stage(index)
 
     def __iter__(self) -> Iterator[Buffer]:
-        """The stages in order. Records nothing. Raises :class:`TraceError` for a buffer without stages."""
+        """Yield the stages in order. Records nothing. Raises :class:`TraceError` if there are no stages."""
         return iter([self.stage(index) for index in range(1 if self.stages is None else self.stages)])
 
     def rows(self, start: Reg | int, count: int) -> Buffer:
-        """The sub-tile of ``count`` rows from row ``start`` on (rows lie along the first axis).
+        """Return the sub-tile of ``count`` rows from row ``start`` on (rows lie along the first axis).
 
-        Records nothing for a number, one ``mad.lo.u32`` for a register.  In a swizzled buffer a sub-tile
-        starts where the pattern does.
+        Records nothing for a number, one ``mad.lo.u32`` for a register.  In a swizzled buffer, a sub-tile
+        must start where the swizzle pattern starts.
 
         Watch out: a register's value is not checked.
 
         Raises:
-            OperandError: rows outside the buffer, or a start within a swizzle pattern.
+            OperandError: rows outside the buffer, or a start inside a swizzle pattern.
         """
         self._one_stage("rows")
         if not 1 <= count <= self.shape[0]:
-            raise OperandError(f"{count} rows of {self.name!r}, which has {self.shape[0]}")
+            raise OperandError(
+                f"count is {count}: expected 1..{self.shape[0]} rows, as {self.name!r} has {self.shape[0]}"
+            )
         row = self.nbytes // self.shape[0]
         period = SWIZZLE_PERIOD[self.swizzle]
         if self.swizzle != "none" and not isinstance(start, Reg) and start * row % period:
             raise OperandError(
-                f"row {start} of {self.name!r} lies {start * row} bytes in, "
-                f"within a {self.swizzle} swizzle pattern",
+                f"row {start} of {self.name!r} is {start * row} bytes from its start, "
+                f"inside a {self.swizzle} swizzle pattern",
                 hint=f"start at a multiple of {math.lcm(row, period) // row} rows",
                 see="tensor-swizzling-modes",
             )
         return self._moved(start, row, self.shape[0] - count + 1, "row", (count, *self.shape[1:]))
 
     def at(self, *indices: Reg | int) -> Buffer:
-        """Element ``[i, j, ...]`` as a buffer of shape ().
+        """Return element ``[i, j, ...]`` as a buffer of shape ().
 
         Records one ``mad.lo.u32`` for each index that is a register.
 
         Raises:
-            OperandError: a wrong number of indices, one outside the buffer, or a swizzled buffer, whose
-                elements do not lie at constant distances.
+            OperandError: a wrong number of indices, an index outside the buffer, or a swizzled buffer (its
+                elements do not lie at constant distances).
         """
         self._one_stage("at")
         if len(indices) != len(self.shape):
@@ -277,7 +287,7 @@ class Buffer:
         if self.swizzle != "none":
             raise OperandError(
                 f"{self.name!r} is {self.swizzle} swizzled: its elements do not lie at constant distances",
-                hint="XOR the address yourself: PTX ISA #tensor-swizzling-modes",
+                hint="compute the address with the swizzle's XOR: PTX ISA #tensor-swizzling-modes",
             )
         with current().atomic():
             found = self
@@ -293,7 +303,7 @@ class Buffer:
             )
 
     def _moved(self, index: Reg | int, step: int, count: int, what: str, shape: tuple[int, ...]) -> Buffer:
-        """The part that begins ``index * step`` bytes further on."""
+        """Return the part that begins ``index * step`` bytes after this buffer's start."""
         offset, origin = self.offset, self._origin
         if isinstance(index, Reg):
             trace = current()
@@ -312,9 +322,9 @@ class Buffer:
 
 
 def base() -> Reg:
-    """The first address of the kernel's shared memory, a u32 register. Loaded once in the prologue.
+    """Return the first address of the kernel's shared memory, a u32 register that the prologue loads once.
 
-    Hand-placed offsets from it lie within the kernel option ``smem=BYTES``.
+    Offsets that the author adds to it must lie within the kernel option ``smem=BYTES``.
 
     Raises:
         TraceError: outside a kernel.
@@ -336,15 +346,15 @@ def alloc(
     Args:
         shape: elements along each axis, innermost last; a number is a single axis (bytes, by default).
         dtype: element type.
-        align: bytes, a power of two up to 1024; a swizzle raises it to its period (1024 for 128B, 512 for
-            64B, 256 for 32B). TMA needs 128.
-        swizzle: how TMA and the tensor cores permute it.
-        stages: number of equal stages, each aligned; then ``buf[i]`` is one.
-        name: for messages, the simulator's findings and register names; default: the Python variable.
+        align: bytes, a power of two up to 1024; a swizzle raises the alignment to its period (1024 for 128B,
+            512 for 64B, 256 for 32B). TMA needs 128.
+        swizzle: how TMA and the tensor cores permute the buffer.
+        stages: number of equal stages, each aligned; then ``buf[i]`` is stage ``i``.
+        name: name in messages, findings of the simulator and register names; default: the Python variable.
 
     Raises:
-        SharedMemoryError: more than a CTA of the target has.
-        OperandError: a shape, alignment or type that cannot be.
+        SharedMemoryError: the kernel needs more than a CTA of the target has.
+        OperandError: a wrong shape, alignment or type.
     """
     trace = current()
     site, source = here()
@@ -398,13 +408,13 @@ def store(
     """Store one value to shared memory. Records one ``st.shared``.
 
     Args:
-        target: where to.
+        target: address of the value in shared memory.
         value: a register, stored in its type's size, or a number.
-        kind: the type, if it is not the register's or the buffer's.
+        kind: type to store; default: the register's type, or the buffer's for a number.
         pred: guard.
 
     Raises:
-        OperandError: a number to an address whose type is not known.
+        OperandError: a number is stored to an address, and ``kind`` is not given.
 
     PTX ISA: `#data-movement-and-conversion-instructions-st`.
     """
@@ -415,7 +425,7 @@ def store(
             kind = target.dtype
         else:
             raise OperandError(
-                f"the size of the store of {value!r} is not known", hint="pass kind=: smem.store(a, 0, u32)"
+                f"the type of the store of {value!r} is not known", hint="pass kind=: smem.store(a, 0, u32)"
             )
     given: Any = value
     if not isinstance(value, Reg):

@@ -1,7 +1,7 @@
 """``ptx.special``: the special registers.
 
-``ptx.special.tid.x()`` records one ``mov`` into a new register of the special register's type; uncalled,
-``ptx.special.tid.x`` may stand as an operand of ``ptx.inst.mov``.  PTX ISA: `#special-registers`.
+``ptx.special.tid.x()`` records one ``mov`` into a new register of the special register's type.  Without the
+call, ``ptx.special.tid.x`` serves as an operand of ``ptx.inst.mov``.  PTX ISA: `#special-registers`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Special1", "SpecialVector", "special"]
 
 
 class Special1(SpecialName):
-    """One special register; calling it reads it."""
+    """One special register. Calling the object reads the register."""
 
     __slots__ = ()
 
     def __call__(self) -> Reg:
         """Records one ``mov`` into a new register.
 
-        Raises :class:`TargetError` where the kernel's architecture lacks it.
+        Raises :class:`TargetError` if the kernel's architecture lacks the special register.
         """
         trace = current()
         entry = SPECIAL_REGISTERS[self.name]
@@ -46,7 +46,7 @@ class Special1(SpecialName):
 
 
 class SpecialVector(Valueless):
-    """A special register of components, such as ``tid``; the fourth is always 0."""
+    """A special register with components, such as ``tid``; the fourth component is always 0."""
 
     __slots__ = ("name", "w", "x", "y", "z")
 
@@ -61,7 +61,7 @@ class SpecialVector(Valueless):
         return f"%{self.name}"
 
     def remedy(self) -> tuple[str, str]:
-        return "a special register of components", f"read one of them: ptx.special.{self.name}.x()"
+        return "a special register with components", f"read one component: ptx.special.{self.name}.x()"
 
     def __call__(self) -> NoReturn:
         self._refuse()

@@ -25,11 +25,11 @@ _LENGTHS = (1, 2, 4, 8)
 
 
 def check_name(name: object) -> str:
-    """``name``, if a variable or a function may have it. Raises :class:`TraceError`."""
+    """Return ``name`` if PTX allows it for a variable or a function; else raise :class:`TraceError`."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise TraceError(
             f"{name!r} cannot name a variable, a parameter or a function",
-            hint="letters, digits, _ and $; it begins with a letter, or with one of _ $ % and one more",
+            hint="use letters, digits, _ and $; begin with a letter, or with _, $ or % and another character",
             see="identifiers",
         )
     return name
@@ -42,8 +42,9 @@ def _fits(offset: int) -> bool:
 class Sym:
     """The name of a variable, a parameter or a function, with a constant byte offset.
 
-    An operand: its address (of a function, its entry).  ``s + 4`` is another symbol; ``s[3]``, ``s[r]`` and
-    ``s[ptx.plus(r, 1)]`` are elements of an array; ``ptx.addr(s, 8)`` is the address ``[s+8]``.
+    As an operand it stands for the address of the variable, or of the function's entry.  ``s + 4`` is another
+    symbol; ``s[3]``, ``s[r]`` and ``s[ptx.plus(r, 1)]`` are elements of an array; ``ptx.addr(s, 8)`` is the
+    address ``[s+8]``.
     """
 
     __slots__ = ("name", "offset")
@@ -68,7 +69,7 @@ class Sym:
         if number is None or not _fits(self.offset + number):
             raise OperandError(
                 f"{self} + {offset!r}: a symbol takes a constant number of bytes, 64 bits at most",
-                hint="move its address into a register first, and add to that",
+                hint="move the address into a register first, and add to the register",
                 see="addresses-as-operands",
             )
         return Sym(self.name, self.offset + number)
@@ -99,9 +100,9 @@ class Sym:
 
 
 def symbol(name: str, offset: int = 0) -> Sym:
-    """The variable, parameter or function called ``name``, declared elsewhere. Records nothing.
+    """Return the symbol of a variable, parameter or function that is declared elsewhere. Records nothing.
 
-    Raises :class:`TraceError` for what cannot be a name.  PTX ISA: `#variables-as-operands`.
+    Raises :class:`TraceError` for a name that PTX does not allow.  PTX ISA: `#variables-as-operands`.
     """
     return Sym(check_name(name)) + offset
 
@@ -135,10 +136,10 @@ class VectorReg(Reg):
 
 
 def declare(kind: ScalarType, name: Any, *, vector: int = 1) -> Reg:
-    """A register of exactly this type and name. Records nothing.
+    """Declare a register of exactly this type and name. Records nothing.
 
-    ``reg.scalar`` declares what holds a type (``.b16`` for u8 and bf16) and finds a free name; this is
-    for a text that is to be written as it stands elsewhere.
+    ``reg.scalar`` declares a type that can hold the values (``.b16`` for u8 and bf16) and finds a free name;
+    ``reg.declare`` serves to reproduce a given PTX text.
 
     Args:
         kind: type in the declaration.
@@ -146,8 +147,8 @@ def declare(kind: ScalarType, name: Any, *, vector: int = 1) -> Reg:
         vector: 2, 4 or 8 for a vector register, whose elements are ``v.x`` to ``v.w``.
 
     Raises:
-        OperandError: not a type, or no length of a vector.
-        TraceError: a name that PTX cannot have, or that another register has.
+        OperandError: ``kind`` is not a type, or ``vector`` is not a length of vectors.
+        TraceError: a name that PTX does not allow, or that another register has.
 
     PTX ISA: `#register-state-space`.
     """
@@ -158,7 +159,7 @@ def declare(kind: ScalarType, name: Any, *, vector: int = 1) -> Reg:
     if not isinstance(name, str) or not _REGISTER.match(name):
         raise TraceError(
             f"{name!r} cannot name a register",
-            hint="letters, digits, _ and $, without the %",
+            hint="use letters, digits, _ and $, without the %",
             see="identifiers",
         )
     register = trace.declare_as(name, kind, vector)
@@ -176,7 +177,7 @@ def _register(value: Reg, what: str) -> Register:
 
 
 def part(register: Reg, selector: str) -> Element:
-    """Part of a register: ``"x"`` of a vector register, ``"b0"`` or ``"h1"`` in video instructions.
+    """Select part of a register: ``"x"`` of a vector register, ``"b0"`` or ``"h1"`` in video instructions.
 
     Records nothing.  PTX ISA: `#scalar-video-instructions`.
     """
@@ -184,14 +185,17 @@ def part(register: Reg, selector: str) -> Element:
 
 
 def minus(source: Reg | Element) -> Minus:
-    """``-%r``: a negated source of ``vmad``. Records nothing. PTX ISA: `#scalar-video-instructions-vmad`."""
+    """Write ``-%r``, a negated source of ``vmad``. Records nothing.
+
+    PTX ISA: `#scalar-video-instructions-vmad`.
+    """
     return Minus(source if isinstance(source, Element) else _register(source, "a negated source"))
 
 
 def plus(register: Reg, offset: int) -> Sum:
-    """``%r+4``: a register and a constant, as a source outside of an address. Records nothing.
+    """Write ``%r+4``, a register plus a constant as a source outside of an address. Records nothing.
 
-    ``r + 4`` records an ``add``.
+    In contrast, ``r + 4`` records an ``add``.
     """
     number = as_whole(offset)
     if number is None or not _fits(number):
@@ -200,15 +204,16 @@ def plus(register: Reg, offset: int) -> Sum:
 
 
 def pattern(bits: int, kind: ScalarType) -> Immediate:
-    """A constant of type f32 or f64 by its bits: ``ptx.pattern(0x7FC00001, f32)`` is ``0f7FC00001``.
+    """Make an f32 or f64 constant from its bits: ``ptx.pattern(0x7FC00001, f32)`` is ``0f7FC00001``.
 
-    Records nothing.  Raises :class:`OperandError` for another type or more bits than it has.  PTX ISA:
-    `#floating-point-constants`.
+    Records nothing.  Raises :class:`OperandError` for another type, or for more bits than the type has.
+
+    PTX ISA: `#floating-point-constants`.
     """
     kind, number = the_type(kind), as_whole(bits)
     if kind.name not in ("f32", "f64") or number is None or not 0 <= number < 1 << kind.bits:
         raise OperandError(
-            f"ptx.pattern({bits!r}, {kind}): expected f32 or f64, and as many bits as it has",
+            f"ptx.pattern({bits!r}, {kind}): expected f32 or f64, and no more bits than the type has",
             see="floating-point-constants",
         )
     return Immediate.from_pattern(number, kind.bits)

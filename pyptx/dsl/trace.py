@@ -1,8 +1,8 @@
-"""The recording: what a kernel function has said so far, and the one door through which it says more.
+"""The recording of a kernel function: the statements so far, and the one way to append to them.
 
 Owns :class:`Trace`: statements, registers and their names, labels, open blocks, and the current recording
-of the thread.  Every instruction enters through :meth:`Trace.record`, which checks it against the table
-and the target *before* anything is appended, so that a rejected call leaves the recording as it was.
+of the thread.  Every instruction is added through :meth:`Trace.record`, which checks the instruction against
+the table and the target *before* it appends anything, so that a rejected call leaves the recording unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
-#: Words that no label, parameter or variable may have.
+#: Names that no label, parameter or variable may have.
 _SYMBOLS = frozenset({"_", "WARP_SZ"})
 _NOT_WORD = re.compile(r"[^A-Za-z0-9_$]")
 
@@ -53,9 +53,9 @@ _current: ContextVar[Trace | None] = ContextVar("pyptx recording", default=None)
 
 @dataclass(slots=True)
 class PendingBranch:
-    """An instruction whose last operand is a label, which gets its text name when the recording ends.
+    """An instruction whose last operand is a label. The label gets its text name when the recording ends.
 
-    ``target`` is a label, or a name with the scopes in which it is to be found.
+    ``target`` is a label, or a name that is looked up in ``scopes``.
     """
 
     instruction: Instruction
@@ -65,31 +65,31 @@ class PendingBranch:
 
 @dataclass(slots=True)
 class PendingLabel:
-    """A place in the stream, or what stands under a label's name: a list of targets, a prototype."""
+    """A label that is placed here, or a list of targets or a prototype under a label's name."""
 
     label: Label
     source: SourceLocation
-    #: The statement, but for its name and the labels that it names; None for a plain label.
+    #: The statement without its name and the labels that it names; None for a plain label.
     statement: TargetList | CallPrototype | None = None
-    #: Labels that the statement names, and the scopes in which they are to be found.
+    #: Labels that the statement names, and the scopes in which they are looked up.
     targets: tuple[Label | str, ...] = ()
     scopes: tuple[LabelScope, ...] = ()
 
 
-#: Instructions to come: opcode, modifiers, operands of each.
+#: Instructions to record: opcode, modifiers and operands of each.
 Plan: TypeAlias = "Sequence[tuple[str, tuple[str, ...], tuple[Operand, ...]]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A register that the prologue computes, and how."""
+    """A register that the prologue computes, and the instructions that compute it."""
 
     register: Register
     instructions: tuple[Instruction, ...]
 
 
 class State(Protocol):
-    """What another part of the DSL keeps with a recording; rolled back when a call is rejected."""
+    """State that another part of the DSL keeps with a recording; rolled back when a call is rejected."""
 
     def mark(self) -> Any: ...
 
@@ -97,7 +97,7 @@ class State(Protocol):
 
 
 class _Name(NamedTuple):
-    """A claimed name, and what the counter of its stem was before."""
+    """A claimed name, and the value of its stem's counter before the claim."""
 
     name: str
     stem: str
@@ -119,7 +119,7 @@ class Trace:
         name: the entry's name, for messages.
         target: the architecture that instructions are checked against.
         statements: the body so far, in order.
-        registers: what will be declared, in order of creation.
+        registers: registers to declare, in order of creation.
         regions: open regions, outermost first.
         location: the line of the kernel function.
         builder: the module that the function belongs to.
@@ -142,25 +142,25 @@ class Trace:
         self.registers: list[Register] = []
         self.regions: list[Region] = [Region("kernel", location)]
         self.scopes: Scopes | None = None
-        #: Registers viewed as another kind (integer as float): declared as bits at the end.
+        #: Registers that are viewed as another kind (integer as float); they are declared as bits at the end.
         self.untyped: set[str] = set()
         #: State of other parts of the DSL by their name (shared memory, the last if_).
         self.state: dict[str, State] = {"builder": self.builder, "symbols": self.symbols}
-        #: What the prologue may compute: parameters, shared-memory addresses.
+        #: Registers that the prologue may compute: parameters, shared-memory addresses.
         self.prologue: dict[tuple[object, ...], Prepared] = {}
-        #: Whether a read of a register that may have no value is refused; a Program records what it is given.
+        #: True if a read of a register that may have no value is refused. A Program records such reads.
         self.refuses_undefined = True
-        #: Registers of closed regions that were used, and may have no value, by their names.
+        #: Registers of closed regions that were used although they may have no value, by name.
         self.doubtful: dict[str, Made] = {}
         self.finished = False
-        #: A region that an exception left half recorded: fatal, if somebody swallows the exception.
+        #: A region that an exception left half recorded; an error if the author's code catches the exception.
         self.abandoned: Region | None = None
-        #: Blocks that were made and not entered yet, with the line; by identity.
+        #: Blocks that were made and not entered yet, with their lines, by id.
         self.unopened: dict[int, tuple[Any, SourceLocation]] = {}
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._claimed: list[_Name] = []
-        #: Instructions that the target has, whatever their registers.
+        #: Shapes of instructions that were checked already: the target has them.
         self._admitted: set[Shape] = set()
 
     # --- names --------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Trace:
         return name, count
 
     def free_name(self, hint: str) -> str:
-        """The name that a register made now from ``hint`` would get; claims nothing."""
+        """Return the name that a register made now from ``hint`` would get, without claiming it."""
         return self._free(word(hint))[0]
 
     def _claim(self, name: str, hint: str) -> None:
@@ -185,7 +185,7 @@ class Trace:
         self._counters[stem] = previous + 1
 
     def declare(self, kind: ScalarType, hint: str, *, listed: bool = True) -> Register:
-        """A new register, named after ``hint``; one of a function's header is not ``listed``."""
+        """Make a new register, named after ``hint``; a register of a function's header is not ``listed``."""
         register = Register(self.free_name(hint), declared(kind))
         self._claim(register.name, hint)
         if listed:
@@ -198,17 +198,17 @@ class Trace:
         self.registers.append(register)
 
     def free_symbol(self, stem: str) -> str:
-        """``stem``, or ``stem_1`` ..., as no variable, parameter or function that is seen here is called."""
+        """Return the first of ``stem``, ``stem_1`` ... that no visible symbol has."""
         return self.builder.free_name(stem, self.symbols.names)
 
     def declare_as(self, name: str, kind: ScalarType, vector: int = 1, *, listed: bool = True) -> Register:
-        """A register with exactly this name and type; one of a function's header is not ``listed``.
+        """Declare a register with exactly this name and type; one of a function's header is not ``listed``.
 
-        Raises :class:`TraceError` for a name that another register has, or a special register.
+        Raises :class:`TraceError` for a name that another register or a special register has.
         """
         if name in self._names or name in _SPECIAL:
             owner = "a special register" if name in _SPECIAL else f"a register of {self.name}"
-            raise TraceError(f"{owner} is called %{name} already", hint="give it another name")
+            raise TraceError(f"{owner} is called %{name} already", hint="give the new register another name")
         register = Register(name, kind, vector)
         self._claim(name, name)
         if listed:
@@ -223,10 +223,10 @@ class Trace:
         build: Callable[[Register], Plan],
         source: SourceLocation | None,
     ) -> Register:
-        """The register of the prologue entry ``key``; its instructions are recorded if something uses it.
+        """Return the register of the prologue entry ``key``. If it is used, its instructions are recorded.
 
-        ``build`` gives opcode, modifiers and operands of each, and is called once. Entries are recorded
-        in the order of their keys.
+        ``build`` returns opcode, modifiers and operands of each instruction, and is called once. Entries are
+        recorded in the order of their keys.
         """
         entry = self.prologue.get(key)
         if entry is None:
@@ -242,7 +242,7 @@ class Trace:
     # --- recording ----------------------------------------------------------------------------
 
     def check(self, opcode: str, modifiers: tuple[str, ...], operands: Sequence[Operand]) -> Binding:
-        """Bind an instruction and check the target. Raises what is wrong; changes nothing."""
+        """Bind an instruction and check the target. Raises an error for a mistake; changes no state."""
         binding = bind(opcode, modifiers, tuple(operands))
         if binding.shape not in self._admitted:
             check_target(binding, self.target)
@@ -261,7 +261,7 @@ class Trace:
                 check_defined(made, self.regions, self.instruction, len(self.statements))
 
     def instruction(self, index: int) -> Instruction | Raw | None:
-        """The instruction or raw text that is statement ``index``; None for any other."""
+        """Return statement ``index`` if it is an instruction or raw text; None for any other statement."""
         statement = self.statements[index]
         if isinstance(statement, PendingBranch):
             return statement.instruction
@@ -285,8 +285,8 @@ class Trace:
         """Check and record one instruction; ``source`` defaults to the author's line.
 
         Raises:
-            InstructionError, OperandError, TargetError: the table or the target refuses it, and nothing was
-                recorded.
+            InstructionError, OperandError, TargetError: the table or the target refuses the instruction. Then
+                nothing was recorded.
         """
         binding = self.check(opcode, modifiers, operands)
         return self.append(binding, guard, source if source is not None else here()[1])
@@ -310,7 +310,7 @@ class Trace:
         guard: Guard | None,
         source: SourceLocation,
     ) -> None:
-        """Record one instruction whose last operand, behind ``operands``, is a label.
+        """Record one instruction whose last operand, after ``operands``, is a label.
 
         The label may be defined later.
         """
@@ -328,9 +328,9 @@ class Trace:
         statement: TargetList | CallPrototype | None = None,
         targets: tuple[Label | str, ...] = (),
     ) -> PendingLabel:
-        """Put ``label`` here, or under its name a ``statement`` that names the labels ``targets``.
+        """Place ``label`` here, or under its name a ``statement`` that names the labels ``targets``.
 
-        Raises :class:`TraceError` if the label already stands somewhere.
+        Raises :class:`TraceError` if the label is already placed.
         """
         for known in (label, *targets):
             if isinstance(known, Label):
@@ -358,7 +358,7 @@ class Trace:
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
-        """Everything recorded inside, or nothing if an exception leaves the block."""
+        """Keep everything recorded in the block, or nothing if an exception leaves the block."""
         mark = self.mark()
         try:
             yield
@@ -399,7 +399,7 @@ class Trace:
     # --- the end ------------------------------------------------------------------------------
 
     def run(self, body: Callable[..., object], arguments: Sequence[Any], keywords: dict[str, Any]) -> None:
-        """:meth:`call` for a function that returns nothing. Raises :class:`TraceError` if it does."""
+        """Call a function as :meth:`call` does. Raises :class:`TraceError` if it returns a value."""
         result = self.call(body, arguments, keywords)
         if result is not None:
             raise TraceError(
@@ -410,12 +410,12 @@ class Trace:
 
     @outermost_call
     def call(self, body: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-        """Call the author's function while this is the current recording; what it returned.
+        """Call the author's function while this is the current recording, and return its result.
 
         Raises:
-            TraceError: it left a block open. Whatever it raised itself.
+            TraceError: the function left a block open. Any exception of the function passes through.
         """
-        self.scopes = Scopes(sys._getframe())  # no author's frame lies below this one
+        self.scopes = Scopes(sys._getframe())  # the author's frames are called from this one
         token = _current.set(self)
         try:
             result = body(*arguments, **keywords)
@@ -427,7 +427,7 @@ class Trace:
             raise TraceError(
                 f"an exception left this {self.abandoned.kind} half recorded, and was caught",
                 location=self.abandoned.source,
-                hint="let it pass, or catch it inside the block: a recording cannot take back half a block",
+                hint="do not catch it, or catch it inside the block: a recording cannot undo half a block",
             )
         if len(self.regions) > 1:
             block = self.region
@@ -441,10 +441,10 @@ class Trace:
         return result
 
     def close(self) -> list[Statement]:
-        """The statements, with labels resolved.
+        """Return the statements with labels resolved.
 
         Raises:
-            TraceError: a branch to a label that is not defined in any scope around it.
+            TraceError: a branch to a label that no scope around the branch defines.
         """
         taken = {*self.symbols.names, *self.builder.names, *_SYMBOLS}
         counts: dict[str, int] = {}
@@ -510,7 +510,7 @@ def _resolve(target: Label | str, scopes: tuple[LabelScope, ...], source: Source
 
 @lru_cache(maxsize=4096)
 def word(hint: str) -> str:
-    """``hint`` as a PTX identifier."""
+    """Convert ``hint`` to a PTX identifier."""
     found = _NOT_WORD.sub("_", hint)
     if not found or found == "_" or found[0].isdigit():
         found = "r" + found.rstrip("_")
@@ -518,16 +518,16 @@ def word(hint: str) -> str:
 
 
 def current_or_none() -> Trace | None:
-    """The recording that this thread is in, or None outside a kernel."""
+    """Return the recording that this Python thread runs, or None outside a kernel."""
     return _current.get()
 
 
 def current() -> Trace:
-    """The recording that this thread is in. Raises :class:`TraceError` outside a kernel."""
+    """Return the recording that this Python thread runs. Raises :class:`TraceError` outside a kernel."""
     trace = _current.get()
     if trace is None:
         raise TraceError(
-            "this records an instruction, and no kernel is being recorded",
-            hint="call it inside a @kernel function, while .ptx(), .module() or a call records it",
+            "this call records an instruction, and no kernel is being recorded",
+            hint="make this call inside a @kernel function, while .ptx(), .module() or a call records it",
         )
     return trace

@@ -1,8 +1,8 @@
-"""How the DSL's types are declared, moved and loaded.
+"""Maps the DSL's types to the types of declarations, moves and loads.
 
 PTX declares registers of fewer types than it computes with: there is no ``.reg .bf16``, and 8-bit
-registers serve loads, stores and conversions only.  Owns the mapping from a value's type to the declared
-one and to the types of ``mov``, ``ld`` and ``st``.
+registers serve loads, stores and conversions only.  Owns the mapping from a value's type to the type of its
+register's declaration, and to the types of ``mov``, ``ld`` and ``st``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
     "the_type",
 ]
 
-#: Types that ``.reg`` takes, apart from 8-bit ones.
+#: Types that ``.reg`` takes, apart from integers and 8-bit types.
 _DECLARABLE = frozenset({"f16", "f16x2", "f32", "f64"})
 #: Types with a ``mov`` of their own; the others move as bits.
 _MOVABLE = frozenset(f"{kind}{bits}" for kind in "us" for bits in (16, 32, 64)) | {"f32", "f64", "pred"}
@@ -37,18 +37,18 @@ _LOADABLE = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 
 
 
 def bits_of(kind: ScalarType) -> ScalarType:
-    """The untyped bits of the same width. Raises :class:`OperandError` for predicates, which have none."""
+    """Return the bit type of the same width. Raises :class:`OperandError` for a predicate, which has none."""
     if kind is pred:
         raise OperandError(
-            "a predicate (.pred) is not a word of bits", hint="select one with it: ptx.selp(x, y, p)"
+            "a predicate (.pred) has no bit type", hint="select a number with it: ptx.selp(x, y, p)"
         )
     return TYPES[f"b{kind.bits}"]
 
 
 def declared(kind: ScalarType) -> ScalarType:
-    """The type that a register of ``kind`` is declared with: ``b16`` for bf16, ``b16`` for 8-bit types.
+    """Return the type that a register of ``kind`` is declared with: ``b16`` for bf16 and for 8-bit types.
 
-    Packs of 8 bits (e2m1x2) are ``b8``, the one type that their conversions take.
+    Packs of 8 bits (e2m1x2) are declared ``b8``, the only type that their conversions accept.
     """
     if kind.bits == 8 and kind.lanes == 1:
         return TYPES["b16"]
@@ -58,19 +58,19 @@ def declared(kind: ScalarType) -> ScalarType:
 
 
 def move_type(kind: ScalarType) -> ScalarType:
-    """The type of the ``mov`` that copies a register of ``kind``."""
+    """Return the type of the ``mov`` that copies a register of ``kind``."""
     kind = declared(kind)
     return kind if kind.name in _MOVABLE else bits_of(kind)
 
 
 def memory_type(kind: ScalarType) -> ScalarType:
-    """The type of the ``ld`` or ``st`` that moves one value of ``kind`` in its own size.
+    """Return the type of the ``ld`` or ``st`` that moves one value of ``kind`` in its own size.
 
-    Raises :class:`OperandError` for predicates, which have no place in memory.
+    Raises :class:`OperandError` for predicates, which memory cannot hold.
     """
     if kind is pred:
         raise OperandError(
-            "a predicate has no form in memory",
+            "a predicate cannot be loaded or stored",
             hint="select an integer with it first: ptx.inst.selp.u32(d, 1, 0, p)",
             see="data-movement-and-conversion-instructions-ld",
         )
@@ -78,7 +78,7 @@ def memory_type(kind: ScalarType) -> ScalarType:
 
 
 def as_number(value: object) -> int | float | None:
-    """``value`` as a Python number (numpy scalars and bools included), or None if it is none."""
+    """Return ``value`` as a Python number (also a numpy scalar or a bool); None if it is not a number."""
     if isinstance(value, (bool, int, np.integer, np.bool_)):
         return int(value)
     if isinstance(value, (float, np.floating)):
@@ -87,13 +87,13 @@ def as_number(value: object) -> int | float | None:
 
 
 def as_whole(value: object) -> int | None:
-    """``value`` as a Python integer, or None if it is none."""
+    """Return ``value`` as a Python integer, or None if it is not an integer."""
     number = as_number(value)
     return number if isinstance(number, int) else None
 
 
 def the_type(value: object) -> ScalarType:
-    """``value``, if it is a PTX type. Raises :class:`OperandError`."""
+    """Return ``value`` if it is a PTX type; else raise :class:`OperandError`."""
     if isinstance(value, ScalarType):
         return value
     raise OperandError(
@@ -104,19 +104,18 @@ def the_type(value: object) -> ScalarType:
 
 
 def encode_number(value: int | float, kind: ScalarType) -> int | float:
-    """``value`` as the immediate that a register of ``kind`` takes.
+    """Convert ``value`` to the immediate that a register of ``kind`` takes.
 
-    Integers stay, in the range of the width (a negative number is its two's complement); numbers for f32
-    and f64 become floats; for the other float formats, which have no literals, the bits of the nearest
-    value.
+    An integer stays the same; it must fit the width, signed or unsigned.  A number for f32 or f64 becomes a
+    float.  The other float formats have no literals: the result is the bits of the nearest value.
 
-    Raises :class:`OperandError` for a float in an integer register, and for what does not fit.
+    Raises :class:`OperandError` for a float in an integer register, and for a number that does not fit.
     """
     if kind.kind == "f" and kind.lanes == 1:
         return _encode_float(value, kind)
     if isinstance(value, float):
         raise OperandError(
-            f"the float {value!r} cannot stand where a .{kind} value is expected",
+            f"the float {value!r} was given where a .{kind} value is expected",
             hint=f"write an integer, or convert with ptx.inst.cvt into a .{kind} register",
         )
     low, high = (0, 1) if kind.kind == "p" else (-(1 << (kind.bits - 1)), (1 << kind.bits) - 1)

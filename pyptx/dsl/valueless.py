@@ -1,6 +1,6 @@
-"""What an author may take for a value and is none: a special register that was not read, a tile.
+"""Objects that an author may mistake for values: a special register that was not read, a tile.
 
-Python would compare such an object to False, or say that it knows no such operator.
+Without this class, Python would compare such an object as unequal, or report an unsupported operand type.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["Valueless"]
 
 
 class Valueless:
-    """Refuses operators, truth and indexing with what :meth:`remedy` says."""
+    """Refuses operators, truth tests and indexing with an error built from :meth:`remedy`."""
 
     __slots__ = ()
     __hash__ = object.__hash__
 
     def remedy(self) -> tuple[str, str]:
-        """What the object is, and what to write instead."""
+        """Return what the object is, and what to write instead."""
         raise NotImplementedError
 
     def _refuse(self, *others: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Declarations of variables: from what an author says to an ``ir.Variable`` with its initial values."""
+"""Makes declarations of variables: an ``ir.Variable`` with initial values, from an author's arguments."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def make_variable(
     init: Any,
     source: SourceLocation | None,
 ) -> Variable:
-    """The declaration that an author described. Raises what is wrong with it."""
+    """Make the declaration that an author described. Raises :class:`OperandError` for a wrong argument."""
     if name is None:
         raise OperandError("a variable needs a name", hint='bind it to a Python variable, or pass name="..."')
     check_name(name)
     the_type(kind)
     if str(space).partition("[")[0] not in _SPACES:
         raise OperandError(
-            f"{name}: no variable lies in {space!r} space: expected {', '.join(sorted(_SPACES))}",
+            f"{name}: {space!r} is not a space of variables: expected {', '.join(sorted(_SPACES))}",
             see="state-spaces",
         )
     extents = tuple(-1 if (n := as_whole(given)) is None else n for given in shape)
     if any(extent < 0 for extent in extents) or 0 in extents[1:]:
         raise OperandError(
-            f"{name}: {shape!r} is no shape: expected whole numbers, of which the first may be 0 (unsized)",
+            f"{name}: shape is {shape!r}: expected positive integers; the first may be 0 (unsized)",
             see="array-declarations",
         )
     if align is not None and ((whole := as_whole(align)) is None or whole < 1 or whole & (whole - 1)):
@@ -91,12 +91,12 @@ def make_variable(
 
 
 def constant(number: int | float, kind: ScalarType) -> Immediate:
-    """``number`` as a constant of ``kind``. Raises :class:`OperandError` where it does not fit."""
+    """Convert ``number`` to a constant of ``kind``. Raises :class:`OperandError` if it does not fit."""
     return Immediate(encode_number(number, kind), 32 if kind.name == "f32" else 64)
 
 
 def initial_value(value: Any, kind: ScalarType, name: str) -> Initial | InitialList:
-    """A number, a symbol, a node of the IR, or a nested sequence of them, as the initial value of ``kind``.
+    """Convert a number, a symbol, an IR node, or a nested sequence of them to an initial value of ``kind``.
 
     Raises :class:`OperandError` for anything else, and for a number that does not fit.
     """
@@ -106,7 +106,7 @@ def initial_value(value: Any, kind: ScalarType, name: str) -> Initial | InitialL
         return value.operand
     if isinstance(value, str | bytes):
         raise OperandError(
-            f"{name}: {value!r} is no initial value", hint='give a list of bytes: list(b"...")'
+            f"{name}: {value!r} is not an initial value", hint='give a list of bytes: list(b"...")'
         )
     number = as_number(value)
     if number is not None:
@@ -115,7 +115,7 @@ def initial_value(value: Any, kind: ScalarType, name: str) -> Initial | InitialL
         elements = list(value)
     except TypeError:
         raise OperandError(
-            f"{name}: {value!r} is no initial value: expected a number, a symbol, or a list of them",
+            f"{name}: {value!r} is not an initial value: expected a number, a symbol, or a list of them",
             see="initializers",
         ) from None
     return InitialList(tuple(initial_value(element, kind, name) for element in elements))

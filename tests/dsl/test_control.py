@@ -346,11 +346,11 @@ def test_break_outside_its_loop() -> None:
     def check() -> None:
         with ptx.loop() as again:
             again.break_()
-        with rejected(TraceError, "break_ outside its loop"):
+        with rejected(TraceError, "break_ was called outside its loop"):
             again.break_()  # rejected
-        with rejected(TraceError, "continue_ outside its loop"):
+        with rejected(TraceError, "continue_ was called outside its loop"):
             again.continue_()  # rejected
-        with rejected(TraceError, "break_ outside its loop"):
+        with rejected(TraceError, "break_ was called outside its loop"):
             ptx.loop().break_()  # rejected
 
     in_kernel(check)

@@ -490,7 +490,7 @@ def test_directives() -> None:
     functions = functions_of(lambda: stop())
     assert functions["stop"].directives == (ir.Directive("noreturn"),)
     assert lines(functions["stop"]) == ["trap;"]
-    with pytest.raises(OperandError, match="noinline= is no option"):
+    with pytest.raises(OperandError, match="noinline= is neither an option nor a directive"):
 
         @ptx.func(noinline=True)
         def kept() -> None:
@@ -661,12 +661,12 @@ def test_specifications_are_checked() -> None:
 
     for body, text in (
         (untyped, "parameter x has no type"),
-        (unknown, "'f99', which is no PTX type"),
+        (unknown, "type 'f99', expected a PTX type"),
         (variadic, r"\*x cannot be a parameter"),
         (reserved, "cannot be called pred"),
         (logical, r"a \.pred value"),
         (wide, r"a \.b128 value"),
-        (odd_result, "'nothing' is not a PTX type"),
+        (odd_result, "returns is 'nothing': expected a PTX type"),
     ):
         with pytest.raises(SpecError, match=text) as caught:
             ptx.func(body)

@@ -122,7 +122,7 @@ def speaks(error: PyptxError, parameter: str, value: Any) -> bool:
     if value is None or value is EMPTY or isinstance(value, (list, tuple, dict, set, bool, np.bool_, type)):
         return True  # that nothing was given, or how many, what the flag turns on, what calling it raised
     text = f"{error.message} {error.hint}"
-    if "fresh already" in text:
+    if "called fresh" in text:
         return True  # the valid call has taken the name
     return parameter in text or any(form in text for form in forms(value))
 

@@ -158,7 +158,7 @@ def test_a_pointer_tile_has_no_tensor_map() -> None:
         ((8, object), {}, "object"),
         ((8, f32, Layout.TMA_128B), {}, "needs tma_box="),
         ((8, f32), {"tma_box": (8,)}, "needs a TMA layout"),
-        ((8, 8, f32, Layout.TMA_NONE), {"tma_box": (8,)}, "1 axes, the tile 2"),
+        ((8, 8, f32, Layout.TMA_NONE), {"tma_box": (8,)}, "1 axes, the tile has 2"),
         ((8, f32, Layout.TMA_NONE), {"layout": Layout.TMA_NONE}, "twice"),
     ],
     ids=str,
@@ -286,7 +286,7 @@ def test_elements_that_are_not_there() -> None:
             A.at(bits, 0)  # rejected
         with rejected(OperandError, "(.f32)"):
             A.at(0, f)  # rejected
-        with rejected(OperandError, "strides of 'A' are (1,): expected 2 numbers"):
+        with rejected(OperandError, "strides of 'A' are (1,): expected 2 integers"):
             A.at(i, i, strides=(1,))  # rejected
         with rejected(OperandError, "1.5", "integer"):
             A.at(i, 1.5)  # rejected

@@ -236,7 +236,7 @@ def test_sub_tiles_that_are_not_there() -> None:
             tile.rows(4, 8)  # rejected
         with rejected(OperandError, "row 3", "0..2"):
             plain.rows(3, 2)  # rejected
-        with rejected(OperandError, "9 rows", "4"):
+        with rejected(OperandError, "count is 9", "expected 1..4 rows"):
             plain.rows(0, 9)  # rejected
         with rejected(OperandError, "index 1", "0..5"):
             plain.at(0, 6)  # rejected
