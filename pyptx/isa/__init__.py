@@ -3,6 +3,7 @@
 Every instruction is one entry of data under :mod:`pyptx.isa.forms`; see docs/notation.md.
 """
 
+from .availability import unavailable
 from .binding import Binding, Shape, bind, bind_instruction, check_target, required_version
 from .checking import check_kernel, check_module
 from .notation import Form, NotationError, read_form
@@ -34,5 +35,6 @@ __all__ = [
     "read_form",
     "required_version",
     "target",
+    "unavailable",
     "variants",
 ]

@@ -1,15 +1,15 @@
 """A whole module against the table: :func:`check_module`, for PTX from anywhere.
 
 Owns what only a function can break: names and their state spaces, labels, parameter and shared-memory space,
-one ``cta_group`` per kernel, directives that exclude each other.  What one instruction can break is
-:mod:`.binding`'s, calls are :mod:`.signatures`', declarations :mod:`.declared`'s.  Nothing stops at the first
-fault: all are returned.
+directives that exclude each other.  What one instruction can break is :mod:`.binding`'s, what target and
+version lack and the ``cta_group`` of a kernel :mod:`.availability`'s, calls are :mod:`.signatures`',
+declarations :mod:`.declared`'s.  Nothing stops at the first fault: all are returned.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..core.errors import InstructionError, OperandError, PyptxError, TargetError
@@ -28,6 +28,13 @@ from ..ir import (
     TargetList,
     Variable,
     leaves,
+)
+from .availability import (
+    cta_group_fault,
+    named_symbols,
+    reached_functions,
+    target_version_fault,
+    version_fault,
 )
 from .binding import Binding, bind_instruction, check_target
 from .declared import declaration_faults
@@ -70,16 +77,9 @@ def check_module(module: Module) -> list[PyptxError]:
     except TargetError as error:
         return [TargetError(error.message, hint=error.hint, see=error.see, location=_first_line(module))]
     found: list[PyptxError] = []
-    if module.version < arch.since:
-        found.append(
-            TargetError(
-                f".target {arch} needs PTX ISA {version_text(arch.since)}, "
-                f"the module says .version {version_text(module.version)}",
-                hint=f"write .version {version_text(arch.since)} or later",
-                see="ptx-module-directives-target",
-                location=_first_line(module),
-            )
-        )
+    old = target_version_fault(module, arch, _first_line(module))
+    if old is not None:
+        found.append(old)
     size = sum(v.nbytes for v in module.variables if v.space == "const" and not v.external)
     if size > _CONSTANTS:
         found.append(
@@ -135,7 +135,9 @@ class _FunctionCheck:
             self._parameters()
             if not self.function.prototype:
                 self._shared_memory()
-                self._one_cta_group()
+                mixed = cta_group_fault(self.module, self.function)
+                if mixed is not None:
+                    self.found.append(mixed)
         return self.found
 
     def _fault(
@@ -206,15 +208,9 @@ class _FunctionCheck:
         except (InstructionError, OperandError, TargetError) as error:
             self.found.append(type(error)(error.message, hint=error.hint, see=error.see, location=location))
             return
-        if binding.since > self.module.version:
-            self._fault(
-                TargetError,
-                f"{binding.match.name} needs PTX ISA {version_text(binding.since)}, "
-                f"the module says .version {version_text(self.module.version)}",
-                location,
-                hint=f"write .version {version_text(binding.since)} or later",
-                see=binding.match.form.anchor,
-            )
+        old = version_fault(self.module, binding, location)
+        if old is not None:
+            self.found.append(old)
         for name, operand in binding.operands.items():
             spec = binding.specs[name]
             if isinstance(operand, BranchTarget):
@@ -356,24 +352,12 @@ class _FunctionCheck:
             return f".{directive}: positive numbers are expected"
         return ""
 
-    def _reached(self) -> list[Function]:
-        """This function and those that it calls or whose address it takes, directly or not."""
-        found = {self.function.name: self.function}
-        pending = [self.function]
-        while pending:
-            for name in _named(pending.pop()):
-                callee = self.module.by_name.get(name)
-                if callee is not None and name not in found:
-                    found[name] = callee
-                    pending.append(callee)
-        return list(found.values())
-
     def _shared_memory(self) -> None:
         shared = [variable for variable in self.module.variables if variable.space == "shared"]
         used: dict[str, Variable] = {}
-        for function in self._reached():
+        for function in reached_functions(self.module, self.function):
             # A function's own variables count whether it uses them or not, the module's if it does.
-            named = set(_named(function))
+            named = set(named_symbols(function))
             used.update({v.name: v for v in function.variables if v.space == "shared"})
             used.update({v.name: v for v in shared if v.name in named})
         size = sum(variable.nbytes for variable in used.values() if not variable.external)
@@ -386,30 +370,3 @@ class _FunctionCheck:
                 hint="declare it .extern and unsized, and give its size at the launch",
                 see="state-spaces-shared-state-space",
             )
-
-    def _one_cta_group(self) -> None:
-        seen: dict[str, Instruction] = {}
-        for function in self._reached():
-            for instruction in function.instructions():
-                if instruction.opcode == "tcgen05":
-                    for word in instruction.modifiers:
-                        if word.startswith("cta_group::"):
-                            seen.setdefault(word, instruction)
-        if len(seen) > 1:
-            first, second = list(seen.values())[:2]
-            self._fault(
-                InstructionError,
-                f"{self.function.name} uses {first.name} and {second.name}: "
-                "all tcgen05 instructions of a kernel have the same .cta_group",
-                second.source,
-                see="tcgen05-instructions",
-            )
-
-
-def _named(function: Function) -> Iterator[str]:
-    """Every name that the operands of ``function`` hold."""
-    for instruction in function.instructions():
-        for operand in instruction.operands:
-            for leaf in leaves(operand):
-                if isinstance(leaf, Symbol):
-                    yield leaf.name

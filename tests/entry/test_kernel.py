@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pyptx import sim
 from pyptx.core.errors import (
     OperandError,
     PyptxError,
@@ -235,6 +236,16 @@ def test_outputs_begin_poisoned_and_say_what_was_not_written(tensor: bool) -> No
     (out,) = report.outputs
     assert np.array_equal(np.asarray(out)[:100], 3 * numbers(100)) and np.isnan(np.asarray(out)[100:]).all()
     assert scaled_add().simulate(array(128), array(128), 2.0, 128).verdict == "clean"
+
+
+def test_a_recorded_kernel_is_not_held_against_its_target_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(module: object, function: object) -> list[Exception]:
+        raise AssertionError("each instruction was checked at its call")
+
+    monkeypatch.setattr(sim.api.launch, "unavailable", refused)
+    with pytest.raises(AssertionError, match="at its call"):
+        sim.load(scaled_add().module(N=128)).launch(grid=2, block=BLOCK)
+    assert scaled_add().simulate(numbers(128), numbers(128), 2.0, 128).verdict == "clean"
 
 
 def test_an_array_given_for_an_output_keeps_what_is_not_written() -> None:

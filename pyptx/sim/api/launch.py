@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.errors import SpecError
+from ...core.errors import SpecError, TargetError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, Module, parse_module
+from ...isa import unavailable
+from ...isa.targets import version_text
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
 from ..engine.stream import Observer
@@ -34,9 +36,17 @@ from .report import Report
 
 __all__ = ["LoadedModule", "load"]
 
+#: Faults of a module that one error shows.
+_LISTED = 10
 
-def load(module: Module | str) -> LoadedModule:
+
+def load(module: Module | str, *, check: bool = True) -> LoadedModule:
     """Prepare a module or PTX text from any source for launches in the simulator.
+
+    Args:
+        check: the first launch of an entry refuses instructions, of the entry and of the functions that it
+            reaches, that the module's ``.target`` or ``.version`` lacks, and different ``.cta_group``.
+            False runs them all the same.
 
     Raises:
         ParseError: the text is not PTX.
@@ -46,14 +56,17 @@ def load(module: Module | str) -> LoadedModule:
         module = parse_module(module)
     if not isinstance(module, Module):
         raise SpecError(f"sim.load takes an ir.Module or PTX text, got {type(module).__name__}")
-    return LoadedModule(module)
+    return LoadedModule(module, check=check)
 
 
 class LoadedModule:
     """A module in the simulator. Blocks of code are translated once and used by all launches."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, *, check: bool = True) -> None:
         self.module = module
+        self._check = check
+        #: Entries that were held against the target and the version.
+        self._available: set[str] = set()
         self._image: ModuleImage | None = None
         self._programs: dict[tuple[str, bool, bool], EntryProgram] = {}
 
@@ -124,6 +137,7 @@ class LoadedModule:
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they
                 are findings in the report.
+            TargetError: the module's target or version lacks instructions of the entry; see :func:`load`.
         """
         options = run_options(
             schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
@@ -159,10 +173,29 @@ class LoadedModule:
             # As the driver does: use the cluster that the kernel was built for if the launch gives none.
             launch = Launch.of(grid, block, required, dynamic_smem)
         _check_entry(function, launch)
+        self._check_available(function)
         args = checked_arguments(args)
         unwritten = positions("uninitialized", uninitialized, args)
         filled = positions("outputs", outputs, args)
         return Request(self, function, launch, args, unwritten | filled, filled, dependent)
+
+    def _check_available(self, function: Function) -> None:
+        """Raise an error that lists what the target or the version lacks of what ``function`` uses."""
+        if not self._check or function.name in self._available:
+            return
+        faults = unavailable(self.module, function)
+        if faults:
+            module = self.module
+            lines = [f"{fault.location}: {fault.message}" for fault in faults[:_LISTED]]
+            if len(faults) > _LISTED:
+                lines.append(f"and {len(faults) - _LISTED} more")
+            raise TargetError(
+                f"{function.name} uses what .target {module.target} with .version "
+                f"{version_text(module.version)} does not have:\n  " + "\n  ".join(lines),
+                hint="correct .target or .version, or run it all the same: sim.load(text, check=False), "
+                "pyptx sim --no-check",
+            )
+        self._available.add(function.name)
 
     def program(
         self, function: Function, launch: Launch, *, interleaved: bool, check_time: Callable[[], None]

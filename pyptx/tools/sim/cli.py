@@ -112,6 +112,11 @@ def _say(error: PyptxError) -> None:
     metavar="BYTES",
     help="Host memory for the threads that run at once: fewer CTAs do where it does not suffice.",
 )
+@click.option(
+    "--check/--no-check",
+    default=True,
+    help="Refuse instructions that the text's .target or .version lacks (default), or run them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/sim.md has its keys).")
 @click.option("--progress/--no-progress", default=None, help="Default: on a terminal.")
 def command(
@@ -122,6 +127,7 @@ def command(
     outs: tuple[str, ...],
     overwrite: bool,
     config: Path | None,
+    check: bool,
     as_json: bool,
     progress: bool | None,
     **settings: Any,
@@ -157,7 +163,7 @@ def command(
         if value is not None:
             extent = key in ("grid", "block", "cluster")
             launch_config.settings[key] = _extent(key, value) if extent else value
-    buffers, reports = _run(launch_config, overwrite, progress)
+    buffers, reports = _run(launch_config, overwrite, progress, check)
     for buffer in buffers:
         buffer.write()
     if as_json:
@@ -186,7 +192,7 @@ def _extent(name: str, text: str) -> tuple[int, ...]:
 
 
 def _run(
-    launch_config: LaunchConfig, overwrite: bool, shown: bool | None
+    launch_config: LaunchConfig, overwrite: bool, shown: bool | None, check: bool
 ) -> tuple[list[LaunchArray], list[Report]]:
     """Run the launches of one stream: their arrays, and a report for each."""
     settings = launch_config.settings
@@ -200,7 +206,7 @@ def _run(
         words = launch.words or source.words
         if number and source.file == "-":
             raise SpecError("standard input is read once: several launches need a file")
-        target = find_target(source.file, words, launch.settings.get("entry"))
+        target = find_target(source.file, words, launch.settings.get("entry"), check=check)
         extents = _extents(target, launch.settings)
         # Names of files to write may be those of any launch's arrays.
         outs = launch_config.outs if number == len(launches) - 1 else {}

@@ -73,10 +73,13 @@ class LaunchableKernel:
     places: tuple[int, ...]
 
 
-def find_target(file: str, words: tuple[str, ...], entry: str | None) -> LaunchableKernel:
+def find_target(
+    file: str, words: tuple[str, ...], entry: str | None, *, check: bool = True
+) -> LaunchableKernel:
     """The kernel that ``file`` names.
 
-    ``file`` is PTX text (``-``: standard input), or ``FILE.py[:NAME]`` with its words.
+    ``file`` is PTX text (``-``: standard input), or ``FILE.py[:NAME]`` with its words. ``check`` is that of
+    :func:`pyptx.sim.load`.
 
     Raises:
         SpecError: a file that cannot be read, or no such entry: lists those there are.
@@ -86,7 +89,7 @@ def find_target(file: str, words: tuple[str, ...], entry: str | None) -> Launcha
     if not file.endswith(".py") and ".py:" not in file:
         if words:
             raise SpecError(f"values are for kernels of Python files; {file} is PTX text")
-        return _of_module(_parsed(file), entry)
+        return _of_module(_parsed(file), entry, check)
     try:
         found = load_target(file, words)
     except (click.ClickException, PyptxError):
@@ -97,7 +100,7 @@ def find_target(file: str, words: tuple[str, ...], entry: str | None) -> Launcha
         if entry is not None and entry != found.what.options.entry:
             raise SpecError(f"{file} is the kernel {found.what.options.entry}, not {entry}")
         return _of_kernel(found.what, found.keywords)
-    return _of_module(found.module(), entry)
+    return _of_module(found.module(), entry, check)
 
 
 def _parsed(file: str) -> Module:
@@ -114,7 +117,7 @@ def _parsed(file: str) -> Module:
     return parse_module(text, _STDIN)
 
 
-def _of_module(module: Module, entry: str | None) -> LaunchableKernel:
+def _of_module(module: Module, entry: str | None, check: bool) -> LaunchableKernel:
     function = _entry(module, entry)
     parameters = tuple(
         KernelParameter(p.name, p.type, p.nbytes, p.count is not None or p.vector > 1)
@@ -122,7 +125,9 @@ def _of_module(module: Module, entry: str | None) -> LaunchableKernel:
     )
     block = function.directive("reqntid")
     everything = tuple(range(len(parameters)))
-    return LaunchableKernel(load(module), function.name, parameters, None, block, list, everything)
+    return LaunchableKernel(
+        load(module, check=check), function.name, parameters, None, block, list, everything
+    )
 
 
 def _entry(module: Module, name: str | None) -> Function:
@@ -159,5 +164,11 @@ def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
 
     places = tuple(slot.index for slot in special.slots)
     return LaunchableKernel(
-        load(special.module), special.entry, tuple(parameters), special.launch, None, pack, places
+        load(special.module, check=False),
+        special.entry,
+        tuple(parameters),
+        special.launch,
+        None,
+        pack,
+        places,
     )

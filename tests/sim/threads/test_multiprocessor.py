@@ -17,7 +17,7 @@ every_schedule = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 
 #: Each CTA writes %smid, %nsmid, its rank and its cluster, once all CTAs of the grid that lives are there.
 WHERE = """
-.version 8.6
+.version 9.0
 .target {target}
 .address_size 64
 .visible .entry where(.param .u64 out, .param .u64 counter, .param .u32 together) {directives}
@@ -143,7 +143,7 @@ def test_the_same_schedule_places_the_same() -> None:
 #: A warp allocates, fills the columns with its CTA's number, reads them back, and frees them. {more} comes
 #: while it holds the first allocation.
 TENSOR = """
-.version 8.6
+.version 9.0
 .target sm_110a
 .address_size 64
 .visible .entry fill(.param .u64 out, .param .u64 counter)
