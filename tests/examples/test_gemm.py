@@ -177,7 +177,7 @@ def test_a_dropped_expect_tx_is_a_deadlock_that_names_everything() -> None:
     assert finding.rule.name == "deadlock"
     text = str(finding)
     # The barrier by its name in the kernel, its phase, its counts.
-    assert "mbarrier full (shared 0x" in text
+    assert "mbarrier full, byte 0 of 32 (shared 0x" in text
     assert "phase 0 (parity 0), 1 of 1 arrivals pending, tx-count -49152" in text
     assert "49152 bytes arrived that no expect_tx announced" in text
     # Who waits, and at which line of the kernel; where the barrier was made.

@@ -45,7 +45,9 @@ def deadlock(machine: Machine) -> Finding:
     notes: list[tuple[str, SourceLocation | None]] = []
     for group in ordered:
         first = group[0]
-        notes += [(f"{_names(group)} {'spin' if first.cause is WaitCause.LOOP else 'wait'}", first.location)]
+        notes += [
+            (f"{_names(group)} {'spins' if first.cause is WaitCause.LOOP else 'waits'}", first.location)
+        ]
         notes += first.notes
     shown = lines[:_MAX_LISTED]
     if len(lines) > len(shown):
@@ -142,7 +144,8 @@ def _names(group: list[_Blocked]) -> str:
     if any(warps[key] != warps[keys[0]] for key in keys):
         count = sum(map(len, warps.values()))
         return f"{count} warps of {len(keys)} CTAs, {first} to {last}: each"
-    of = f"{len(keys)} CTAs, {first} to {last}" if len(keys) > 1 else f"CTA {first}"
+    range_of = f"{first} {'to' if len(keys) > 2 else 'and'} {last}"
+    of = f"{len(keys)} CTAs, {range_of}" if len(keys) > 1 else f"CTA {first}"
     return f"{of}, {_spans(sorted(warps[keys[0]]))}: each"
 
 

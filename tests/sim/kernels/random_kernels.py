@@ -283,10 +283,11 @@ class _Function(Talk):
             self.emit(f"{g}ld.global.u32 {w}, [o+{100 + 4 * self.chance.randrange(5)}]")
         else:
             state, count = self.fresh("s", "b64"), self.chance.choice([1, 2])
+            answer = "again" if g else self.one_of("P")
             self.emit(f"{g}mbarrier.init.shared.b64 [bell], {count}", f"mov.b64 {state}, 0",
                       f"{g}mbarrier.arrive.shared.b64 {state}, [bell]",
-                      f"{g}mbarrier.test_wait.shared.b64 {self.one_of('P')}, [bell], {state}" if not g else
-                      f"{g}mbarrier.test_wait.shared.b64 again, [bell], {state}",
+                      f"{g}mbarrier.test_wait.shared.b64 {answer}, [bell], {state}",
+                      f"{g}selp.b32 {w}, 7, {w}, {answer}",
                       f"{g}mbarrier.inval.shared.b64 [bell]")  # fmt: skip
 
     # --- structure ----------------------------------------------------------------------------

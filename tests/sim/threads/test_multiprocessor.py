@@ -230,11 +230,14 @@ def test_both_hold_what_the_other_waits_for(schedule: str, seed: int) -> None:
     found = report.findings[0]
     assert found.rule.name == "deadlock"
     lines = [line for line in found.message.splitlines() if "waits for 256 columns" in line]
-    assert len(lines) >= 20
+    # They spread before they share: CTA i is with CTA i + 20, and the two wait for the same columns.
+    pairs = []
     for line in lines:
-        # They spread before they share: CTA i is with CTA i + 20.
-        waiting, *holding = (int(number) for number in re.findall(r"CTA \((\d+), 0, 0\)", line))
-        assert sorted(holding) == sorted({waiting, (waiting + 20) % 40})
+        assert line.strip().startswith("2 CTAs, ")
+        first, second, *holding = (int(number) for number in re.findall(r"\((\d+), 0, 0\)", line))
+        assert sorted(holding) == [first, second]
+        pairs.append((first, second))
+    assert sorted(pairs) == [(i, i + 20) for i in range(20)]
 
 
 def test_whole_tensor_memories_and_a_barrier_of_the_grid() -> None:
