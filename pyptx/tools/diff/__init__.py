@@ -1,7 +1,7 @@
-"""``pyptx diff``: two kernels compared by their instructions, not by their spelling.
+"""``pyptx diff``: compares two kernels by their instructions, not by their spelling.
 
-``canonical`` says what counts, ``align`` which instruction is which, ``names`` which register is which,
-``compare`` and ``modules`` what differs, ``show`` how it is reported.
+``canonical`` decides what counts, ``align`` pairs the instructions, ``names`` pairs the registers,
+``compare`` and ``modules`` find the differences, and ``show`` reports them.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["KINDS", "Diff", "Difference", "FunctionDiff", "Place", "assert_same_
 
 
 def __getattr__(name: str) -> Any:
-    # The command line alone needs click.
+    # Only the command line needs click.
     if name == "command":
         from .cli import command
 

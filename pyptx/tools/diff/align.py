@@ -1,8 +1,8 @@
-"""Which line of one side is which of the other, in order.
+"""Aligns the lines of two functions: pairs each line of A with the corresponding line of B, in order.
 
-Anchors first: lines that occur once on either side, by key and by how their operands are computed (patience
-diff), from the most telling keys to the least. What is left between anchors is short, and is aligned by the
-least number of differences, with the registers that the anchors made known.
+Anchors come first: lines that occur once on each side, by key and by how their operands are computed
+(patience diff), from the most specific keys to the least. The regions between anchors are short. Each is
+aligned with the least number of differences, given the pairs of registers that the anchors imply.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ __all__ = ["Aligned", "align", "by_ends", "straight"]
 
 #: Pairs of indices (A, B), both ascending.
 Aligned = list[tuple[int, int]]
-#: Part of both sides: from and to in A, from and to in B.
+#: A part of both sides: start and end in A, start and end in B.
 Region = tuple[int, int, int, int]
 
-#: Distances over which the definitions of operands are told apart, most telling first.
+#: Distances over which the definitions of operands are compared, the most specific first.
 _DEPTHS = (6, 3, 1)
-#: Cells of a table of costs; what is larger is cut first.
+#: The largest number of cells of a table of costs; a larger region is cut first.
 _CELLS = 40_000
-#: Pairs of lines that cost more are two differences apart: one deleted, one inserted.
+#: Two lines that cost more are not paired: one counts as deleted, the other as inserted.
 _MOST = 2.0
 _IMPOSSIBLE = 1e9
-#: A register of which nothing is known yet, on both sides.
+#: Cost of a pair of registers if neither has a partner yet.
 _UNKNOWN = 0.05
 
 
 def align(a: Code, b: Code, intern: Interner) -> Aligned:
-    """The lines that stand for each other."""
+    """Return the pairs of lines that correspond."""
     depth = max(_DEPTHS)
     first, second = colors(a, depth, intern), colors(b, depth, intern)
     regions: list[Region] = [(0, len(a.lines), 0, len(b.lines))]
@@ -43,7 +43,7 @@ def align(a: Code, b: Code, intern: Interner) -> Aligned:
     for distance in (*_DEPTHS, 0):
         rest: list[Region] = []
         for region in regions:
-            # Small regions are left to the exact method, once the keys say no more than themselves.
+            # At distance 0 the keys tell lines apart no further: the exact method handles small regions.
             if distance == 0 and _cells(region) <= _CELLS:
                 rest.append(region)
             else:
@@ -60,7 +60,7 @@ def align(a: Code, b: Code, intern: Interner) -> Aligned:
 
 
 def straight(a: Code, b: Code) -> list[Aligned]:
-    """Line by line, where both have the same number and the keys agree but for a few; else nothing."""
+    """Pair the functions line by line if they have equally many lines and few keys differ; else nothing."""
     if len(a.lines) != len(b.lines):
         return []
     different = sum(one.key != other.key for one, other in zip(a.lines, b.lines, strict=True))
@@ -68,10 +68,10 @@ def straight(a: Code, b: Code) -> list[Aligned]:
 
 
 def by_ends(a: Code, b: Code) -> list[Aligned]:
-    """What the beginnings and the ends have in common, names included; none if much lies between.
+    """Pair the common beginning and the common end, names included; return nothing if much lies between.
 
-    Two answers: with the longest common beginning, and with the longest common end. Between them they
-    find the place of one insertion among equal lines.
+    There are two alignments: one with the longest common beginning, one with the longest common end. Together
+    they find the place of a single insertion among equal lines.
     """
     n, m = len(a.lines), len(b.lines)
     head = _common(a.lines, b.lines, range(min(n, m)), 0)
@@ -89,7 +89,7 @@ def by_ends(a: Code, b: Code) -> list[Aligned]:
 
 
 def _common(a: Sequence[Line], b: Sequence[Line], places: Iterable[int], count: int) -> int:
-    """How many lines agree from ``places``' first on, with one renaming of names."""
+    """Count the pairs of lines at ``places`` that agree, from the first on, under one renaming of names."""
     known = _Names({})
     for place in places:
         one, other = a[place], b[place]
@@ -113,7 +113,7 @@ def _cells(region: Region) -> int:
 def _anchors(
     first: Sequence[int], second: Sequence[int], region: Region, pairs: Aligned, rest: list[Region]
 ) -> None:
-    """Pair what is unique on both sides; again between those; what remains goes to ``rest``."""
+    """Pair the keys that are unique on both sides, then again between the pairs; ``rest`` gets the others."""
     stack = [region]
     while stack:
         low, high, left, right = stack.pop()
@@ -131,7 +131,7 @@ def _anchors(
 
 
 def _unique(first: Sequence[int], second: Sequence[int], region: Region) -> Aligned:
-    """What occurs once on either side, in A's order."""
+    """Return the pairs of positions whose key occurs exactly once on each side, in A's order."""
     low, high, left, right = region
     here, there = Counter(first[low:high]), Counter(second[left:right])
     places = {second[j]: j for j in range(left, right) if there[second[j]] == 1}
@@ -139,7 +139,7 @@ def _unique(first: Sequence[int], second: Sequence[int], region: Region) -> Alig
 
 
 def _ascending(pairs: Aligned) -> Aligned:
-    """The longest part of ``pairs``, ascending in A, that ascends in B too."""
+    """Return the longest subsequence of ``pairs`` that ascends in B; the pairs ascend in A already."""
     tails: list[int] = []
     ends: list[int] = []
     previous: list[int] = []
@@ -159,14 +159,14 @@ def _ascending(pairs: Aligned) -> Aligned:
     return chain[::-1]
 
 
-#: Lines on either side whose keys say which of several equal lines is meant.
+#: Number of lines before and after a line whose keys tell it apart from equal lines.
 _WINDOW = 4
 
 
 def _cut(
     a: Sequence[Line], b: Sequence[Line], region: Region, pairs: Aligned, finished: list[Region]
 ) -> None:
-    """Cut what is too large for the exact method at the rarest line that both sides have."""
+    """Cut a region that is too large for the exact method at the rarest line that both sides have."""
     stack = [region]
     while stack:
         low, high, left, right = stack.pop()
@@ -177,11 +177,11 @@ def _cut(
         there = Counter(line.key for line in b[left:right])
         shared = [key for key in here if key in there]
         if not shared:
-            continue  # nothing in common: all deleted, all inserted
+            continue  # no common line: all lines of A are deleted, all of B inserted
         rarest = min(shared, key=lambda key: here[key] * there[key])
         ones = [i for i in range(low, high) if a[i].key == rarest]
         others = [j for j in range(left, right) if b[j].key == rarest]
-        # Of very common lines a sample will do.
+        # For very common lines, a sample is enough.
         ones, others = ones[:: len(ones) // 32 + 1], others[:: len(others) // 32 + 1]
         slope = (right - left) / (high - low)
         i, j = max(
@@ -196,7 +196,7 @@ def _cut(
 
 
 def _surroundings(a: Sequence[Line], b: Sequence[Line], i: int, j: int) -> int:
-    """How many neighbors of ``a[i]`` and ``b[j]`` agree."""
+    """Count the neighbors of ``a[i]`` and ``b[j]`` whose keys agree."""
     return sum(
         0 <= i + k < len(a) and 0 <= j + k < len(b) and a[i + k].key == b[j + k].key
         for k in range(-_WINDOW, _WINDOW + 1)
@@ -206,28 +206,28 @@ def _surroundings(a: Sequence[Line], b: Sequence[Line], i: int, j: int) -> int:
 # --- what lies between ------------------------------------------------------------------------
 
 
-#: What two lines differ in beyond names, and the names that must agree.
+#: The cost of two lines apart from names, and the pairs of names that must correspond.
 _Pairing = tuple[float, tuple[tuple[int, int], ...]]
 
 
 def _known(a: Code, b: Code, pairs: Aligned, moved: Sequence[tuple[int, int]] = ()) -> _Names:
-    """What ``pairs`` make known, and those that are out of order."""
+    """Derive the correspondence of names and labels from ``pairs``, and from the pairs that moved."""
     names = bijection(count_votes((a.lines[i], b.lines[j]) for i, j in (*pairs, *moved)))
     return _Names(names, Places(a, b, sorted(pairs), moved))
 
 
 class _Names:
-    """What is known of the bijection of names, both ways, and of the places of labels."""
+    """The known part of the bijection of names, in both directions, and of the places of labels."""
 
     def __init__(self, there: dict[Name, Name], places: Places | None = None) -> None:
         self.places = places
         self.there = there
         self.back = {b: a for a, b in there.items()}
-        #: By the keys of two lines; they are the same for many.
+        #: Keys of two lines -> their pairing; many lines share a key.
         self.pairings: dict[tuple[int, int], _Pairing | None] = {}
 
     def agree(self, a: Name, b: Name) -> bool:
-        """Whether a may stand for b."""
+        """Whether name ``a`` of A may correspond to name ``b`` of B."""
         return self.there.get(a, b) == b and self.back.get(b, a) == a
 
     def cost(self, a: Name, b: Name) -> float:
@@ -242,7 +242,7 @@ class _Names:
 
 
 def _cost(a: Line, b: Line, known: _Names) -> float:
-    """Differences between two lines if they are taken for each other."""
+    """Return the cost of pairing two lines: how much they differ."""
     keys = a.key, b.key
     if keys not in known.pairings:
         known.pairings[keys] = _pairing(a, b)
@@ -258,7 +258,7 @@ def _cost(a: Line, b: Line, known: _Names) -> float:
 
 
 def _pairing(a: Line, b: Line) -> _Pairing | None:
-    """What the keys of two lines cost, and which of their names must agree; None if that is too much."""
+    """Return the cost of two lines by their keys, and the names that must agree; None if it is too high."""
     if a.key == b.key:
         return 0.0, tuple((i, i) for i in range(len(a.names)))
     if len(a.forms) != len(b.forms):
@@ -279,10 +279,10 @@ def _pairing(a: Line, b: Line) -> _Pairing | None:
 
 
 def _exact(a: Sequence[Line], b: Sequence[Line], region: Region, known: _Names) -> Aligned:
-    """The alignment of a small region with the least cost; new names become known by it."""
+    """Return the alignment of a small region with the least cost, and add its pairs of names to ``known``."""
     low, high, left, right = region
     pairs: Aligned = []
-    # Ends that agree beyond doubt need no table.
+    # Equal lines at the beginning and at the end need no table.
     while low < high and left < right and a[low].key == b[left].key and not _cost(a[low], b[left], known):
         pairs.append((low, left))
         low, left = low + 1, left + 1
@@ -302,7 +302,7 @@ def _exact(a: Sequence[Line], b: Sequence[Line], region: Region, known: _Names) 
 
 
 def _table(a: Sequence[Line], b: Sequence[Line], low: int, left: int, known: _Names) -> Aligned:
-    """Least cost by dynamic programming; a deletion or an insertion costs 1."""
+    """Find the alignment of least cost by dynamic programming; a deletion or an insertion costs 1."""
     n, m = len(a), len(b)
     rows: list[list[float]] = [[float(j) for j in range(m + 1)]]
     costs: list[list[float]] = []

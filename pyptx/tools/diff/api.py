@@ -1,4 +1,4 @@
-"""``pyptx.diff`` and the assertion for tests."""
+"""``pyptx.diff``, and ``assert_same_ptx`` for tests."""
 
 from __future__ import annotations
 
@@ -20,49 +20,51 @@ class Diff(Comparison):
     """The comparison of two modules; its ``str()`` is the report.
 
     Attributes:
-        a, b: what was compared, in words.
-        modules: their IR.
-        differences: all of them: of the modules, then function by function.
-        functions: the functions that stand for each other.
-        summary: counts of both sides; registers, spills and machine code where they were asked for.
+        a, b: names of the two sides.
+        modules: the IR of both sides.
+        differences: all differences: those of the modules, then those of each function.
+        functions: the pairs of functions that correspond.
+        summary: counts of both sides; also registers, spills and machine code if the caller asked for them.
     """
 
     def __str__(self) -> str:
         return report(self)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain values; docs/diff.md has the schema."""
+        """Return the report as plain values; docs/diff.md has the schema."""
         return as_json(self)
 
 
 def diff(a: Any, b: Any, *, header: bool = True, types: bool = True, machine: bool = False) -> Diff:
-    """Compare two kernels by what they do, not by how they are spelled.
+    """Compare two kernels by their instructions, not by their spelling.
 
     Names of registers, labels, parameters and of a function's own variables, the order of declarations,
-    comments and debug data do not count; instructions are compared in their order. See docs/diff.md.
+    comments and debug data do not count. Instructions are compared in their order. See docs/diff.md.
 
     Args:
-        a, b: each PTX text, a ``pathlib.Path`` to it, an :class:`~pyptx.ir.Module`, a kernel (its constants
-            bound by ``functools.partial``, or what ``kernel.specialize(...)`` gives), or a recording.
-        header: compare PTX version, target and address size too.
-        types: compare types that say no more than a width: of `mov`, `ld`, `st`, `selp` and `setp` for
-            equality of integers; without, `.u32` is `.b32` there.
-        machine: ask ptxas and nvdisasm for registers, spills and machine code, for the summary.
+        a, b: each side is PTX text, a ``pathlib.Path`` to PTX text, an :class:`~pyptx.ir.Module`, a kernel,
+            the result of ``kernel.specialize(...)``, or a recording. Bind a kernel's constants with
+            ``functools.partial``.
+        header: whether to compare PTX version, target and address size too.
+        types: whether to compare types that only give a width: those of `mov`, `ld`, `st`, `selp`, and of
+            `setp` for equality of integers. If false, `.u32` equals `.b32` there.
+        machine: whether to run ptxas and nvdisasm, so that the summary has registers, spills and machine
+            code.
 
     Returns:
-        A :class:`Diff`, true if there is a difference; ``equal``, ``differences``, ``summary``; its ``str()``
-        is the report.
+        A :class:`Diff`, which is true if there is a difference. It has ``equal``, ``differences`` and
+        ``summary``; its ``str()`` is the report.
 
     Raises:
-        ParseError: text that is not PTX.
-        TypeError: something that holds no PTX.
+        ParseError: a text is not PTX.
+        TypeError: an argument holds no PTX.
     """
     first, second = side_of(a, _name(a, "A")), side_of(b, _name(b, "B"))
     return compare(first, second, header=header, types=types, machine=machine)
 
 
 def _name(given: Any, otherwise: str) -> str:
-    """What a report calls a side."""
+    """Return the name of a side in the report."""
     if isinstance(given, Path):
         return str(given)
     kernel = given.func if isinstance(given, functools.partial) else given
@@ -70,7 +72,7 @@ def _name(given: Any, otherwise: str) -> str:
 
 
 def compare(first: Side, second: Side, *, header: bool, types: bool, machine: bool) -> Diff:
-    """:func:`diff` of sides."""
+    """Do what :func:`diff` does, for two sides."""
     differences, functions = compare_modules(first, second, header=header, types=types)
     texts = (lambda: first.ptx, lambda: second.ptx) if machine else None
     return Diff(
@@ -84,9 +86,9 @@ def compare(first: Side, second: Side, *, header: bool, types: bool, machine: bo
 
 
 def assert_same_ptx(a: Any, b: Any, *, header: bool = True, types: bool = True) -> None:
-    """Raise AssertionError, with the report as its message, unless ``diff`` of the same arguments is equal.
+    """Raise AssertionError with the report as its message if :func:`diff` finds a difference.
 
-    Arguments and other errors are those of :func:`diff`.
+    The arguments and the other errors are those of :func:`diff`.
     """
     found = diff(a, b, header=header, types=types)
     if not found.equal:

@@ -1,7 +1,7 @@
-"""A function's body in a form that names and places of declarations do not show in.
+"""The canonical form of a function's body, in which names and places of declarations do not matter.
 
-Owns what counts: an instruction becomes a :class:`Line` whose ``key`` has everything but the names of
-registers, labels and the function's own variables; those are kept aside, in the order they stand.
+Owns what counts in a comparison: an instruction becomes a :class:`Line`. Its ``key`` has everything but the
+names of registers, labels and the function's own variables; the line lists these names apart, in their order.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from ...isa.table import forms_of, orders, spelled
 
 __all__ = ["Code", "Interner", "Line", "canonical", "colors", "spelling"]
 
-#: A name in a line: ``%r`` of a register, ``v`` of a variable.
+#: A name in a line: of a register (``%r``) or of a variable (``v``).
 Name = str
 
 
 class Interner:
-    """Equal values of both sides as equal small numbers."""
+    """Maps values of both sides to small numbers; equal values get equal numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        #: Which names of a line are written, by the line's key.
+        #: Key of a line -> for each of its names, whether the line writes it.
         self.writes: dict[int, tuple[bool, ...]] = {}
 
     def __call__(self, value: Hashable) -> int:
@@ -66,21 +66,21 @@ class Interner:
 
 @dataclass(slots=True)
 class Line:
-    """One thing of the instruction stream.
+    """One instruction, or another statement that counts.
 
     Attributes:
-        index: its place among the lines of the function.
+        index: index among the lines of the function.
         statement: the IR node.
         head: opcode and modifiers, in canonical order.
-        opcode: the first word; ``.pragma``, ``.branchtargets`` and the like for what is no instruction.
-        modifiers: the others.
+        opcode: the opcode; for other statements ``.pragma``, ``.branchtargets`` and the like.
+        modifiers: the modifiers.
         guard: "", "@" or "@!".
         forms: each operand without its names.
-        spans: where the names of each operand stand in ``names``; the guard's come first.
-        names: registers and variables of the function, as they stand.
-        targets: labels.
-        key: equal where everything but ``names`` and ``targets`` is.
-        writes: which of ``names`` it writes.
+        spans: for each operand, the range of its names in ``names``; the guard's names come first.
+        names: registers and variables of the function, in the order of the operands.
+        targets: the labels that the line refers to.
+        key: equal for two lines that agree in everything but ``names`` and ``targets``.
+        writes: for each of ``names``, whether the line writes it.
     """
 
     index: int
@@ -106,7 +106,7 @@ class Line:
 
 @dataclass(slots=True)
 class Code:
-    """The lines of a function; where its labels stand (the index of the line behind); its own variables."""
+    """The lines of a function, its labels (each with the index of the next line), and its own variables."""
 
     function: Function
     lines: list[Line]
@@ -116,16 +116,16 @@ class Code:
 
 @lru_cache(maxsize=65536)
 def spelling(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """``modifiers`` in the order of the table, where that is the only legal one of these words."""
+    """Return ``modifiers`` in the table's order, if only one order of these modifiers is legal."""
     if not forms_of(opcode) or spelled(opcode, modifiers):
         return modifiers
     legal = orders(opcode, modifiers)
     return legal[0] if len(legal) == 1 else modifiers
 
 
-#: Special registers, of vectors without the component.
+#: Special registers; those that are vectors without the component.
 _SPECIAL = frozenset(name.partition(".")[0] for name in SPECIAL_REGISTERS)
-#: What may be a register in raw text.
+#: Matches a possible register in raw text.
 _REGISTER = re.compile(r"%[\w$]+")
 
 
@@ -145,14 +145,14 @@ class _LineReader:
         return ("symbol", self.symbols.get(name, name))
 
     def raw(self, found: re.Match[str]) -> str:
-        """A word of raw text that may be a register: special ones stay."""
+        """Replace a possible register of raw text and note its name; special registers stay."""
         if found[0][1:].partition(".")[0] in _SPECIAL:
             return found[0]
         self.names.append(found[0])
         return "%"
 
     def form(self, operand: Operand) -> Hashable:
-        """``operand`` without its names, which are collected."""
+        """Return ``operand`` without its names, and append the names to the line's."""
         if isinstance(operand, Register):
             self.names.append(str(operand))
             return "register"
@@ -180,17 +180,19 @@ class _LineReader:
             return ("sum", self.form(operand.register), operand.offset)
         if isinstance(operand, Indexed):
             return ("element", self.symbol(operand.name), self.form(operand.index))
-        # Immediates print their bits, so that 0.0, -0.0 and NaN are told apart.
+        # The text of an immediate has its bits, so 0.0, -0.0 and NaN differ.
         return (type(operand).__name__, str(operand))
 
 
 def canonical(
     function: Function, symbols: Mapping[str, Hashable], intern: Interner, *, types: bool = True
 ) -> Code:
-    """``function`` read: ``symbols`` says what the names of parameters and of the module stand for.
+    """Convert ``function`` to its canonical form.
 
-    Without ``types``, those of moves, loads, stores, selections and tests for equality are untyped bits.
-    Dropped are `.loc`, scopes, declarations of registers, and the places of variables.
+    ``symbols`` maps names of parameters and of the module to values.
+
+    If ``types`` is false, moves, loads, stores, selections and tests for equality have untyped bits. `.loc`,
+    scopes, declarations of registers and the places of variables are left out.
     """
     own = {v.name: v for v in function.variables}
     own.update({s.name: s for s in function.body if isinstance(s, Variable)})
@@ -273,7 +275,7 @@ def _line(
 
 
 def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
-    """The operands, with what has several spellings as a recording has it: see :func:`_respelled`."""
+    """Return the operands, spelled as a recording spells them if several spellings exist."""
     if not any(map(_respelled, instruction.operands)):
         return instruction.operands
     try:
@@ -285,18 +287,21 @@ def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def _respelled(operand: Operand) -> bool:
-    """``{%r}`` for ``%r``, -1 for a predicate that holds, ``0d3FF0000000000000`` for a number of 32 bits."""
+    """Whether an operand may have another spelling.
+
+    Examples are ``{%r}`` for ``%r``, -1 for a true predicate, and ``0d3FF0000000000000`` for a 32-bit number.
+    """
     if isinstance(operand, Immediate):
         return operand.value == -1 or isinstance(operand.value, float)
     return isinstance(operand, Vector)
 
 
-#: Instructions whose type says how many bits are moved; with loads, also how they are extended.
+#: Instructions whose type only gives the number of bits, and for loads how the value is extended.
 _MOVING = ("mov", "st", "selp", "ld", "ldu")
 
 
 def _untyped(instruction: Instruction, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """``modifiers`` with ``b32`` for ``u32``, ``s32`` and ``f32`` where that is the same instruction."""
+    """Replace ``u32``, ``s32`` and ``f32`` by ``b32`` (and other widths) if the instruction is the same."""
     kind = TYPES.get(modifiers[-1]) if modifiers else None
     if kind is None or kind.name == "pred" or not instruction.operands:
         return modifiers
@@ -310,7 +315,7 @@ def _untyped(instruction: Instruction, modifiers: tuple[str, ...]) -> tuple[str,
 
 
 def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
-    """Which names are written; a guess by position for what the table does not know."""
+    """Return whether the statement writes each name; without a form in the table, guess by position."""
     if not isinstance(statement, Instruction) or not names:
         return (False,) * len(names)
     guarded = statement.guard is not None
@@ -321,7 +326,7 @@ def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
         count += 1
         return Register(f"#{count - 1}", register.type, register.vector)
 
-    # Registers of their own for each place tell apart what is read and written.
+    # A different register at each place shows which places are read and which are written.
     operands = tuple(map_registers(operand, numbered) for operand in statement.operands)
     probe = Instruction(statement.opcode, statement.modifiers, operands)
     try:
@@ -331,7 +336,7 @@ def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
     found: list[bool] = [False] if guarded else []
     place = 0
     for name in names[guarded:]:
-        # Variables are names too, but no registers; they are read by address.
+        # Variables are names but not registers: the instruction reads their addresses.
         if name.startswith("%"):
             found.append(f"#{place}" in written)
             place += 1
@@ -341,11 +346,12 @@ def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
 
 
 def colors(code: Code, depth: int, intern: Interner) -> list[list[int]]:
-    """For each distance up to ``depth`` a number per line: equal where the line and what leads to it agree.
+    """Return, for each distance up to ``depth``, a color of each line.
 
-    At distance 0 it is the key; at n also the keys of the definitions of what the line reads, of the lines
-    that branch to it and of those that it branches to, up to n steps away. Registers and blocks are thereby
-    told apart by how they are reached, never by name.
+    At distance 0 the color is the key. At distance n, two lines of equal color also agree in the keys of the
+    lines up to n steps away: those that define the values that the line reads, those that branch to it, and
+    those that it branches to. Colors thus tell registers and blocks apart by how they are reached, never by
+    name.
     """
     found = [[line.key for line in code.lines]]
     definitions: dict[Name, list[_Slot]] = defaultdict(list)
@@ -374,7 +380,7 @@ def colors(code: Code, depth: int, intern: Interner) -> list[list[int]]:
     return found
 
 
-#: A line, and which of its names or labels.
+#: The index of a line, and the index of one of its names or labels.
 _Slot = tuple[int, int]
 
 

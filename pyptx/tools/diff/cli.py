@@ -1,4 +1,4 @@
-"""``pyptx diff A B``: the command."""
+"""The command ``pyptx diff A B``: loads both sides, compares them, and prints the report."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .show import print_report
 
 __all__ = ["command"]
 
-#: Exit status of what is no answer: a file that cannot be read, a kernel that does not record.
+#: Exit status if there is nothing to compare: a file cannot be read, or a kernel cannot be recorded.
 _FAILED = 2
 
 
 @click.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--ignore-header", is_flag=True, help="PTX version, target and address size do not count.")
+@click.option("--ignore-header", is_flag=True, help="Do not compare PTX version, target and address size.")
 @click.option(
-    "--ignore-types", is_flag=True, help="Types that say only a width, .u32 of mov or ld, do not count."
+    "--ignore-types", is_flag=True, help="Do not compare types that only give a width, such as .u32 of mov."
 )
-@click.option("--no-sass", is_flag=True, help="Do not ask ptxas and nvdisasm for the summary.")
+@click.option("--no-sass", is_flag=True, help="Do not run ptxas and nvdisasm for the summary.")
 @click.option("--context", default=2, show_default=True, help="Unchanged lines around a difference.")
-@click.option("--all", "everything", is_flag=True, help="Show all differences of a function, not 200.")
-@click.option("--width", type=int, help="Columns; default: the terminal's, 110 in a pipe.")
+@click.option("--all", "everything", is_flag=True, help="Show all differences of a function, not only 200.")
+@click.option("--width", type=int, help="Columns. Default: the terminal's width, 110 in a pipe.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the report as JSON (docs/diff.md has the schema)."
 )
-@click.option("--run", "runs", is_flag=True, help="Run both in the simulator on the same random inputs too.")
+@click.option("--run", "runs", is_flag=True, help="Also run both in the simulator on the same random inputs.")
 @click.option("--grid", help="For --run of PTX files: CTAs, such as 4 or 4,2,1.")
 @click.option("--block", help="For --run of PTX files: threads of a CTA.")
 @click.option("--smem", default=0, help="For --run of PTX files: bytes of dynamic shared memory.")
@@ -52,15 +52,15 @@ _FAILED = 2
     help="For --run: a parameter of PTX files, f32[1024], s32[16]:0..63 or u32=7; a scalar of a kernel, n=7.",
 )
 @click.option("--entry", help="For --run of PTX files: the kernel, if there are several.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
-@click.option("--schedule", default="eager", show_default=True, help="Of the simulator.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--schedule", default="eager", show_default=True, help="Schedule of the simulator.")
 @click.option(
     "--rtol",
     type=float,
     default=0.0,
-    help="For --run: outputs of floating types may differ by this part of B's element, and by --atol.",
+    help="For --run: relative tolerance of floating types: |A - B| <= atol + rtol * |B|.",
 )
-@click.option("--atol", type=float, default=0.0, help="For --run: they may differ by this, and by --rtol.")
+@click.option("--atol", type=float, default=0.0, help="For --run: absolute tolerance, see --rtol.")
 def command(
     a: str,
     b: str,
@@ -84,8 +84,8 @@ def command(
 ) -> None:
     """Compare two kernels by their instructions, not by their spelling.
 
-    A and B are PTX files, or kernels of Python files as `pyptx emit` takes them, with their words in one
-    argument:
+    A and B are PTX files, or kernels of Python files as for `pyptx emit`. Quote such a kernel and its values
+    as one argument:
 
     \b
         pyptx diff mine.ptx theirs.ptx
@@ -93,7 +93,7 @@ def command(
 
     Names of registers, labels and parameters, the order of declarations, comments and .loc do not count.
 
-    Exit status: 0 equal, 1 different, 2 no answer.
+    Exit status: 0 equal, 1 different, 2 if a side cannot be read or recorded.
     """
     try:
         first, second = _side(a), _side(b)
@@ -138,13 +138,15 @@ def _fail(said: object) -> NoReturn:
 
 
 def _side(text: str) -> Side:
-    """A file of PTX, or a kernel of a Python file and its words."""
+    """Load a side: a PTX file, or a kernel of a Python file with its values."""
     target, *words = shlex.split(text) or [""]
     if not target:
-        raise click.UsageError("a side is empty: nothing is named")
+        raise click.UsageError("a side is empty: expected a PTX file or FILE.py:NAME")
     if not target.endswith(".py") and ".py:" not in target:
         if words:
-            raise click.UsageError(f"values are for kernels of Python files; {target} is PTX text")
+            raise click.UsageError(
+                f"{target} is PTX text, which takes no values; they are for kernels of Python files"
+            )
         return side_of(Path(target), target)
     try:
         loaded = load_target(target, tuple(words))
@@ -164,7 +166,7 @@ def _extent(text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise click.UsageError(f"{text!r} is no extent: expected 4, 4,2 or 4,2,1") from None
+        raise click.UsageError(f"{text!r} is not an extent: expected 4, 4,2 or 4,2,1") from None
 
 
 def _run_json(ran: RunResult | PyptxError | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Two functions compared: from lines that stand for each other to the differences between them."""
+"""Compares two functions: from the pairs of corresponding lines to the differences between the functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["compare_functions"]
 
 
 def compare_functions(a: Code, b: Code, intern: Interner, first: Locate, second: Locate) -> FunctionDiff:
-    """What differs between two functions, declarations first."""
+    """Find the differences between two functions, declarations first."""
     best = min(_candidates(a, b, intern), key=lambda c: len(c.found))
     places = tuple(first(line.statement, line.index) for line in a.lines)
     other_places = tuple(second(line.statement, line.index) for line in b.lines)
@@ -47,7 +47,7 @@ def compare_functions(a: Code, b: Code, intern: Interner, first: Locate, second:
 
 
 def _labels(code: Code) -> dict[int, str]:
-    """The labels that something refers to, by the line behind them."""
+    """Return the labels that a line refers to, by the index of the line behind the label."""
     used = {label for line in code.lines for label in line.targets}
     found: dict[int, str] = {}
     for label, place in code.labels.items():
@@ -57,7 +57,7 @@ def _labels(code: Code) -> dict[int, str]:
 
 
 def _candidates(a: Code, b: Code, intern: Interner) -> Iterator[_Comparison]:
-    """Alignments, the cheap ones first; no more of them once there is at most one difference."""
+    """Yield alignments, the cheap ones first; stop once one has at most one difference."""
     ways: tuple[Callable[[], list[Aligned]], ...] = (
         lambda: straight(a, b),
         lambda: by_ends(a, b),
@@ -72,7 +72,7 @@ def _candidates(a: Code, b: Code, intern: Interner) -> Iterator[_Comparison]:
 
 @dataclass(frozen=True)
 class _Found:
-    """A difference by the indices of its lines."""
+    """A difference, with the indices of its lines."""
 
     kind: str
     message: str
@@ -83,7 +83,7 @@ class _Found:
 
 @dataclass
 class _Comparison:
-    """One alignment of two functions, and what differs under it."""
+    """One alignment of two functions, and the differences under this alignment."""
 
     a: Code
     b: Code
@@ -110,19 +110,19 @@ class _Comparison:
         return [(self.a.lines[i], self.b.lines[j]) for i, j in pairs]
 
     def _order(self, found: _Found) -> tuple[float, float]:
-        """In A's order; what only B has comes where it would stand."""
+        """Return the sort key of a difference: A's order; a line that only B has sorts at its place in A."""
         if found.a is not None:
             return (found.a, 0.0 if found.b is None else found.b)
         assert found.b is not None
         return (self._before(found.b), found.b)
 
     def _before(self, j: int) -> float:
-        """Behind which line of A line ``j`` of B stands."""
+        """Return the index of the line of A after which line ``j`` of B stands."""
         place = bisect_left(self.pairs, j, key=lambda pair: pair[1])
         return self.pairs[place - 1][0] + 0.5 if place else -0.5
 
     def rows(self) -> tuple[Row, ...]:
-        """Both sides' lines, side by side."""
+        """Return the lines of both sides, side by side."""
         rows: list[Row] = []
         i = j = 0
         for one, other in [*self.pairs, (len(self.a.lines), len(self.b.lines))]:
@@ -192,9 +192,10 @@ class _Comparison:
         return self.names.get(a) == b
 
     def _names(self, misplaced: dict[tuple[Name, Name], list[_Misplaced]]) -> Iterable[_Found]:
-        """Registers that stand where another should: at each instruction once.
+        """Yield the places where a register is not the one that corresponds, once for each instruction.
 
-        Where the other one is also written, it is a life of its own: said once, at the first write.
+        If the unexpected register is also written there, it is a split live range: it is reported once, at
+        the first write.
         """
         for (x, y), places in misplaced.items():
             lines = {place.a.index: place for place in reversed(places)}
@@ -210,7 +211,7 @@ class _Comparison:
                 yield _Found("operand", told, place.a.index, place.b.index)
 
     def _widths(self) -> Iterable[_Found]:
-        """Registers that stand for each other and differ in width: said where they occur first."""
+        """Yield the registers that correspond and differ in width, each at its first line."""
         first = {str(r): r for r in _registers(self.a.function)}
         second = {str(r): r for r in _registers(self.b.function)}
         wrong = {
@@ -228,7 +229,7 @@ class _Comparison:
                     yield _Found("register", told, i, j)
 
     def variables(self) -> dict[Name, Name]:
-        """The functions' own variables that stand for each other, unused ones by their declaration."""
+        """Pair the functions' own variables; unused ones are paired by their declaration."""
         found = {x: y for x, y in self.names.items() if x in self.a.variables and y in self.b.variables}
         taken = set(found.values())
         left = [v for name, v in self.b.variables.items() if name not in taken]
@@ -243,7 +244,7 @@ class _Comparison:
 
 
 def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
-    """Registers that are parameters and results, by position."""
+    """Pair the registers that are parameters and results, by position."""
     pairs = [*pair_parameters(a.params, b.params), *pair_parameters(a.returns, b.returns)]
     return [
         (f"%{x.name}", f"%{y.name}")
@@ -254,7 +255,7 @@ def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
 
 @dataclass(frozen=True)
 class _Misplaced:
-    """A register that is not the one it should be: the lines, the operand, whether it is written there."""
+    """A register that is not the expected one: the lines, the operand, and whether the line writes it."""
 
     a: Line
     b: Line
@@ -298,7 +299,7 @@ def _operands(line: Line) -> str:
 
 
 def _operand(a: Line, b: Line, number: int) -> tuple[str, str]:
-    """Kind and words for operands whose forms differ."""
+    """Return the kind of difference and its text for operands whose forms differ."""
     if a.opcode[0] == "." or a.opcode == "raw":
         return ("directive" if a.opcode == ".pragma" else "operand"), f"{a.text} -> {b.text}"
     one, other = a.forms[number], b.forms[number]
@@ -328,10 +329,10 @@ def _without_offset(form: tuple[object, ...]) -> object:
 def _branches(
     a: Code, b: Code, places: Places, seen: dict[tuple[str, str], list[tuple[int, int]]]
 ) -> Iterable[_Found]:
-    """Branches to labels that do not correspond.
+    """Yield the branches to labels that do not correspond.
 
-    ``seen`` has for two labels the lines that refer to them. If all that refer to either do, the label stands
-    elsewhere, which is one difference.
+    ``seen`` maps two labels to the pairs of lines that refer to them. If these are all lines that refer to
+    either label, the label has moved, which is one difference.
     """
     uses_a, uses_b = (Counter(t for line in code.lines for t in line.targets) for code in (a, b))
     for (x, y), uses in seen.items():

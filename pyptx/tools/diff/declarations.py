@@ -1,4 +1,4 @@
-"""What functions and modules declare, compared: linkage, directives, parameters, variables."""
+"""Compares the declarations of functions and modules: linkage, directives, parameters, variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["declaration", "declared", "pair_parameters", "variable_differences"]
 
 
 def declared(a: Function, b: Function, first: Locate, second: Locate) -> Iterable[Difference]:
-    """Linkage, directives and parameters of two functions."""
+    """Yield the differences in linkage, directives and parameters of two functions."""
     name = a.name
     here, there = Place(f".{a.kind} {name}"), Place(f".{b.kind} {b.name}")
     for what, x, y in (
@@ -44,7 +44,7 @@ def _directives(a: Function, b: Function) -> Iterable[Difference]:
                 yield Difference("directive", f'{tag}: .pragma "{text}"', a.name, *sides)
 
 
-#: Directives of up to three extents, of which absent ones are 1.
+#: Directives with up to three extents; an absent extent is 1.
 _EXTENTS = ("reqntid", "maxntid", "reqnctapercluster")
 
 
@@ -79,7 +79,7 @@ def _parameters(
 
 
 def pair_parameters(a: Sequence[Param], b: Sequence[Param]) -> list[tuple[Param | None, Param | None]]:
-    """Parameters that stand for each other: by place; where the numbers differ, by name and type."""
+    """Pair corresponding parameters by position, or by name and type if their numbers differ."""
     if len(a) == len(b):
         return list(zip(a, b, strict=True))
     keys = [[(p.name, _shape(p)) for p in side] for side in (a, b)]
@@ -96,7 +96,7 @@ def pair_parameters(a: Sequence[Param], b: Sequence[Param]) -> list[tuple[Param 
 
 
 def declaration(variable: Variable) -> tuple[object, ...]:
-    """A variable without its name and initial value."""
+    """Return the declaration of a variable without its name and initial value."""
     return (
         variable.space,
         variable.type,
@@ -119,9 +119,9 @@ def variable_differences(
     second: Locate,
     renamed: Callable[[str], str] = lambda name: name,
 ) -> Iterable[Difference]:
-    """Variables that only one side has, or that are declared otherwise.
+    """Yield the variables that only one side has, or whose declarations differ.
 
-    ``renamed`` gives A's text of an initial value in B's names.
+    ``renamed`` rewrites the text of an initial value of A with B's names.
     """
     for name, variable in a.items():
         if name not in same:

@@ -1,4 +1,4 @@
-"""The two sides: whatever was given, as a module, and where its statements stand."""
+"""The two sides of a comparison: converts each input to a module, and finds the lines of its statements."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Side:
     """A module to compare.
 
     Attributes:
-        name: in words, for reports.
-        module: its IR.
-        text: the PTX text that it was parsed from; None for a recorded one.
-        kernel: the kernel that was recorded, with ``keywords``, if one was.
+        name: name of the side in reports.
+        module: the IR.
+        text: the PTX text that the module was parsed from; None for a recorded module.
+        kernel: the kernel that was recorded with ``keywords``, or None.
     """
 
     name: str
@@ -35,23 +35,23 @@ class Side:
 
     @cached_property
     def ptx(self) -> str:
-        """The text: as given, or printed."""
+        """Return the PTX text: the given text, or the printed module."""
         return self.text if self.text is not None else print_module(self.module).text
 
     @cached_property
     def _lines(self) -> dict[int, int]:
-        """Lines of the printed text by statement; statements of a parsed text have their own."""
+        """Return the line of each statement in the printed text; parsed statements have their own lines."""
         if self.text is not None:
             return {}
         return {id(statement): line for line, statement in print_module(self.module).lines.items()}
 
     def place(self, thing: Statement | Function | Param | Variable, index: int | None = None) -> Place:
-        """Where ``thing`` stands."""
+        """Return the place of ``thing``."""
         source = thing.source
         text = f".{thing.kind} {thing.name}" if isinstance(thing, Function) else _text(thing)
         if self.text is not None:
             return Place(text, source.line if source is not None else None, None, index)
-        # A module that was parsed has lines of PTX as its sources: they are not the ones printed here.
+        # The sources of a parsed module are lines of PTX, not Python lines that recorded it.
         recorded = source is not None and not source.file.endswith(".ptx") and bool(source.text)
         return Place(text, self._lines.get(id(thing)), source if recorded else None, index)
 
@@ -61,16 +61,16 @@ def _text(thing: Any) -> str:
 
 
 def side_of(given: Any, name: str) -> Side:
-    """``given`` as a side: PTX text, a path to it, a module, or what holds one.
+    """Make a side of ``given``: PTX text, a path to PTX text, a module, or an object that has a module.
 
-    ``name`` is what reports call it.  A kernel is recorded with its constants' defaults; others are bound
-    with ``functools.partial``.
+    ``name`` is the side's name in reports.  A kernel is recorded with the defaults of its constants; bind
+    other values with ``functools.partial``.
 
     Raises:
-        ParseError: text that is not PTX.
-        OSError: a path that cannot be read.
-        PyptxError: what recording a kernel raises.
-        TypeError: none of these.
+        ParseError: the text is not PTX.
+        OSError: the path cannot be read.
+        PyptxError: recording the kernel raised it.
+        TypeError: ``given`` has another type.
     """
     if isinstance(given, Side):
         return given

@@ -1,4 +1,4 @@
-"""Labels correspond by where they stand, not by name."""
+"""Pairs the labels of two functions by their places, not by their names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .canonical import Code, Line
 
 __all__ = ["Places"]
 
-#: Lines behind a label that are looked at for one that has a partner.
+#: Number of lines behind a label that are searched for a line with a partner.
 _REACH = 12
 
 
 class Places:
-    """Which label of A is which of B under an alignment.
+    """The correspondence of labels under an alignment.
 
-    A label of A is one of B if the lines behind them stand for each other, or if both stand between the
+    A label of A corresponds to a label of B if the lines behind them are paired, or if both stand between the
     same two pairs of lines.
     """
 
@@ -29,7 +29,7 @@ class Places:
         self._known: dict[tuple[str, str], bool] = {}
 
     def same(self, x: str, y: str) -> bool:
-        """Whether label ``x`` of A is ``y`` of B."""
+        """Whether label ``x`` of A corresponds to ``y`` of B."""
         found = self._known.get((x, y))
         if found is None:
             found = self._known[x, y] = self._same(x, y)
@@ -38,7 +38,7 @@ class Places:
     def _same(self, x: str, y: str) -> bool:
         i, j = self.a.labels.get(x), self.b.labels.get(y)
         if i is None or j is None:
-            # A label that neither function has is a fault of both, and no difference.
+            # A label that neither function defines is a fault of both, not a difference.
             return i is j and x == y
         if self._lead_to_partners(i, j):
             return True
@@ -48,7 +48,7 @@ class Places:
         return before < j <= behind
 
     def _lead_to_partners(self, i: int, j: int) -> bool:
-        """Whether the lines from ``i`` and from ``j`` on agree up to two that stand for each other."""
+        """Whether the lines from ``i`` and from ``j`` on agree until two lines that are paired."""
         a, b = self.a.lines, self.b.lines
         for k in range(min(_REACH, len(a) - i, len(b) - j)):
             if self._partner.get(i + k) == j + k:
@@ -58,5 +58,5 @@ class Places:
         return False
 
     def agree(self, a: Line, b: Line) -> bool:
-        """Whether two lines of one key refer to the same labels."""
+        """Whether two lines of equal keys refer to corresponding labels."""
         return all(map(self.same, a.targets, b.targets))

@@ -1,4 +1,4 @@
-"""What a comparison gives: :class:`Comparison`, its differences and where they are."""
+"""The result of a comparison: :class:`Comparison`, its differences and their places."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .summary import Summary
 
 __all__ = ["KINDS", "Comparison", "Difference", "FunctionDiff", "Locate", "Place", "Row", "readable_name"]
 
-#: Kinds of differences, and what each says.
+#: Kinds of differences, and what each means.
 KINDS = {
     "header": "version, target or address size",
     "function": "a function or a prototype that only one side has",
-    "renamed": "a function or a variable that others can see has another name",
+    "renamed": "a function or a variable that other modules can see has another name",
     "linkage": "linkage or attributes of a function",
     "directive": "a performance directive or a pragma",
     "parameter": "a parameter or a result",
@@ -25,21 +25,21 @@ KINDS = {
     "module": "another directive of the module",
     "inserted": "an instruction that only B has",
     "deleted": "an instruction that only A has",
-    "moved": "instructions that stand elsewhere, unchanged",
+    "moved": "unchanged instructions at another place",
     "opcode": "another instruction on the same operands",
     "modifier": "other modifiers",
     "guard": "another guard",
-    "operand": "another operand, or a register that is not the one it should be",
+    "operand": "another operand, or a register that is not the corresponding one",
     "immediate": "another constant",
     "offset": "another offset of an address",
     "special": "another special register",
-    "branch": "a branch to somewhere else, or a label that stands elsewhere",
-    "register": "a register of another width, or one that is two on the other side",
+    "branch": "a branch to another place, or a label at another place",
+    "register": "a register of another width, or a register that is two registers on the other side",
 }
 
 
 def readable_name(function: str) -> str:
-    """A function as reports name it: in C++, without the ``void`` that every kernel returns."""
+    """Return a function's name for reports: demangled, without the ``void`` that every kernel returns."""
     return demangle(function).removeprefix("void ")
 
 
@@ -50,8 +50,8 @@ class Place:
     Attributes:
         text: the instruction, or the declaration, as PTX.
         line: 1-based line of the PTX text.
-        source: the Python line that recorded it, if a kernel did.
-        index: place among the function's instructions; None for what is none.
+        source: the Python line that recorded it, if the side was recorded.
+        index: index among the function's instructions; None for a declaration.
     """
 
     text: str
@@ -64,21 +64,21 @@ class Place:
         return f"{where}: {self.text}" if where else self.text
 
 
-#: The place of a thing of a side, and its index if it is one of the instructions.
+#: Returns the place of a node of a side; the second argument is its index if it is an instruction.
 Locate = Callable[["Statement | Param | Variable", "int | None"], Place]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs.
+    """One difference.
 
     Attributes:
         kind: one of :data:`KINDS`.
-        message: what, in words: ``modifier .rn -> .rz``.
-        function: the function that it is in, by A's name (B's if A has none); empty for the module. A C++
-            name is mangled here, and read in ``str()``.
-        a, b: where, on either side; None where that side has nothing there.
-        count: instructions or places that it covers: those of a moved run, say.
+        message: the difference in words: ``modifier .rn -> .rz``.
+        function: A's name of the function (B's if A has no such function); empty for the module. A C++ name
+            is mangled here, and demangled in ``str()``.
+        a, b: the place on each side; None if that side has no counterpart.
+        count: number of instructions or places that the difference covers, such as those of a moved run.
     """
 
     kind: str
@@ -98,20 +98,20 @@ class Difference:
         return f"{where}{line if place.source or place.line else ''}{self.message}"
 
 
-#: A row of the side-by-side view: indices of the lines, None where a side has none.
+#: A row of the side-by-side view: the index of a line of each side, or None.
 Row = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
 class FunctionDiff:
-    """Two functions that stand for each other.
+    """The comparison of two functions that correspond.
 
     Attributes:
-        a, b: their names.
-        rows: the lines of both, side by side.
+        a, b: the names of the functions.
+        rows: the lines of both functions, side by side.
         first, second: the places of the lines of A and of B.
-        labels: of A and of B, the labels that something refers to, by the line that they stand before.
-        differences: what differs, in the order of A's lines.
+        labels: for A and for B, the labels that a line refers to, by the index of the line behind the label.
+        differences: the differences, in the order of A's lines.
     """
 
     a: str
@@ -125,14 +125,14 @@ class FunctionDiff:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison of two modules found.
+    """The result of comparing two modules.
 
     Attributes:
-        a, b: what was compared, in words.
-        modules: their IR.
-        differences: all of them: of the modules, then function by function.
-        functions: the functions that stand for each other.
-        summary: counts of both sides; registers, spills and machine code where they were asked for.
+        a, b: names of the two sides.
+        modules: the IR of both sides.
+        differences: all differences: those of the modules, then those of each function.
+        functions: the pairs of functions that correspond.
+        summary: counts of both sides; also registers, spills and machine code if the caller asked for them.
     """
 
     a: str
@@ -144,17 +144,17 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing that counts differs."""
+        """Whether there is no difference."""
         return not self.differences
 
     @property
     def same_code(self) -> bool:
-        """Whether at most the header differs: PTX version, target, address size."""
+        """Whether only the header may differ: PTX version, target, address size."""
         return all(d.kind == "header" for d in self.differences)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Differences by kind, most frequent first."""
+        """Return the number of differences of each kind, the most frequent first."""
         return dict(Counter(d.kind for d in self.differences).most_common())
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Two modules compared: header, variables, and which function is which."""
+"""Compares two modules: the header, the variables, and the functions, which it pairs first."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .model import Difference, FunctionDiff, Place
 
 __all__ = ["compare_modules"]
 
-#: Share of instructions that two functions of different names have in common if one is the other, renamed.
+#: Two functions of different names correspond if they share at least this part of their instructions.
 _SIMILAR = 0.5
 
 
 def compare_modules(
     a: Side, b: Side, *, header: bool, types: bool
 ) -> tuple[list[Difference], list[FunctionDiff]]:
-    """Differences of everything, and the functions that stand for each other."""
+    """Return all differences, and the pairs of functions that correspond."""
     found = list(_header(a.module, b.module)) if header else []
     pairs, lonely_a, lonely_b = _functions(a.module, b.module)
     same_variables = _variables(a.module, b.module)
@@ -97,7 +97,7 @@ def _header(a: Module, b: Module) -> Iterable[Difference]:
 
 
 def _module_directives(a: Module, b: Module, names: Mapping[str, str]) -> Iterable[Difference]:
-    """Pragmas and aliases; `.file` and sections are debug data and do not count."""
+    """Yield the differences in pragmas and aliases; `.file` and sections are debug data and do not count."""
 
     def kept(module: Module, renamed: Callable[[str], str]) -> dict[str, str]:
         return {
@@ -128,7 +128,7 @@ def _renamer(names: Mapping[str, str]) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class _Content:
-    """What tells functions apart when names do not."""
+    """The content of a function, by which functions of different names are paired."""
 
     words: Counter[str]
 
@@ -144,7 +144,7 @@ class _Content:
 def _functions(
     a: Module, b: Module
 ) -> tuple[list[tuple[Function, Function]], list[Function], list[Function]]:
-    """Pairs, by name and then by content, in A's order; what is left on either side.
+    """Pair the functions by name, then by content; return the pairs in A's order and the rest of each side.
 
     A prototype of a function that the module defines does not count.
     """
@@ -181,7 +181,7 @@ def _functions(
 
 
 def _may_be(a: Function, b: Function) -> bool:
-    """Whether b may be a by another name. Prototypes are their names."""
+    """Whether ``b`` may be ``a`` under another name; prototypes are paired by name only."""
     return a.kind == b.kind and not a.prototype and not b.prototype
 
 
@@ -189,7 +189,7 @@ def _may_be(a: Function, b: Function) -> bool:
 
 
 def _variables(a: Module, b: Module) -> dict[str, str]:
-    """The module's variables that stand for each other: by name, then by declaration."""
+    """Pair the modules' variables by name, then by declaration."""
     one, other = {v.name: v for v in a.variables}, {v.name: v for v in b.variables}
     same = {name: name for name in one if name in other}
     for key in (_exactly, _roughly):
@@ -222,7 +222,7 @@ def _without_names(initial: object) -> str:
 def _symbols(
     a: Module, b: Module, names: Mapping[str, str], x: Function, y: Function
 ) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
-    """What names of the modules and of two functions' parameters stand for: equal values, same thing."""
+    """Map names of the modules and of two functions' parameters to values, equal for corresponding names."""
     first: dict[str, Hashable] = {}
     second: dict[str, Hashable] = {}
     for module, side, table in ((a, "A", first), (b, "B", second)):

@@ -1,4 +1,4 @@
-"""Instructions that stand elsewhere: deleted here and inserted there, the same but for renaming."""
+"""Finds moved instructions: deleted at one place and inserted at another, equal up to renaming."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .labels import Places
 
 __all__ = ["Move", "find_moves"]
 
-#: Equal lines without a partner that are looked at: of a common line, many may have none.
+#: The largest number of equal lines without a partner that are tried; a common line may have many.
 _CHOICES = 64
 
 
 @dataclass(frozen=True)
 class Move:
-    """``count`` lines from ``a`` on that stand at ``b`` on the other side."""
+    """A move: ``count`` lines from line ``a`` of A on stand at line ``b`` of B."""
 
     a: int
     b: int
@@ -30,10 +30,9 @@ class Move:
 
 
 def find_moves(a: Code, b: Code, pairs: Aligned, names: dict[Name, Name]) -> list[Move]:
-    """Runs of lines without a partner that have one elsewhere, longest first where there is a choice.
+    """Find runs of unpaired lines of A that match unpaired lines of B; prefer the longest run.
 
-    A line moves if its key and its registers, as far as they are known, are those of a line without a
-    partner on the other side.
+    Two lines match if their keys are equal and their registers correspond, as far as the registers are known.
     """
     back = {y: x for x, y in names.items()}
     taken_a, taken_b = {i for i, _ in pairs}, {j for _, j in pairs}

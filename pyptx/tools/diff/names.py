@@ -1,7 +1,7 @@
-"""Which register of one side is which of the other: the bijection that explains most places.
+"""Pairs the registers of both sides by the bijection that explains most places.
 
-A register that stands for another one at most places does so by renaming; what the bijection does not
-explain is a difference.
+Registers that correspond at most places are renamed; a place that the bijection does not explain is a
+difference.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from .canonical import Line, Name
 
 __all__ = ["Votes", "bijection", "count_votes"]
 
-#: (name in A, name in B) -> weight of the places where one stands for the other.
+#: (name in A, name in B) -> total weight of the places where these names correspond.
 Votes = dict[tuple[Name, Name], float]
 
-#: A definition says more than a use: what a register is, is what was written to it.
+#: Weights of a definition and of a use. A definition weighs more, because it determines the register's value.
 _WRITE, _READ = 1.5, 1.0
 _ROUNDS = 4
 
 
 def count_votes(pairs: Iterable[tuple[Line, Line]], signature: Iterable[tuple[Name, Name]] = ()) -> Votes:
-    """The votes of lines that stand for each other; those that differ by more than names count half.
+    """Count the votes of paired lines; a pair that differs in more than names counts half.
 
-    ``signature`` has registers that are parameters: they are written before the first line.
+    ``signature`` has the pairs of registers that are parameters, which are written before the first line.
     """
     votes: Votes = defaultdict(float)
     for names in signature:
@@ -46,16 +46,17 @@ def count_votes(pairs: Iterable[tuple[Line, Line]], signature: Iterable[tuple[Na
 
 
 def _alike(one: object, other: object) -> bool:
-    """Operands of one kind: two addresses with another offset, say."""
+    """Whether two operands have the same kind, such as two addresses with different offsets."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return bool(one[:1] == other[:1])
     return one == other
 
 
 def bijection(votes: Votes) -> dict[Name, Name]:
-    """A one-to-one map of names with as much weight as can be had cheaply.
+    """Compute a one-to-one map of names with large weight.
 
-    Heaviest first, then improved by exchanges, which is exact where few names compete.
+    The heaviest pairs are taken first, then exchanges improve the map. The result is exact if few names
+    compete.
     """
     there: dict[Name, Name] = {}
     back: dict[Name, Name] = {}
@@ -71,7 +72,7 @@ def bijection(votes: Votes) -> dict[Name, Name]:
 def _improve(
     votes: Votes, rest: list[tuple[Name, Name]], there: dict[Name, Name], back: dict[Name, Name]
 ) -> None:
-    """Exchange pairs while that adds weight."""
+    """Exchange pairs as long as an exchange adds weight."""
     partners: dict[Name, list[Name]] = defaultdict(list)
     sources: dict[Name, list[Name]] = defaultdict(list)
     for a, b in votes:
@@ -88,7 +89,7 @@ def _improve(
                 gain -= votes[a, old_b]
             if old_a is not None:
                 gain -= votes[old_a, b]
-            # Those that lose their partner may find another that is free.
+            # The names that lose their partners may find another free partner.
             new_b = _best(votes, old_a, partners, back, old_b) if old_a is not None else None
             new_a = _best_source(votes, old_b, sources, there, old_a, new_b) if old_b is not None else None
             if new_b is not None and old_a is not None:
@@ -118,7 +119,7 @@ def _best(
     back: dict[Name, Name],
     freed: Name | None,
 ) -> Name | None:
-    """The heaviest free partner of ``name``; ``freed`` counts as free."""
+    """Return the heaviest free partner of ``name``; ``freed`` counts as free."""
     free = [b for b in partners[name] if b not in back or b == freed]
     return max(free, key=lambda b: votes[name, b], default=None)
 
@@ -131,7 +132,7 @@ def _best_source(
     freed: Name | None,
     taken: Name | None,
 ) -> Name | None:
-    """The heaviest free source of ``name``, unless ``taken`` is that name already."""
+    """Return the heaviest free source of ``name`` other than ``taken``; ``freed`` counts as free."""
     if name == taken:
         return None
     free = [a for a in sources[name] if (a not in there or a == freed) and (a != freed or taken is None)]

@@ -1,4 +1,4 @@
-"""What two runs left in their arrays: compared bit for bit, or within a tolerance."""
+"""Compares the arrays of two runs, bit for bit or within a tolerance."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ NamedArray = tuple[str, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far elements of floating types may be apart: ``|a - b| <= atol + rtol * |b|``.
+    """The tolerance for elements of floating types: ``|a - b| <= atol + rtol * |b|``.
 
-    NaNs are equal then, infinities of one sign too.  Without a tolerance, and for integers, bits are
-    compared: NaNs by their payload, zeros by their sign.  Raises SpecError for what is not finite.
+    With a tolerance, NaNs are equal, and infinities of the same sign too.  Without a tolerance, and for
+    integers, bits are compared, including the payload of NaNs and the sign of zeros.  Raises SpecError for a
+    number that is negative or not finite.
     """
 
     rtol: float = 0.0
@@ -42,7 +43,7 @@ class Tolerance:
         return f"rtol {self.rtol:g} and atol {self.atol:g}"
 
 
-#: Bit for bit.
+#: The comparison bit for bit.
 EXACT = Tolerance()
 
 
@@ -51,11 +52,11 @@ class ArrayMismatch:
     """An array that differs.
 
     Attributes:
-        name: of the array, on side A.
-        elements, of: how many elements differ, and how many there are.
-        index: of the first that differs, on side A.
-        a, b: its values.
-        largest: the largest distance of two finite elements, of a floating type; None for others.
+        name: name of the array on side A.
+        elements, of: number of elements that differ, and number of all elements.
+        index: index of the first element that differs, on side A.
+        a, b: the values of that element.
+        largest: the largest distance of two finite elements for a floating type; None for other types.
     """
 
     name: str
@@ -75,12 +76,12 @@ class ArrayMismatch:
 
 
 def check_comparable(a: Sequence[NamedArray], b: Sequence[NamedArray]) -> tuple[str, ...]:
-    """Whether the arrays of both sides can be the same inputs: as many, each of one type and size.
+    """Check that both sides have equally many arrays, each pair of one type and number of elements.
 
-    Returns what is worth knowing: where shapes differ, elements are compared in their order in memory.
+    Returns notes on pairs with different shapes, whose elements are compared in their order in memory.
 
     Raises:
-        SpecError: arrays that do not fit each other.
+        SpecError: the arrays of the two sides do not match.
     """
     if len(a) != len(b):
         raise SpecError(f"A has {len(a)} arrays and B {len(b)}: their outputs cannot be compared")
@@ -101,7 +102,7 @@ def check_comparable(a: Sequence[NamedArray], b: Sequence[NamedArray]) -> tuple[
 def compare_array(
     name: str, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: Tolerance
 ) -> ArrayMismatch | None:
-    """Arrays of one type and size, element by element in their order in memory; None if nothing differs."""
+    """Compare two arrays of one type and size by their elements in memory order; None if they are equal."""
     x, y = a.reshape(-1), b.reshape(-1)
     kind = from_dtype(a.dtype)
     floating = kind is not None and kind.is_float

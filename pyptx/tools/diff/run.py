@@ -1,4 +1,4 @@
-"""``pyptx diff --run``: both sides in the simulator on the same random inputs; their outputs compared."""
+"""``pyptx diff --run``: runs both sides in the simulator on the same random inputs, compares outputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Argument:
     bounds: tuple[float, float] | None = None
 
     def make(self, rng: np.random.Generator) -> Any:
-        """A fresh array, or the number."""
+        """Return a new array, or the number."""
         if self.shape is None:
             return self.value
         return random_array(self.type, self.shape, rng, self.bounds)
@@ -54,16 +54,16 @@ class Argument:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How both sides are launched. A kernel of a Python file knows all but the values of its scalars.
+    """How both sides are launched. A kernel of a Python file needs only the values of its scalars.
 
     Attributes:
-        grid, block, shared, entry: extents, bytes of dynamic shared memory and the kernel, of PTX texts;
-            without a grid and a block, texts cannot run.
-        arguments: the parameters of texts, in their order.
-        scalars: values of kernels' scalars, by name.
-        seed: of the random inputs.
-        schedule: of the simulator.
-        tolerance: of the comparison.
+        grid, block, shared, entry: for PTX texts, the extents, the bytes of dynamic shared memory, and the
+            kernel. A text cannot run without a grid and a block.
+        arguments: for PTX texts, the arguments in the order of the parameters.
+        scalars: for kernels of Python files, the values of the scalars by name.
+        seed: seed of the random inputs.
+        schedule: schedule of the simulator.
+        tolerance: tolerance of the comparison.
     """
 
     grid: tuple[int, ...] | None = None
@@ -79,15 +79,15 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Both runs.
+    """The result of both runs.
 
     Attributes:
-        verdicts: of A and B: ``clean``, ``review``, ``incomplete``, ``error``.
-        reports: what the simulator says of each, in words.
-        arrays: how many arrays were compared; 0 where a run did not end.
-        mismatches: those that differ by more than the tolerance.
-        notes: where the shapes of two arrays differ.
-        tolerance: of the comparison.
+        verdicts: verdicts of A and B: ``clean``, ``review``, ``incomplete``, ``error``.
+        reports: the simulator's reports of A and B as text.
+        arrays: number of arrays that were compared; 0 if a run did not end.
+        mismatches: the arrays that differ by more than the tolerance.
+        notes: a note for each pair of arrays with different shapes.
+        tolerance: tolerance of the comparison.
     """
 
     verdicts: tuple[str, str]
@@ -99,12 +99,12 @@ class RunResult:
 
     @property
     def finished(self) -> bool:
-        """Whether both ran to their end, so that their outputs say something."""
+        """Whether both runs ended, so that their outputs can be compared."""
         return not {"incomplete", "error"}.intersection(self.verdicts)
 
     @property
     def equal(self) -> bool:
-        """Whether both ended and left the same, within the tolerance."""
+        """Whether both runs ended with equal arrays, within the tolerance."""
         return self.finished and not self.mismatches
 
 
@@ -119,8 +119,8 @@ def parse_argument(text: str) -> Argument:
     kind = TYPES.get(match["type"]) if match is not None else None
     if match is None or kind is None or (match["shape"] and (kind.dtype is None or not kind.nbytes)):
         raise SpecError(
-            f"{text!r} is no argument",
-            hint="expected is f32[1024], bf16[64,128], s32[16]:0..63 (elements of a range) or u32=7",
+            f"{text!r} is not an argument",
+            hint="give f32[1024], bf16[64,128], s32[16]:0..63 (elements of a range) or u32=7",
         )
     if match["shape"]:
         bounds = (float(match["low"]), float(match["high"])) if match["low"] else None
@@ -128,7 +128,7 @@ def parse_argument(text: str) -> Argument:
     try:
         value = float(match["value"]) if kind.is_float else int(match["value"], 0)
     except ValueError:
-        raise SpecError(f"{match['value']!r} is no value of {kind}, in the argument {text!r}") from None
+        raise SpecError(f"{match['value']!r} is not a value of {kind}, in the argument {text!r}") from None
     return Argument(kind, None, value)
 
 
@@ -138,7 +138,7 @@ def random_array(
     rng: np.random.Generator,
     bounds: tuple[float, float] | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Floats of a normal distribution, integers of the whole type; or uniform within ``bounds``."""
+    """Draw floats from a normal distribution and integers of the whole type, or both within ``bounds``."""
     dtype = np.dtype(kind.dtype)
     if kind.is_float:
         drawn = rng.uniform(*bounds, shape) if bounds is not None else rng.standard_normal(shape)
@@ -149,7 +149,7 @@ def random_array(
 
 
 def parse_arguments(texts: Sequence[str]) -> tuple[tuple[Argument, ...], dict[str, int | float]]:
-    """Arguments of texts, and values of kernels' scalars (``n=1000``). Raises :class:`SpecError`."""
+    """Parse arguments of PTX texts and values of kernels' scalars (``n=1000``). Raises :class:`SpecError`."""
     arguments: list[Argument] = []
     scalars: dict[str, int | float] = {}
     for text in texts:
@@ -158,7 +158,7 @@ def parse_arguments(texts: Sequence[str]) -> tuple[tuple[Argument, ...], dict[st
             try:
                 scalars[name] = int(value, 0) if value.lstrip("-")[:2].isalnum() else float(value)
             except ValueError:
-                raise SpecError(f"{value!r} is no number, in the argument {text!r}") from None
+                raise SpecError(f"{value!r} is not a number, in the argument {text!r}") from None
         else:
             arguments.append(parse_argument(text))
     return tuple(arguments), scalars
@@ -167,13 +167,13 @@ def parse_arguments(texts: Sequence[str]) -> tuple[tuple[Argument, ...], dict[st
 def run_both(a: Side, b: Side, settings: RunSettings) -> RunResult:
     """Run both sides on the same inputs.
 
-    Kernels of Python files are launched as they say, on random arrays of their specs; texts as
-    ``settings`` says.  Outputs start with the same random contents on both sides, so that what is not
-    written is equal.
+    A kernel of a Python file has its own launch and gets random arrays of its specs; a PTX text is launched
+    as ``settings`` says.  The outputs of both sides start with the same random contents, so elements that no
+    thread writes are equal.
 
     Raises:
-        SpecError: a text without a launch, a scalar without a value, or arguments that do not fit.
-        UnsupportedError: a launch that the simulator has not yet.
+        SpecError: a text has no launch, a scalar has no value, or the arguments do not fit.
+        UnsupportedError: the simulator does not support the launch yet.
     """
     first, second = _prepare(a, settings), _prepare(b, settings)
     notes = check_comparable(first.arrays, second.arrays)
@@ -198,7 +198,7 @@ def run_both(a: Side, b: Side, settings: RunSettings) -> RunResult:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A side with its arguments made: its arrays by name, and what launches it."""
+    """A side with its arguments: its arrays by name, and the function that launches it."""
 
     arrays: list[NamedArray]
     launch: Callable[[], Any]
@@ -210,7 +210,7 @@ def _prepare(side: Side, settings: RunSettings) -> _Prepared:
         return _prepare_kernel(side.kernel, side.keywords, settings, rng)
     if settings.grid is None or settings.block is None:
         raise SpecError(
-            f"{side.name} is PTX text: how is it launched?",
+            f"{side.name} is PTX text, and its launch is not given",
             hint="give --grid, --block and one --arg for each parameter: --arg 'f32[1024]' --arg u32=7",
         )
     values = [argument.make(rng) for argument in settings.arguments]
@@ -252,7 +252,7 @@ def _prepare_kernel(
 
 
 def outcome(result: RunResult | PyptxError) -> list[str]:
-    """What ``--run`` found, in lines."""
+    """Return the lines that report the result of ``--run``."""
     if isinstance(result, PyptxError):
         return [f"run: not possible: {result.message}", *([f"  hint: {result.hint}"] if result.hint else [])]
     lines = [f"run: A {result.verdicts[0]}, B {result.verdicts[1]}"]

@@ -1,4 +1,4 @@
-"""Reports: the summary, then each function's differences side by side; as text, in color, and as JSON."""
+"""Prints reports: the summary, then each function's differences side by side; as text, color or JSON."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .summary import Counts, MachineCode
 
 __all__ = ["as_json", "print_report", "report"]
 
-#: A line of a report: pieces of text, each with a style that a terminal shows and a pipe does not.
+#: A piece of a report's line: text, and a style that is used on a terminal but not in a pipe.
 Piece = tuple[str, str]
 Styled = list[Piece]
 
 _GONE, _NEW, _CHANGED, _MOVED, _DIM = "red", "green", "yellow", "cyan", "dim"
 _MARKS = {"deleted": ("-", _GONE), "inserted": ("+", _NEW), "moved": ("=", _MOVED)}
-#: Rows of a mix in the summary, and of differences of the module, outside of functions' bodies.
+#: The largest number of rows of an instruction mix in the summary, and of differences outside of functions.
 _MIX_ROWS = 12
 _OUTSIDE_ROWS = 12
-#: A message that is told at the top: how often it occurs at least; and how many of them.
+#: A message that occurs at least so often is shown at the top of the report; at most so many are shown.
 _OFTEN, _OFTEN_ROWS = 4, 8
 _MIN_WIDTH, _MAX_WIDTH = 60, 200
 
@@ -39,19 +39,20 @@ class _View:
 
 
 def report(diff: Comparison, *, width: int = 110, context: int = 2, limit: int | None = 200) -> str:
-    """The report as plain text.
+    """Return the report as plain text.
 
     Args:
-        width: columns.
-        context: unchanged lines around each hunk.
-        limit: differences shown at most, of each function; None for all.
+        diff: the comparison.
+        width: number of columns.
+        context: number of unchanged lines around each hunk.
+        limit: largest number of differences shown for each function; None shows all.
     """
     lines = _lines(diff, _View(max(_MIN_WIDTH, min(width, _MAX_WIDTH)), context, limit))
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)
 
 
 def print_report(diff: Comparison, *, context: int, limit: int | None, width: int | None = None) -> None:
-    """Print the report: in color, as wide as the terminal, or as plain text in a pipe."""
+    """Print the report: in color and as wide as the terminal, or as plain text in a pipe."""
     if not sys.stdout.isatty():
         print(report(diff, width=width or 110, context=context, limit=limit))
         return
@@ -144,7 +145,7 @@ def _count_rows(a: Counts, b: Counts) -> list[_Counted]:
 
 
 def _mix_rows(a: dict[str, int], b: dict[str, int], *, same: bool) -> list[_Counted]:
-    """The kinds that differ by most, most frequent first; with ``same``, those that do not differ too."""
+    """Return the kinds that differ most, the most frequent first; ``same`` adds the kinds that agree."""
     names = [n for n in dict.fromkeys([*a, *b]) if same or a.get(n, 0) != b.get(n, 0)]
     names.sort(key=lambda n: (-abs(a.get(n, 0) - b.get(n, 0)), -a.get(n, 0), n))
     shown = sorted(names[:_MIX_ROWS], key=lambda n: (-max(a.get(n, 0), b.get(n, 0)), n))
@@ -238,7 +239,7 @@ def _where(place: Place) -> str:
 
 
 class _Marks:
-    """Which differences stand at which lines."""
+    """The differences of a function, by line."""
 
     def __init__(self, differences: Iterable[Difference]) -> None:
         self.first: dict[int, list[Difference]] = defaultdict(list)
@@ -257,7 +258,7 @@ class _Marks:
                 self.moved_second.update(range(b, b + difference.count))
 
     def at(self, row: Row) -> list[Difference]:
-        """The differences told at a row: at A's line, or at B's where A has none."""
+        """Return the differences shown at a row: those of A's line, or of B's if the row has no line of A."""
         found = self.first.get(row[0], []) if row[0] is not None else []
         return found + (self.second.get(row[1], []) if row[1] is not None else [])
 
@@ -265,7 +266,7 @@ class _Marks:
         return bool(self.at(row)) or None in row
 
     def style(self, row: Row) -> tuple[str, str]:
-        """The sign between the columns, and the color."""
+        """Return the sign between the columns and the color of a row."""
         a, b = row
         if a in self.moved_first or b in self.moved_second:
             return _MARKS["moved"]
@@ -277,7 +278,7 @@ class _Marks:
 
 
 def _hunks(rows: Sequence[Row], marks: _Marks, context: int) -> Iterator[Sequence[Row]]:
-    """Runs of rows that differ, with context; runs that touch are one."""
+    """Yield the runs of rows that differ, with context; runs that touch are merged."""
     start = end = -1
     for number, row in enumerate(rows):
         if not marks.touches(row):
@@ -301,15 +302,15 @@ class _Columns:
         places = (*function.first, *function.second)
         self.gutter = max((len(_number(place)) for place in places), default=0)
         self.python: list[SourceLocation | None] = [None, None]
-        #: The Python file that recorded most, of each side; empty for texts.
+        #: For each side, the Python file that recorded most of its instructions; empty for PTX text.
         self.files = [_main_file(side) for side in (function.first, function.second)]
 
     def start(self) -> None:
-        """A new hunk: Python lines are told again."""
+        """Start a new hunk: Python lines are shown again."""
         self.python = [None, None]
 
     def lines(self, row: Row, sign: str, style: str) -> Iterator[Styled]:
-        """A row: labels, the Python lines if they are others than before, then the instructions."""
+        """Yield the lines of a row: labels, the Python lines if they changed, then the instructions."""
         function = self.function
         left = function.first[row[0]] if row[0] is not None else None
         right = function.second[row[1]] if row[1] is not None else None
@@ -334,7 +335,7 @@ class _Columns:
             ]
 
     def _python(self, side: int, place: Place | None) -> str:
-        """The Python line of ``place`` if it is another one than the last of this side."""
+        """Return the Python line of ``place`` if it is not the last one shown for this side."""
         if place is None or place.source is None or place.source == self.python[side]:
             return ""
         self.python[side] = place.source
@@ -343,12 +344,12 @@ class _Columns:
         return f"# {where}: {source.text}"
 
     def _both(self, texts: Sequence[str]) -> Styled:
-        """A text in each column."""
+        """Format one text in each column."""
         first, second = (_cut(text, self.width) for text in texts)
         return [(f"{first:<{self.width}}   {second}", _DIM)]
 
     def _cell(self, place: Place | None, *, whole: bool) -> list[tuple[str, str]]:
-        """Number and text of each line of a cell; one line, cut, unless ``whole``."""
+        """Return number and text of each line of a cell: all if ``whole``, else one line, cut to fit."""
         if place is None:
             return [("", "")]
         room = self.width - self.gutter - 1
@@ -362,7 +363,7 @@ class _Columns:
 
 
 def _relative(file: str) -> str:
-    """``file`` from the working directory, if it is below it."""
+    """Return the path of ``file`` relative to the working directory, if the file lies below it."""
     here = Path.cwd()
     return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file
 
@@ -380,7 +381,7 @@ def _number(place: Place) -> str:
 
 
 def as_json(diff: Comparison) -> dict[str, Any]:
-    """Plain values; the schema is in docs/diff.md."""
+    """Return the report as plain values; docs/diff.md has the schema."""
     summary: dict[str, Any] = {"a": _counts(diff.summary.a), "b": _counts(diff.summary.b)}
     if diff.summary.machines is not None:
         for side, machine in zip("ab", diff.summary.machines, strict=True):

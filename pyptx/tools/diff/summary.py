@@ -1,4 +1,4 @@
-"""Counts of both sides: the mix of instructions; what ptxas needs for them; the machine code they become."""
+"""Summarizes both sides: the mix of instructions, the resources that ptxas reports, and the machine code."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Counts", "MachineCode", "Summary", "count", "machine", "summarize"]
 
 @dataclass(frozen=True)
 class Counts:
-    """Instructions of a module.
+    """Numbers of instructions of a module.
 
     Attributes:
-        instructions: all of them.
-        categories: by chapter of the instruction table.
+        instructions: all instructions.
+        categories: instructions by chapter of the instruction table.
         barriers: `bar`, `barrier` and `mbarrier` instructions.
         copies: bulk and tensor copies (TMA).
-        mma: matrix multiplications, of every generation.
+        mma: matrix multiplications of every generation.
     """
 
     instructions: int = 0
@@ -39,14 +39,14 @@ class Counts:
 
 @dataclass(frozen=True)
 class MachineCode:
-    """What ptxas and nvdisasm make of a module.
+    """The resources and the machine code of a module, from ptxas and nvdisasm.
 
     Attributes:
-        resources: one per function.
-        sass: machine instructions by opcode, NOP not counted; None if they are not known.
-        code: a digest of each function's machine code, by its name.
-        missing: why something is not known: a tool that is absent, or a text that ptxas refuses, then with
-            its first errors in lines of their own.
+        resources: the resources of each function.
+        sass: number of machine instructions by opcode, without NOP; None if not known.
+        code: name of each function -> a digest of its machine code.
+        missing: why facts are missing: a tool is not installed, or ptxas refused the text; then further lines
+            have its first errors.
     """
 
     resources: tuple[Resources, ...] = ()
@@ -57,7 +57,7 @@ class MachineCode:
 
 @dataclass(frozen=True)
 class Summary:
-    """Counts of A and B; ``machines`` is None where the machine code was not asked for."""
+    """Counts of A and B; ``machines`` is None if the caller did not ask for machine code."""
 
     a: Counts
     b: Counts
@@ -77,7 +77,7 @@ _MMA_WORDS = {"mma", "mma_async"}
 
 
 def count(module: Module) -> Counts:
-    """The counts of ``module``'s functions together."""
+    """Count the instructions of all functions of ``module``."""
     categories: Counter[str] = Counter()
     barriers = copies = mma = total = 0
     for function in module.functions:
@@ -91,7 +91,7 @@ def count(module: Module) -> Counts:
 
 
 def _is_copy(instruction: Instruction) -> bool:
-    """``cp.async.bulk`` and ``cp.reduce.async.bulk``, plain and of tensors; not their groups."""
+    """True for ``cp.async.bulk`` and ``cp.reduce.async.bulk``, plain or of tensors; not for their groups."""
     words = instruction.modifiers
     return (
         instruction.opcode == "cp"
@@ -102,7 +102,7 @@ def _is_copy(instruction: Instruction) -> bool:
 
 @lru_cache(maxsize=65536)
 def _category(opcode: str, modifiers: tuple[str, ...]) -> str:
-    """The chapter of the table in words."""
+    """Return the chapter of the instruction in words."""
     found = spelled(opcode, spelling(opcode, modifiers))
     return chapter_of(found[0].form.id).replace("_", " ") if found else "unknown"
 
@@ -110,13 +110,16 @@ def _category(opcode: str, modifiers: tuple[str, ...]) -> str:
 def summarize(
     modules: tuple[Module, Module], texts: tuple[Callable[[], str], Callable[[], str]] | None = None
 ) -> Summary:
-    """Counts of both; with ``texts``, functions that give their PTX, also what the tools make of them."""
+    """Count both modules. With ``texts``, functions that return their PTX, also run ptxas and nvdisasm."""
     counts = count(modules[0]), count(modules[1])
     return Summary(*counts, None if texts is None else (machine(texts[0]()), machine(texts[1]())))
 
 
 def machine(text: str) -> MachineCode:
-    """Assemble and disassemble ``text``. A tool that is absent or refuses is said, not raised."""
+    """Assemble and disassemble ``text``.
+
+    A missing tool, or a refused text, is noted in ``missing``, not raised.
+    """
     try:
         assembly = assemble(text)
     except PtxRejectedError as error:
@@ -130,12 +133,12 @@ def machine(text: str) -> MachineCode:
     return MachineCode(assembly.resources, _mix(listing), _digests(listing))
 
 
-#: Errors of ptxas that a report shows.
+#: Number of errors of ptxas that a report shows.
 _ERRORS = 3
 
 
 def _refusal(error: PtxRejectedError) -> str:
-    """What ptxas says of a text that it refuses: the first line, then the first errors."""
+    """Return the text for a module that ptxas refuses: the first line, then the first errors."""
     errors = [message for message in error.messages if message.is_error]
     shown = [f"line {m.line}: {m.text}" if m.line is not None else m.text for m in errors[:_ERRORS]]
     if len(errors) > len(shown):
@@ -150,7 +153,7 @@ def _first_line(error: PyptxError) -> str:
 #: `/*0010*/  @!P0 IADD3.X R1, ...`: the address, a predicate, the opcode before its first dot.
 _SASS = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)", re.MULTILINE)
 _SECTION = re.compile(r"^\t\.section\t\.text\.([^,]+),.*$", re.MULTILINE)
-#: Labels are numbered through the whole file.
+#: A label of nvdisasm; its number counts through the whole file.
 _LABEL = re.compile(r"\.L_x_\d+")
 
 
@@ -165,7 +168,7 @@ def _renumbered(numbers: dict[str, str]) -> Callable[[re.Match[str]], str]:
 
 
 def _digests(listing: str) -> dict[str, str]:
-    """Equal where nvdisasm's text is, but for the numbers of its labels."""
+    """Return a digest of each function's text by nvdisasm; it does not depend on the numbers of labels."""
     found = {}
     _, *parts = _SECTION.split(listing)
     for name, body in zip(parts[::2], parts[1::2], strict=True):

@@ -1,14 +1,14 @@
-"""``pyptx sim``: a kernel in the simulator, with arguments from the command line or a TOML file.
+"""``pyptx sim``: runs a kernel in the simulator, with arguments from the command line or a TOML file.
 
-``arguments`` reads what is passed, ``config`` reads a launch from TOML, ``target`` finds the kernel, ``bind``
-makes arrays, numbers and tensor maps for its parameters, ``show`` prints what a run found.
+``arguments`` parses the arguments, ``config`` reads a launch from TOML, ``target`` finds the kernel, ``bind``
+makes arrays, numbers and tensor maps for its parameters, and ``show`` prints the report of a run.
 """
 
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # The command line alone needs click.
+    # Only the command line needs click.
     if name == "command":
         from .cli import command
 

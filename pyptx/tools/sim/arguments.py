@@ -1,6 +1,7 @@
-"""What a launch is given, read from words: ``7``, ``x.npy:y.npy``, ``zeros:f32[128]``, ``map:A,box=64x32``.
+"""Parses the arguments of a launch: ``7``, ``x.npy:y.npy``, ``zeros:f32[128]``, ``map:A,box=64x32``.
 
-Owns the values that words and TOML tables are read into; :mod:`.bind` makes arrays and numbers of them.
+Owns the classes that describe arguments of the command line and of TOML tables; :mod:`.bind` makes arrays and
+numbers of them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
     "parse_number",
 ]
 
-#: How an array that no file holds is filled.
+#: The ways to fill an array that does not come from a file.
 FILLS = ("zeros", "full", "arange", "random", "empty")
 
 _EXPECTED = (
@@ -47,7 +48,10 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Number:
-    """A number. ``type`` is None where the parameter's is meant; ``bits`` says that it was written in hex."""
+    """A number.
+
+    ``type`` None means the parameter's type; ``bits`` is true if it was written in hexadecimal.
+    """
 
     value: int | float
     type: ScalarType | None = None
@@ -56,14 +60,14 @@ class Number:
 
 @dataclass(frozen=True)
 class FileArray:
-    """The array in ``path`` (.npy, or .bin: raw bytes); ``out`` is where it is written after the run."""
+    """The array in the file ``path`` (.npy, or raw bytes in .bin); after the run it is written to ``out``."""
 
     path: Path
     type: ScalarType | None = None
     out: Path | None = None
 
     def make(self, index: int) -> NDArray[Any]:
-        """The array, in C order. Raises :class:`SpecError` for what is no such file."""
+        """Read the array, in C order. Raises :class:`SpecError` if the file cannot be read as this type."""
         array = self._read()
         if self.type is None:
             return array
@@ -74,7 +78,10 @@ class FileArray:
             return array.view(dtype)
         if self.path.suffix == ".bin":
             if array.nbytes % dtype.itemsize:
-                raise SpecError(f"{self.path} has {array.nbytes} bytes: no whole number of {self.type}")
+                raise SpecError(
+                    f"{self.path} has {array.nbytes} bytes, which is no multiple of an element "
+                    f"of type {self.type} ({dtype.itemsize} bytes)"
+                )
             return array.view(dtype)
         raise SpecError(f"{self.path} holds {array.dtype}, not {self.type}")
 
@@ -88,7 +95,7 @@ class FileArray:
         except (OSError, ValueError, EOFError) as error:
             raise SpecError(f"cannot read {self.path}: {error}") from None
         if not isinstance(array, np.ndarray):
-            raise SpecError(f"{self.path} holds several arrays, not one")
+            raise SpecError(f"{self.path} holds several arrays: expected one")
         return np.array(array, array.dtype.newbyteorder("="), order="C", ndmin=1)
 
 
@@ -97,12 +104,13 @@ class FilledArray:
     """An array of ``type`` and ``shape``.
 
     Attributes:
-        fill: one of :data:`FILLS`. ``empty`` counts as never written; ``random`` draws floats of a normal
-            distribution and integers of the whole type, or within ``bounds``.
-        value: of ``full``.
-        seed: of ``random``; None takes the argument's position.
-        bounds: the least and the largest element of ``random``.
-        out: where the array is written after the run.
+        fill: one of :data:`FILLS`. The elements of ``empty`` count as never written. ``random`` draws floats
+            from a normal distribution and integers from the range of the type, or both uniformly within
+            ``bounds``.
+        value: the value of the elements for ``full``.
+        seed: the seed for ``random``; None means the argument's position.
+        bounds: the least and the largest element for ``random``.
+        out: the file that the array is written to after the run.
     """
 
     fill: str
@@ -114,7 +122,7 @@ class FilledArray:
     out: Path | None = None
 
     def make(self, index: int) -> NDArray[Any]:
-        """A fresh array; ``index`` is its place among the arguments, the first being 1."""
+        """Make a new array; ``index`` is the position among the arguments, counted from 1."""
         try:
             return self._make(np.dtype(self.type.dtype), index)
         except (MemoryError, ValueError, OverflowError) as error:
@@ -137,7 +145,7 @@ class FilledArray:
 
 @dataclass(frozen=True)
 class SameArray:
-    """The array called ``name``, which another argument made."""
+    """The array called ``name`` that another argument makes."""
 
     name: str
 
@@ -155,7 +163,7 @@ ArgumentSource = Number | FileArray | FilledArray | SameArray | TensorMapOf
 
 @dataclass(frozen=True)
 class NamedArgument:
-    """An argument and its name, if it was given one."""
+    """An argument, and its name if it has one."""
 
     name: str | None
     given: ArgumentSource
@@ -169,13 +177,13 @@ _RANDOM = re.compile(rf"(?::(?P<low>{_DECIMAL})\.\.(?P<high>{_DECIMAL}))?(?:@(?P
 _HEXADECIMAL = re.compile(r"[+-]?0[xX]")
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*")
 
-#: Options of ``TensorMap.tiled`` that are sequences, and those that are words.
+#: Options of ``TensorMap.tiled`` whose values are sequences, and options whose values are strings.
 _SEQUENCES = ("box", "shape", "strides", "element_strides")
 _WORDS = ("swizzle", "dtype", "interleave", "l2_promotion", "oob_fill")
 
 
 def parse_named(text: str) -> NamedArgument:
-    """``NAME=WORD`` or ``WORD``. Raises :class:`SpecError`."""
+    """Parse ``NAME=VALUE`` or ``VALUE``. Raises :class:`SpecError`."""
     match = _NAME.fullmatch(text)
     if match is not None:
         return NamedArgument(match[1], parse_given(match[2]))
@@ -183,7 +191,7 @@ def parse_named(text: str) -> NamedArgument:
 
 
 def parse_given(text: str) -> ArgumentSource:
-    """One word of the command line. Raises :class:`SpecError` that says what is expected."""
+    """Parse the value of one argument. Raises :class:`SpecError` that lists the accepted values."""
     head, colon, rest = text.partition(":")
     if colon and head == "map":
         return _parse_map(rest, text)
@@ -203,11 +211,11 @@ def parse_given(text: str) -> ArgumentSource:
     except SpecError:
         if _WORD.fullmatch(text):
             return SameArray(text)
-        raise SpecError(f"{text!r} is no argument: {_EXPECTED}") from None
+        raise SpecError(f"{text!r} is not an argument: {_EXPECTED}") from None
 
 
 def parse_number(text: str, kind: ScalarType | None = None, whole: str = "") -> Number:
-    """``7``, ``0x10``, ``-1.5``, ``nan``. Raises :class:`SpecError`."""
+    """Parse a number: ``7``, ``0x10``, ``-1.5``, ``nan``. Raises :class:`SpecError`."""
     try:
         return Number(int(text, 0), kind, bool(_HEXADECIMAL.match(text)))
     except ValueError:
@@ -219,24 +227,25 @@ def parse_number(text: str, kind: ScalarType | None = None, whole: str = "") -> 
 
 
 def element_type(text: str) -> ScalarType:
-    """The type of an array's elements. Raises :class:`SpecError` for one that arrays do not have."""
+    """Parse the element type of an array. Raises :class:`SpecError` for a type that arrays cannot have."""
     kind = _type(text)
     if kind is None or kind.dtype is None:
-        raise SpecError(f"{text!r} is no element type: expected u8, s32, f16, bf16, f32, e4m3 ...")
+        raise SpecError(f"{text!r} is not an element type: expected u8, s32, f16, bf16, f32, e4m3 ...")
     return kind
 
 
 def map_options(options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Options of a tensor map, sequences as integers. Raises :class:`SpecError` for an unknown one."""
+    """Convert the options of a tensor map. Raises :class:`SpecError` for an unknown option."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if name not in (*_SEQUENCES, *_WORDS):
             raise SpecError(
-                f"{where}: a tensor map has no option {name!r}; it has {', '.join((*_SEQUENCES, *_WORDS))}"
+                f"{where}: a tensor map has no option {name!r}; "
+                f"its options are {', '.join((*_SEQUENCES, *_WORDS))}"
             )
         found[name] = _integers(value, f"{where}: {name}") if name in _SEQUENCES else str(value)
     if "box" not in found:
-        raise SpecError(f"{where}: a tensor map needs its box, box=64x32")
+        raise SpecError(f"{where}: a tensor map needs its box, such as box=64x32")
     return found
 
 
@@ -264,23 +273,23 @@ def _parse_map(rest: str, text: str) -> TensorMapOf:
             raise SpecError(f"{text!r}: expected NAME=VALUE after the array's name, got {pair!r}")
         options[key] = value
     if not _WORD.fullmatch(name):
-        raise SpecError(f"{text!r}: map: is followed by the name of an array, got {name!r}")
+        raise SpecError(f"{text!r}: expected the name of an array after map:, got {name!r}")
     return TensorMapOf(name, map_options(options, repr(text)))
 
 
 def _parse_fill(fill: str, rest: str, text: str) -> FilledArray:
     match = _SHAPED.fullmatch(rest)
     if match is None:
-        raise SpecError(f"{text!r}: {fill}: is followed by a type and a shape, such as {fill}:f32[128,256]")
+        raise SpecError(f"{text!r}: expected a type and a shape after {fill}:, such as {fill}:f32[128,256]")
     kind, shape, tail = element_type(match[1]), _integers(match[2], text), match[3]
     if fill == "full":
         if not tail.startswith("="):
-            raise SpecError(f"{text!r}: full: ends with the value, such as full:f32[128]=1.5")
+            raise SpecError(f"{text!r}: full: needs a value after the shape, such as full:f32[128]=1.5")
         return FilledArray(fill, kind, shape, parse_number(tail[1:], None, text))
     if fill == "random" and (drawn := _RANDOM.fullmatch(tail)) is not None:
         bounds = (float(drawn["low"]), float(drawn["high"])) if drawn["low"] else None
         seed = int(drawn["seed"]) if drawn["seed"] else None
         return FilledArray(fill, kind, shape, seed=seed, bounds=bounds)
     if tail:
-        raise SpecError(f"{text!r}: nothing is expected after the shape, got {tail!r}")
+        raise SpecError(f"{text!r}: the argument must end after the shape, got {tail!r}")
     return FilledArray(fill, kind, shape)

@@ -1,6 +1,6 @@
-"""Arguments for parameters: which fills which, and the arrays, numbers and tensor maps made of them.
+"""Assigns arguments to the parameters of a launch, and makes the arrays, numbers and tensor maps.
 
-Owns :class:`LaunchArray` (an array of a run, and where it is written afterwards) and :func:`bind`.
+Owns :class:`LaunchArray` (an array of a run, and the file that it is written to afterwards) and :func:`bind`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class LaunchArray:
     """An array of the run.
 
     Attributes:
-        name: the one it was given, or the parameter's.
-        array: its elements; the kernel writes them in place.
-        out: the file that it is written to, or None.
-        fresh: whether its contents count as never written.
+        name: the name that the user gave, or the parameter's name.
+        array: the elements, which the kernel writes in place.
+        out: the file that the array is written to after the run, or None.
+        fresh: whether the elements count as never written.
     """
 
     name: str
@@ -49,7 +49,7 @@ class LaunchArray:
 
     @property
     def changed(self) -> bool:
-        """Whether its bytes are others than before the run."""
+        """Whether the run changed the bytes of the array."""
         return self._digest() != self._before
 
     @property
@@ -57,7 +57,7 @@ class LaunchArray:
         return dtype_of(self.array.dtype)
 
     def write(self) -> None:
-        """Write it to ``out``, if there is one: .npy, or the raw bytes. Raises :class:`SpecError`."""
+        """Write the array to ``out`` if there is one: as .npy, or as raw bytes. Raises :class:`SpecError`."""
         if self.out is None:
             return
         try:
@@ -74,7 +74,7 @@ class BoundArguments:
     """The arguments of a launch.
 
     Attributes:
-        values: one for each parameter.
+        values: one value for each parameter.
         buffers: the arrays by name.
         fresh: positions of the parameters whose arrays count as never written.
     """
@@ -96,12 +96,12 @@ def bind(
 ) -> BoundArguments:
     """Make the arguments of a launch.
 
-    An argument whose name is a parameter's goes there; the others fill the rest in order.  ``known`` has the
-    arrays of the launches before, which arguments may name.
+    An argument that has the name of a parameter goes to that parameter; the other arguments fill the
+    remaining parameters in order.  ``known`` has the arrays of earlier launches, which arguments may name.
 
     Raises:
-        SpecError: too many or too few, one that does not fit its parameter, a name that nothing has or two
-            have, a file that cannot be read, or one that would be overwritten.
+        SpecError: there are too many or too few arguments, an argument does not fit its parameter, a name is
+            unknown or given twice, a file cannot be read, or a file would be overwritten.
     """
     assigned = _assign(entry, wanted, args)
     buffers: dict[str, LaunchArray] = dict(known or {})
@@ -117,7 +117,7 @@ def bind(
             values[position] = _by_value(wanted[position], given, index)
             continue
         if position is not None and wanted[position].nbytes != 8:
-            raise SpecError(f"an array for {_described(wanted[position])}")
+            raise SpecError(f"{_described(wanted[position])}, got an array")
         if name in buffers:
             raise SpecError(f"two arrays are called {name}")
         fresh = isinstance(given, FilledArray) and given.fill == "empty"
@@ -144,7 +144,7 @@ def bind(
 def _assign(
     entry: str, wanted: Sequence[KernelParameter], args: Sequence[NamedArgument]
 ) -> list[NamedArgument]:
-    """The argument of each parameter."""
+    """Return the argument of each parameter."""
     names = [parameter.name for parameter in wanted]
     chosen: dict[int, NamedArgument] = {}
     rest: list[NamedArgument] = []
@@ -159,7 +159,7 @@ def _assign(
     free = [p for p in range(len(wanted)) if p not in chosen]
     needed = [p for p in free if wanted[p].default is None]
     if len(rest) < len(free) and len(rest) <= len(needed):
-        free = needed  # those without an argument take their defaults
+        free = needed  # the other parameters take their defaults
     given = len(args)
     if len(rest) != len(free):
         listed = ", ".join(map(_short, wanted)) or "none"
@@ -186,8 +186,8 @@ def _typed(parameter: KernelParameter) -> str:
 
 def _described(parameter: KernelParameter) -> str:
     if parameter.by_value:
-        return f"the parameter {parameter.name}, which is {parameter.nbytes} bytes by value"
-    return f"the parameter {parameter.name}, which is a number of type .{parameter.type}"
+        return f"the parameter {parameter.name} takes {parameter.nbytes} bytes by value"
+    return f"the parameter {parameter.name} takes a number of type .{parameter.type}"
 
 
 def _elements(given: FileArray | FilledArray, index: int) -> NDArray[Any]:
@@ -195,7 +195,7 @@ def _elements(given: FileArray | FilledArray, index: int) -> NDArray[Any]:
     if from_dtype(array.dtype) is None and isinstance(given, FileArray):
         # numpy writes bfloat16 and float8 as plain bytes.
         raise SpecError(
-            f"{given.path} holds elements of type {array.dtype}, which PTX has not: "
+            f"{given.path} holds elements of type {array.dtype}, which is not a type of PTX: "
             f"name the type, such as bf16:{given.path}"
         )
     return array
@@ -205,20 +205,25 @@ def _by_value(parameter: KernelParameter, given: ArgumentSource, index: int) -> 
     assert isinstance(given, (FileArray, FilledArray))
     raw = given.make(index).tobytes()
     if len(raw) != parameter.nbytes:
-        raise SpecError(f"{len(raw)} bytes for {_described(parameter)}")
+        raise SpecError(f"{_described(parameter)}, got {len(raw)} bytes")
     return raw
 
 
 def _number(parameter: KernelParameter, number: Number) -> Any:
-    """The number as a launch takes it for this parameter. Raises :class:`SpecError` where it does not fit."""
+    """Convert the number to a value for this parameter.
+
+    Raises :class:`SpecError` if the number does not fit.
+    """
     kind, given = parameter.type, number.type
     if parameter.by_value:
-        raise SpecError(f"the number {number.value} for {_described(parameter)}; give a .npy or .bin file")
+        raise SpecError(
+            f"{_described(parameter)}, got the number {number.value}", hint="give a .npy or .bin file"
+        )
     if given is not None and given.bits != kind.bits:
-        raise SpecError(f"a number of type .{given} for {_described(parameter)}")
+        raise SpecError(f"{_described(parameter)}, got a number of type .{given}")
     if kind.is_float:
         if given is not None and not given.is_float and given.kind != "b":
-            raise SpecError(f"a number of type .{given} for {_described(parameter)}")
+            raise SpecError(f"{_described(parameter)}, got a number of type .{given}")
         if number.bits or (given is not None and given.kind == "b"):
             return _from_bits(number.value, kind, parameter)
         return float(number.value) if kind.dtype is not None else _whole(number.value, parameter)
@@ -231,10 +236,10 @@ def _number(parameter: KernelParameter, number: Number) -> Any:
 def _whole(value: int | float, parameter: KernelParameter) -> int:
     if isinstance(value, float):
         hint = f"; f{parameter.type.bits}:{value} passes its bits" if parameter.type.kind == "b" else ""
-        raise SpecError(f"{value} for {_described(parameter)}{hint}")
+        raise SpecError(f"{_described(parameter)}, got {value}{hint}")
     bits = parameter.type.bits
     if not -(1 << (bits - 1)) <= value < 1 << bits:
-        raise SpecError(f"{value} does not fit {_described(parameter)}")
+        raise SpecError(f"{_described(parameter)}, and {value} does not fit")
     return value
 
 
@@ -253,13 +258,13 @@ def _from_bits(value: int | float, kind: ScalarType, parameter: KernelParameter)
 
 def _find(buffers: Mapping[str, LaunchArray], name: str) -> LaunchArray:
     if name not in buffers:
-        raise SpecError(f"no array is called {name!r}; there are: {', '.join(buffers) or 'none'}")
+        raise SpecError(f"no array is called {name!r}; the arrays are: {', '.join(buffers) or 'none'}")
     return buffers[name]
 
 
 def _map(parameter: KernelParameter, buffers: Mapping[str, LaunchArray], given: TensorMapOf) -> TensorMap:
     if parameter.nbytes != 128:
-        raise SpecError(f"a tensor map, which is 128 bytes by value, for {_described(parameter)}")
+        raise SpecError(f"{_described(parameter)}, got a tensor map, which is 128 bytes by value")
     try:
         return TensorMap.tiled(_find(buffers, given.name).array, **given.options)
     except SpecError as error:
@@ -276,6 +281,6 @@ def _check_outs(buffers: Sequence[LaunchArray], overwrite: bool) -> None:
             raise SpecError(f"{buffer.name} and {seen[path]} would both be written to {buffer.out}")
         seen[path] = buffer.name
         if not path.parent.is_dir():
-            raise SpecError(f"{buffer.name} cannot be written to {buffer.out}: no such folder")
+            raise SpecError(f"{buffer.name} cannot be written to {buffer.out}: the folder does not exist")
         if path.exists() and not overwrite:
             raise SpecError(f"{buffer.out} exists: give --overwrite to replace it")

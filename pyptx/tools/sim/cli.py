@@ -1,4 +1,4 @@
-"""``pyptx sim FILE``: the command."""
+"""The command ``pyptx sim FILE``: reads the options, runs the launches, and prints the reports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .target import LaunchableKernel, find_target
 __all__ = ["command"]
 
 _STATUS = {Verdict.CLEAN: 0, Verdict.REVIEW: 0, Verdict.ERROR: 1, Verdict.INCOMPLETE: 2}
-#: Exit status of a wrong command line.
+#: Exit status if the command line is wrong.
 _USAGE = 3
 
 
@@ -29,7 +29,7 @@ class _WrongUseError(click.UsageError):
 
 
 class _Command(click.Command):
-    """A command whose wrong use ends with status 3: 2 is a run that is incomplete."""
+    """A command that ends with status 3 if the command line is wrong, since 2 means an incomplete run."""
 
     def make_context(self, *args: Any, **keywords: Any) -> click.Context:
         try:
@@ -54,7 +54,7 @@ class _Command(click.Command):
 
 
 def _say(error: PyptxError) -> None:
-    """One line: the mistake is on the command line, so that no line of Python is named."""
+    """Print the error on one line. The mistake is on the command line, so no line of Python is named."""
     where = f"{error.location}: " if isinstance(error, ParseError) else ""
     hint = f" ({error.hint})" if error.hint else ""
     click.echo(f"Error: {where}{error.message}{hint}", err=True)
@@ -65,7 +65,7 @@ def _say(error: PyptxError) -> None:
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
 @click.option(
     "--entry",
-    help="The kernel, if there are several: its name, or as much of a C++ name (axpy<4>) as no other has.",
+    help="The kernel, if there are several: its name, or a part of its C++ name (axpy<4>) that is unique.",
 )
 @click.option("--grid", metavar="X[,Y[,Z]]", help="CTAs of the grid.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="Threads of a CTA. Default: the kernel's .reqntid.")
@@ -81,36 +81,41 @@ def _say(error: PyptxError) -> None:
     "map:NAME,box=64x32,swizzle=128B.",
 )
 @click.option(
-    "--array", "arrays", multiple=True, metavar="NAME=VALUE", help="An array for tensor maps alone."
+    "--array", "arrays", multiple=True, metavar="NAME=VALUE", help="An array that only tensor maps use."
 )
 @click.option(
     "--out", "outs", multiple=True, metavar="NAME=FILE", help="Write the array NAME to FILE after the run."
 )
 @click.option("--overwrite", is_flag=True, help="Replace files that exist.")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="A launch in TOML; options replace what it says."
+    "--config",
+    type=click.Path(path_type=Path),
+    help="A TOML file with the launch; options override its keys.",
 )
 @click.option(
     "--schedule",
-    help="eager (default), late, random, starve:tma|mma|ld|st|cp, or all: eager, late, a starved one for "
-    "each engine in use, and random ones, with one verdict, the worst.",
+    help="eager (default), late, random, starve:tma|mma|ld|st|cp, or all. all runs eager, late, starve for "
+    "each engine in use, and random; the verdict is the worst of all runs.",
 )
-@click.option("--seed", type=int, help="Of the random schedule; of all, of the first random one.")
+@click.option("--seed", type=int, help="Seed of the random schedule; under all, of the first random run.")
 @click.option(
-    "--seeds", type=click.IntRange(0), help="How many random schedules are among all: 3 if it is not given."
+    "--seeds", type=click.IntRange(0), help="Number of random runs under --schedule all. Default: 3."
 )
 @click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
 @click.option(
-    "--max-steps", type=click.IntRange(1), help="Warp-instructions after which the run ends as incomplete."
+    "--max-steps", type=click.IntRange(1), help="End the run as incomplete after this many warp-instructions."
 )
 @click.option(
-    "--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Time after which it does."
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="End the run as incomplete after this time.",
 )
 @click.option(
     "--memory",
     type=click.IntRange(1),
     metavar="BYTES",
-    help="Host memory for the threads that run at once: fewer CTAs do where it does not suffice.",
+    help="Host memory for the threads that run at once; if it is too small, fewer CTAs run at once.",
 )
 @click.option(
     "--check/--no-check",
@@ -118,7 +123,7 @@ def _say(error: PyptxError) -> None:
     help="Refuse instructions that the text's .target or .version lacks (default), or run them.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/sim.md has its keys).")
-@click.option("--progress/--no-progress", default=None, help="Default: on a terminal.")
+@click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal.")
 def command(
     file: str | None,
     words: tuple[str, ...],
@@ -134,22 +139,22 @@ def command(
 ) -> None:
     """Run a kernel in the simulator.
 
-    FILE is PTX text from anywhere (- is standard input), launched as the options say:
+    FILE is PTX text from any compiler (- is standard input). Options give its launch:
 
     \b
         pyptx sim saxpy.ptx --grid 8 --block 128 --arg random:f32[1000]@1 \\
             --arg y=zeros:f32[1000] --arg 1000 --arg 2.5 --out y=y.npy
 
-    or FILE.py:NAME and its words as `pyptx emit` takes them; a kernel there knows its launch, and arrays that
-    are not given are random inputs and empty outputs.
+    Or FILE is FILE.py:NAME with VALUE and NAME=VALUE, as for `pyptx emit`. Such a kernel has its own launch.
+    Without --arg, its inputs are random arrays and its outputs are empty arrays.
 
-    Exit status: 0 clean or for review, 1 error, 2 incomplete, 3 for a wrong command line.
+    Exit status: 0 clean or review, 1 error, 2 incomplete, 3 if the command line is wrong.
     """
     launch_config = LaunchConfig() if config is None else read_config(config)
     if file is not None:
         launch_config.file, launch_config.words = file, words
     if launch_config.file is None:
-        raise click.UsageError("which file? Give PTX text, - for standard input, or FILE.py:NAME")
+        raise click.UsageError("no FILE was given: expected PTX text, - for standard input, or FILE.py:NAME")
     launch_config.replace_args([parse_named(text) for text in args])
     launch_config.arrays += [_named_array(text) for text in arrays]
     for text in outs:
@@ -157,7 +162,7 @@ def command(
         if not equals or not path:
             raise click.UsageError(f"--out {text}: expected NAME=FILE, such as y=y.npy")
         if Path(path).suffix not in (".npy", ".bin"):
-            raise click.UsageError(f"--out {text}: expected a file called .npy or .bin")
+            raise click.UsageError(f"--out {text}: expected a file name that ends with .npy or .bin")
         launch_config.outs[name] = Path(path)
     for key, value in settings.items():
         if value is not None:
@@ -194,7 +199,7 @@ def _extent(name: str, text: str) -> tuple[int, ...]:
 def _run(
     launch_config: LaunchConfig, overwrite: bool, shown: bool | None, check: bool
 ) -> tuple[list[LaunchArray], list[Report]]:
-    """Run the launches of one stream: their arrays, and a report for each."""
+    """Run the launches of one stream. Returns their arrays, and a report for each launch."""
     settings = launch_config.settings
     launches = [launch_config, *launch_config.then]
     stream = Stream()
@@ -205,10 +210,10 @@ def _run(
         assert source.file is not None
         words = launch.words or source.words
         if number and source.file == "-":
-            raise SpecError("standard input is read once: several launches need a file")
+            raise SpecError("standard input can be read only once: give several launches a file")
         target = find_target(source.file, words, launch.settings.get("entry"), check=check)
         extents = _extents(target, launch.settings)
-        # Names of files to write may be those of any launch's arrays.
+        # The option --out may name an array of any launch, so it is applied with the last one.
         outs = launch_config.outs if number == len(launches) - 1 else {}
         bound = bind(
             target.entry,
@@ -243,12 +248,12 @@ def _run(
 
 
 def _extents(target: LaunchableKernel, settings: dict[str, Any]) -> dict[str, Any]:
-    """Grid, block, cluster and shared memory: the kernel's own, or what was given."""
+    """Return grid, block, cluster and dynamic shared memory: the kernel's own, or those of the options."""
     if target.launch is not None:
         known = target.launch
         given = [key for key in ("grid", "block", "cluster", "smem") if key in settings]
         if given:
-            raise SpecError(f"{target.entry} says its {given[0]} itself: leave --{given[0]} out")
+            raise SpecError(f"{target.entry} defines its {given[0]} itself: leave --{given[0]} out")
         return {
             "grid": known.grid,
             "block": known.block,
@@ -259,7 +264,9 @@ def _extents(target: LaunchableKernel, settings: dict[str, Any]) -> dict[str, An
     examples = (("--grid 4,2", settings.get("grid")), ("--block 128", block))
     missing = [example for example, value in examples if not value]
     if missing:
-        raise SpecError(f"how is {target.entry} launched? Give {' and '.join(missing)}, for example")
+        raise SpecError(
+            f"the launch of {target.entry} is not complete: give, for example, {' '.join(missing)}"
+        )
     return {
         "grid": settings["grid"],
         "block": block,

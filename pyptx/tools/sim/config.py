@@ -1,7 +1,7 @@
-"""Launches in a TOML file: the tables ``[launch]``, ``[args.NAME]``, ``[arrays.NAME]`` and ``[[then]]``.
+"""Reads launches from TOML: the tables ``[launch]``, ``[args.NAME]``, ``[arrays.NAME]`` and ``[[then]]``.
 
-Owns :class:`LaunchConfig`, everything that a run is told, and how it is read from TOML; the command line's
-options then replace what they say.  Paths in the file are relative to it.
+Owns :class:`LaunchConfig`, all settings of a run.  Options of the command line override the file's settings.
+Paths in the file are relative to the file.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ __all__ = ["LaunchConfig", "read_config"]
 
 @dataclass
 class LaunchConfig:
-    """What a run is told.
+    """The settings of a run.
 
     Attributes:
         file: PTX text, ``-`` for standard input, or ``FILE.py[:NAME]``.
         words: dims and constants of a kernel of a Python file.
         args: the arguments, in the order of the parameters or by their names.
-        arrays: arrays that are no parameter themselves, for tensor maps.
-        outs: where arrays are written after the run, by name.
-        settings: what ``[launch]`` says, by the names of its keys.
-        then: launches behind this one in the same stream; they have no schedule and limits of their own,
-            and without a file this one's.
+        arrays: arrays that are not parameters and that only tensor maps use.
+        outs: name of an array -> the file that the array is written to after the run.
+        settings: the keys of ``[launch]`` and their values.
+        then: later launches of the same stream. The schedule and the limits of this launch apply to them; a
+            launch without a file uses the file of this one.
     """
 
     file: str | None = None
@@ -60,7 +60,7 @@ class LaunchConfig:
     then: list[LaunchConfig] = field(default_factory=list)
 
     def replace_args(self, given: list[NamedArgument]) -> None:
-        """Arguments of the command line: those with a name replace the file's of that name."""
+        """Add the arguments of the command line: each replaces the file's argument of the same name."""
         if not self.args:
             self.args = given
             return
@@ -69,15 +69,15 @@ class LaunchConfig:
             if new.name is None or place is None:
                 names = ", ".join(str(old.name) for old in self.args)
                 raise SpecError(
-                    f"--arg {new.name or 'without a name'}: the file names the arguments ({names}), so --arg "
-                    "NAME=... replaces one of them"
+                    f"--arg {new.name or 'without a name'}: the file names the arguments ({names}); "
+                    "give --arg NAME=... with one of these names"
                 )
             self.args[place] = new
 
 
 _Kinds = dict[str, type | tuple[type, ...]]
 
-#: Keys of a launch in [[then]], and of [launch], which says how the run goes too; what each must be.
+#: The keys of [[then]] and of [launch], with their types. Only [launch] has the settings of the whole run.
 _EXTENTS = ("grid", "block", "cluster")
 _SHAPE: _Kinds = {**dict.fromkeys(_EXTENTS, (int, list)), "entry": str, "smem": int}
 _THEN: _Kinds = {**_SHAPE, "dependent": bool}
@@ -95,7 +95,7 @@ _ARRAY_KEYS = ("fill", "type", "shape", "value", "seed", "bounds", "out")
 
 
 def read_config(path: Path) -> LaunchConfig:
-    """Read a launch. Raises :class:`SpecError` naming the table and the key at fault."""
+    """Read a launch. Raises :class:`SpecError` that names the wrong table and key."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -122,7 +122,7 @@ def read_config(path: Path) -> LaunchConfig:
 
 
 def _source(found: LaunchConfig, table: Mapping[str, Any], where: str, folder: Path) -> None:
-    """What a launch runs, if the table says so: its file, and the words for it."""
+    """Set the file of a launch and its values, if the table has them."""
     if "file" in table:
         name = _typed(table, "file", str, where)
         found.file = name if name == "-" else str(folder / name)
@@ -151,7 +151,7 @@ def _named(table: Mapping[str, Any], kind: str, where: str, prefix: str, folder:
 def _known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
     for key in table:
         if key not in keys:
-            raise SpecError(f"{where}: unknown key {key!r}; there are: {', '.join(keys)}")
+            raise SpecError(f"{where}: unknown key {key!r}; the keys are: {', '.join(keys)}")
 
 
 def _typed(
@@ -190,7 +190,7 @@ def _in_folder(given: ArgumentSource, folder: Path) -> ArgumentSource:
 
 
 def _table(table: dict[str, Any], where: str, folder: Path) -> ArgumentSource:
-    """A table holds one of ``file``, ``fill``, ``array``, ``map`` and ``value``, which says what it is."""
+    """Read an argument from a table with a key ``file``, ``fill``, ``array``, ``map`` or ``value``."""
     if "fill" in table:
         return _filled(table, where, folder)
     kind = None

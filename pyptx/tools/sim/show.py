@@ -1,4 +1,4 @@
-"""What a run found, as text and as JSON, and how far a long one is."""
+"""Prints the report of a run, as text or as JSON, and the progress of a long run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _COLORS = {
     Verdict.INCOMPLETE: "yellow",
     Verdict.ERROR: "red",
 }
-#: Elements of an array that JSON shows.
+#: Number of elements of an array that JSON shows.
 _FIRST = 16
 
 
 def show_report(report: Report) -> None:
-    """What the kernel printed, then verdict and findings, on standard output."""
+    """Print the kernel's own output, then verdict and findings, to standard output."""
     if report.printed:
         click.echo(report.printed, nl=not report.printed.endswith("\n"))
     schedule = f"{len(report.runs)} schedules" if report.runs else report.schedule
@@ -54,7 +54,7 @@ def _styled(verdict: Verdict) -> str:
 
 
 def show_arrays(buffers: list[LaunchArray]) -> None:
-    """What the arrays hold after the run."""
+    """Print the contents of the arrays after the run."""
     if buffers:
         click.echo()
     width = max((len(buffer.name) for buffer in buffers), default=0)
@@ -88,7 +88,7 @@ def _preview(array: np.ndarray[Any, Any]) -> str:
 
 
 def report_object(report: Report) -> dict[str, Any]:
-    """The report for ``--json``, without the arrays; docs/sim.md has its keys."""
+    """Return the report for ``--json``, without the arrays; docs/sim.md lists the keys."""
     return {
         "entry": report.entry,
         "schedule": report.schedule,
@@ -104,7 +104,7 @@ def report_object(report: Report) -> dict[str, Any]:
 
 
 def array_objects(buffers: list[LaunchArray]) -> list[dict[str, Any]]:
-    """The arrays for ``--json``."""
+    """Return the arrays for ``--json``."""
     return [
         {
             "name": buffer.name,
@@ -119,7 +119,7 @@ def array_objects(buffers: list[LaunchArray]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A number of JSON; NaN and infinities, which it has not, as words."""
+    """Return a number for JSON; NaN and infinities become strings, since JSON has none."""
     if isinstance(value, (np.integer, np.bool_)):
         return int(value)
     number = float(value)
@@ -158,9 +158,10 @@ def _words(now: Progress) -> str:
 
 @contextmanager
 def progress_line(shown: bool | None) -> Iterator[Callable[[Progress], None] | None]:
-    """What a launch takes as ``progress``: a line that is kept up to date on a terminal, lines elsewhere.
+    """Yield the function that a launch takes as ``progress``.
 
-    ``shown`` is None for the default: on a terminal only.
+    On a terminal the function updates one line, elsewhere it prints lines. ``shown`` None means the default:
+    show progress only on a terminal.
     """
     terminal = sys.stderr.isatty()
     if shown is False or (shown is None and not terminal):

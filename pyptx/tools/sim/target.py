@@ -1,7 +1,7 @@
-"""What runs: a kernel of PTX text, of a program, or of a Python file, and what its launch needs.
+"""Finds the kernel to run: in PTX text, in a program, or in a Python file.
 
-Owns :class:`LaunchableKernel`, which hides that kernels of Python files know their launch and take arrays
-where their entries take tensor maps.
+Owns :class:`LaunchableKernel`, which hides a difference: a kernel of a Python file has its own launch, and
+takes an array where its entry takes a tensor map.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _STDIN = "<stdin>"
 
 @dataclass(frozen=True)
 class KernelParameter:
-    """A parameter: its name, what it holds, and what fills it where nothing is given.
+    """A parameter of a kernel.
 
     Attributes:
-        name: of the parameter.
-        type: of a number; the 64-bit unsigned type for pointers.
-        nbytes: of the parameter.
-        by_value: whether it is an array of bytes, such as a struct or a tensor map.
-        default: what is passed if no argument is given.
+        name: name of the parameter.
+        type: type of the number; u64 for a pointer.
+        nbytes: size of the parameter.
+        by_value: whether the parameter is an array of bytes, such as a struct or a tensor map.
+        default: the argument that is passed if the user gives none.
     """
 
     name: str
@@ -57,11 +57,11 @@ class LaunchableKernel:
     Attributes:
         loaded: the module in the simulator.
         entry: name of the kernel.
-        parameters: what arguments are given for, in order.
-        launch: extents and shared memory, if the kernel says them.
-        block: threads that the kernel was built for (``.reqntid``), or None.
-        pack: the values of ``parameters`` as those of the entry's.
-        places: for each of the entry's parameters, the position in ``parameters`` that fills it.
+        parameters: the parameters that take arguments, in order.
+        launch: extents and shared memory, if the kernel defines them.
+        block: the block that the kernel requires (``.reqntid``), or None.
+        pack: converts the values of ``parameters`` to the values of the entry's parameters.
+        places: for each parameter of the entry, the position in ``parameters`` that fills it.
     """
 
     loaded: LoadedModule
@@ -76,19 +76,21 @@ class LaunchableKernel:
 def find_target(
     file: str, words: tuple[str, ...], entry: str | None, *, check: bool = True
 ) -> LaunchableKernel:
-    """The kernel that ``file`` names.
+    """Find the kernel that ``file`` names.
 
-    ``file`` is PTX text (``-``: standard input), or ``FILE.py[:NAME]`` with its words. ``check`` is that of
-    :func:`pyptx.sim.load`.
+    ``file`` is a file of PTX text (``-``: standard input), or ``FILE.py[:NAME]`` with its values ``words``.
+    ``check`` is passed to :func:`pyptx.sim.load`.
 
     Raises:
-        SpecError: a file that cannot be read, or no such entry: lists those there are.
-        ParseError: text that is not PTX.
-        UsageError: click's, for words that do not fit.
+        SpecError: the file cannot be read, or has no such entry; the error lists the entries.
+        ParseError: the text is not PTX.
+        UsageError: click's error, for values that do not fit.
     """
     if not file.endswith(".py") and ".py:" not in file:
         if words:
-            raise SpecError(f"values are for kernels of Python files; {file} is PTX text")
+            raise SpecError(
+                f"{file} is PTX text, which takes no values; they are for kernels of Python files"
+            )
         return _of_module(_parsed(file), entry, check)
     try:
         found = load_target(file, words)
@@ -98,7 +100,9 @@ def find_target(
         raise SpecError(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
     if isinstance(found.what, Kernel):
         if entry is not None and entry != found.what.options.entry:
-            raise SpecError(f"{file} is the kernel {found.what.options.entry}, not {entry}")
+            raise SpecError(
+                f"{file} has the kernel {found.what.options.entry}, not {entry}: leave --entry out"
+            )
         return _of_kernel(found.what, found.keywords)
     return _of_module(found.module(), entry, check)
 
@@ -112,7 +116,7 @@ def _parsed(file: str) -> Module:
         except UnicodeDecodeError:
             raise SpecError(f"cannot read {file}: it is not text") from None
     text = sys.stdin.read()
-    # So that findings can show their lines.
+    # Findings read the text of their lines from this cache.
     linecache.cache[_STDIN] = (len(text), None, text.splitlines(keepends=True), _STDIN)
     return parse_module(text, _STDIN)
 
@@ -139,7 +143,10 @@ def _entry(module: Module, name: str | None) -> Function:
 
 
 def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
-    """The kernel's own parameters: arrays that are not given are random inputs and empty outputs."""
+    """Make a kernel of a Python file launchable.
+
+    By default its inputs are random and its outputs empty arrays.
+    """
     options = kernel.options
     with user_output_to_stderr():
         special = kernel.specialize(**keywords)

@@ -1,9 +1,10 @@
-"""``pyptx transpile``: PTX to a Python program that reads like one written by hand.
+"""``pyptx transpile``: converts PTX to a Python program that reads like one written by hand.
 
-``body`` makes statements ready, ``structure`` finds blocks, ``registers`` chooses types, ``arrays`` and
-``repeats`` find arrays and loops over repetitions, ``operators`` and ``units`` know what Python's operators
-and the units' functions record; ``operand_writer``, ``expressions`` and ``writer`` write a function,
-``module`` the file; ``check`` runs it, and ``pyptx.tools.diff`` compares.
+``body`` prepares the statements, ``structure`` finds blocks, ``registers`` chooses types, ``arrays`` and
+``repeats`` find arrays and loops over repetitions. ``operators``, ``results`` and ``units`` find the Python
+operators and the functions that record an instruction. ``operand_writer``, ``expressions`` and ``writer``
+write a function, ``module`` writes the file. ``check`` runs the program, and ``pyptx.tools.diff`` compares
+the result.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ __all__ = ["Transpiled", "transpile"]
 
 
 def __getattr__(name: str) -> Any:
-    # The command line alone needs click.
+    # Only the command line needs click.
     if name == "command":
         from .cli import command
 

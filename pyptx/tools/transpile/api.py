@@ -1,4 +1,4 @@
-"""``pyptx.transpile``: PTX in, the text of a Python program out, which is run and compared first."""
+"""``pyptx.transpile``: converts PTX to the text of a Python program, and checks that it records the same."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Transpiled", "transpile", "transpiled"]
 
 @dataclass(frozen=True)
 class Transpiled:
-    """A program and how it came about.
+    """A program, and the results of the check.
 
     Attributes:
-        text: the Python file.
-        module: what it records: the module that was given, or the part of it that was asked for.
-        checked: it was run, and records the same.
-        flat: functions (by their names in PTX) that are written with labels and branches alone, because with
-            blocks and operators they did not record the same.
+        text: the text of the Python file.
+        module: the module that the program records: the source, or the part of it that the caller asked for.
+        checked: whether the program was run and records the same.
+        flat: names in PTX of the functions that are written with labels, branches and ``ptx.inst`` only,
+            because they did not record the same with blocks and operators.
     """
 
     text: str
@@ -41,22 +41,23 @@ def transpile(
     lines: bool = False,
     check: bool = True,
 ) -> str:
-    """PTX as a Python program that records the same instructions in the same order.
+    """Convert PTX to a Python program that records the same instructions in the same order.
 
-    The program imports pyptx alone; ``program`` in it is a :class:`pyptx.Program`, and run as a script it
-    prints the PTX.  Debug data (``.file``, ``.loc``, sections) is left out.
+    The program imports only pyptx. Its variable ``program`` is a :class:`pyptx.Program`; as a script, the
+    program prints the PTX.  Debug data (``.file``, ``.loc``, sections) is left out.
 
     Args:
-        source: PTX text, a ``pathlib.Path`` to it, or a module.
-        entry: this kernel alone, with the functions and variables that it reaches.
-        lines: comments that name the source lines of ``.loc``.
-        check: run the program and compare what it records with the original (:func:`pyptx.diff`).
+        source: PTX text, a ``pathlib.Path`` to PTX text, or a module.
+        entry: convert only this kernel, with the functions and variables that it reaches.
+        lines: whether to add comments with the source lines of ``.loc``.
+        check: whether to run the program and compare the recorded module with the source
+            (:func:`pyptx.diff`).
 
     Raises:
-        ParseError: text that is not PTX.
-        InstructionError, OperandError: an instruction that the table does not have, at its line.
-        SpecError: no such kernel.
-        UnsupportedError: a statement that no program records, or a program that fails the check.
+        ParseError: the text is not PTX.
+        InstructionError, OperandError: the table does not have an instruction; the error names its line.
+        SpecError: there is no such kernel.
+        UnsupportedError: no program can record a statement, or the program fails the check.
     """
     return transpiled(source, entry=entry, lines=lines, check=check).text
 
@@ -64,7 +65,7 @@ def transpile(
 def transpiled(
     source: str | Path | Module, *, entry: str | None = None, lines: bool = False, check: bool = True
 ) -> Transpiled:
-    """:func:`transpile`, with what there is to say about the program."""
+    """Do what :func:`transpile` does, and also return the results of the check."""
     name = source.name if isinstance(source, Path) else "<ptx>"
     if isinstance(source, Path):
         source = source.read_text(encoding="utf-8")
@@ -81,7 +82,7 @@ def transpiled(
         worse = frozenset(wrong) - flat
         if not worse:
             raise UnsupportedError(
-                f"the program does not record what it was made of: {next(iter(wrong.values()))}"
+                f"the program does not record the same as its source: {next(iter(wrong.values()))}"
             )
         flat |= worse
         found = written(module, title, flat=flat, lines=lines)
@@ -89,7 +90,7 @@ def transpiled(
 
 
 def _wrong(module: Module, program: Written) -> Mapping[str, str]:
-    """Functions that the program does not record as they are, with what is wrong."""
+    """Return the functions that the program records differently, each with the first difference."""
     try:
         recorded = run(program.text, "<transpiled program>")
     except PyptxError as error:
@@ -100,7 +101,7 @@ def _wrong(module: Module, program: Written) -> Mapping[str, str]:
 
 
 def _title(module: Module, name: str) -> str:
-    """The program's docstring."""
+    """Return the docstring of the program."""
     source = "PTX" if name == "<ptx>" else name
     version = "{}.{}".format(*module.version)
     return f'"""{source} (PTX {version}, {module.target}) as a program, written by ``pyptx transpile``."""'

@@ -1,4 +1,4 @@
-"""Arrays of registers: :class:`Array`, its type and name, and :class:`Pool`, which says what lies in one.
+"""Arrays of registers: :class:`Array`, and :class:`Pool`, which assigns registers to arrays.
 
 A register lies in at most one array, and its place does not change.
 """
@@ -16,11 +16,12 @@ from .registers import Info
 
 __all__ = ["Array", "Pool"]
 
-#: A vector of this many registers is an array even where its registers are only read.
+#: A vector of at least this many registers becomes an array even if its registers are only read.
 _LONG = 8
-#: ... and of this many, where they are written.
+#: A vector of at least this many registers becomes an array if its registers are written.
 _WRITTEN = 4
-#: What an array is called whose registers this opcode writes; by the first word, or the first two.
+#: Name of an array whose registers an instruction writes, by the first word or the first two words of its
+#: name.
 _CALLED = {
     "wgmma.mma_async": "acc",
     "mma": "acc",
@@ -47,7 +48,7 @@ _PRODUCTS = frozenset({"wgmma", "mma"})
 
 @dataclass(eq=False)
 class Array:
-    """``name = reg.array(kind, len(registers))``."""
+    """An array, written as ``name = reg.array(kind, len(registers))``."""
 
     name: str
     kind: ScalarType
@@ -60,13 +61,13 @@ class Pool:
     def __init__(self, infos: dict[str, Info], names: PythonNames) -> None:
         self.infos = infos
         self.names = names
-        #: By register, its array and its place in it.
+        #: Register -> its array, and its index in the array.
         self.places: dict[str, tuple[Array, int]] = {}
-        #: By register, the name of the instruction that says what it is.
+        #: Register -> the instruction that writes it and that names its array.
         self.written_by: dict[str, str] = {}
 
     def survey(self, steps: Iterable[StatementStep]) -> None:
-        """Note what writes each register: the first instruction, or a matrix product."""
+        """Note the instruction that writes each register: the first one, or a matrix product."""
         for step in steps:
             if step.instruction is None:
                 continue
@@ -76,7 +77,7 @@ class Pool:
                     self.written_by[register.name] = step.instruction.name
 
     def may_hold(self, registers: Sequence[Register]) -> bool:
-        """May these, in this order, be a new array? One type, each once, none in an array already."""
+        """Whether the registers may form a new array: one type, no register twice, none in an array."""
         names = {r.name for r in registers}
         return (
             len(names) == len(registers)
@@ -112,7 +113,7 @@ class Pool:
                     self.add(registers)
 
     def products(self, steps: Iterable[StatementStep]) -> None:
-        """Make an array of the accumulators of matrix products that follow each other, each with its own."""
+        """Make one array of the accumulators of consecutive matrix products, if no two share a register."""
         group: list[Register] = []
         for step in steps:
             instruction = step.instruction

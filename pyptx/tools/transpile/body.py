@@ -1,8 +1,8 @@
-"""A function's statements made ready to be written down: what says nothing to a thread is set aside.
+"""Prepares the statements of a function for writing, and drops the statements that no thread executes.
 
-Owns :class:`StatementStep`, a statement in canonical form with what it reads and writes, and :func:`steps`,
-which leaves out what records no instruction and changes none: ``.loc``, labels that nothing jumps to, and
-braces that bound no variable.
+Owns :class:`StatementStep`, a statement in canonical form with the registers that it reads and writes, and
+:func:`steps`. That function drops statements that record no instruction: ``.loc``, labels that no branch
+names, and braces that contain no variable.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class StatementStep:
     """A statement that the program records.
 
     Attributes:
-        index: its place in the function's body.
-        statement: an instruction is in canonical form: modifiers in the table's order, constants as the form
-            takes them.
-        binding: of an instruction.
+        index: index in the function's body.
+        statement: the statement; an instruction is in canonical form, with modifiers in the table's order and
+            constants as the form takes them.
+        binding: the binding of an instruction.
         reads, writes: registers, guard included, in the order of the operands.
-        locs: the ``.loc`` before it that changes the line.
+        locs: the ``.loc`` directives before the statement that change the line.
     """
 
     index: int
@@ -60,7 +60,7 @@ class StatementStep:
 
     @property
     def target(self) -> str | None:
-        """The label of a ``bra``."""
+        """Label that a ``bra`` names; None for other statements."""
         found = self.instruction
         if found is not None and found.opcode == "bra" and isinstance(found.operands[0], BranchTarget):
             return found.operands[0].name
@@ -68,7 +68,7 @@ class StatementStep:
 
 
 def canonical(instruction: Instruction) -> tuple[Instruction, Binding]:
-    """The instruction as a recording of it has it, and its binding."""
+    """Return the instruction in the form that a recording would have, and its binding."""
     binding = bind_instruction(instruction)
     match = binding.match
     spelled = replace(
@@ -78,7 +78,7 @@ def canonical(instruction: Instruction) -> tuple[Instruction, Binding]:
 
 
 def targets_of(body: tuple[Statement, ...]) -> set[str]:
-    """Labels that something jumps to."""
+    """Return the labels that a branch names."""
     found: set[str] = set()
     for statement in body:
         if isinstance(statement, Instruction):
@@ -89,7 +89,7 @@ def targets_of(body: tuple[Statement, ...]) -> set[str]:
 
 
 def _idle_marks(body: tuple[Statement, ...]) -> set[int]:
-    """Braces without a variable directly between them."""
+    """Return the indices of braces that do not directly contain a variable."""
     idle: set[int] = set()
     open_at: list[int] = []
     holds: list[bool] = []
@@ -108,11 +108,11 @@ def _idle_marks(body: tuple[Statement, ...]) -> set[int]:
 
 
 def steps(function: Function) -> Iterator[StatementStep]:
-    """The steps of ``function``.
+    """Yield the steps of ``function``.
 
     Raises:
-        InstructionError, OperandError: an instruction that the table does not have, at its line.
-        UnsupportedError: raw text, which was never read.
+        InstructionError, OperandError: the table does not have an instruction; the error names its line.
+        UnsupportedError: the function has raw text, which the parser did not read.
     """
     wanted = targets_of(function.body)
     idle = _idle_marks(function.body)

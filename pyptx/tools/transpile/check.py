@@ -1,4 +1,4 @@
-"""Running a program for the module that it records, which :mod:`pyptx.tools.diff` then compares."""
+"""Runs a program and returns the module that it records; :mod:`pyptx.tools.diff` then compares the module."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["run"]
 
 
 def run(text: str, filename: str) -> Module:
-    """Execute a program and give the module that it records.
+    """Execute a program and return the module that it records.
 
     Raises:
-        PyptxError: what the program does wrong, at its line.
+        PyptxError: the program makes an error; the location is the program's line.
     """
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"__name__": "transpiled"}

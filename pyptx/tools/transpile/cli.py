@@ -1,4 +1,4 @@
-"""``pyptx transpile``: a file of PTX as a Python program."""
+"""The command ``pyptx transpile``: writes a file of PTX as a Python program."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ __all__ = ["command"]
     "-o", "--output", type=click.Path(path_type=Path), help="Write here instead of standard output."
 )
 @click.option(
-    "--entry", metavar="NAME", help="This kernel alone, with the functions and variables that it reaches."
+    "--entry",
+    metavar="NAME",
+    help="Write only this kernel, with the functions and variables that it reaches.",
 )
-@click.option("--lines", is_flag=True, help="Name the source lines of .loc in comments.")
+@click.option("--lines", is_flag=True, help="Add comments with the source lines of .loc.")
 @click.option(
     "--check/--no-check",
     default=True,
     show_default=True,
-    help="Run the program and compare what it records with the file.",
+    help="Run the program and compare the recorded module with the file.",
 )
 def command(file: Path, output: Path | None, entry: str | None, lines: bool, check: bool) -> None:
     """Write PTX as a Python program that records the same instructions again.
 
-    The program runs by itself: python OUT.py prints the PTX, and importing it gives `program`.
+    The program needs only pyptx: python OUT.py prints the PTX, and other files can import `program` from it.
     """
     found = transpiled(file, entry=entry, lines=lines, check=check)
     if output is None:

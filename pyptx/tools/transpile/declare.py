@@ -1,4 +1,4 @@
-"""Declarations as arguments: ``ir.Param(...)``, and the keywords of a variable with its initial value."""
+"""Writes declarations as Python: ``ir.Param(...)``, and the keywords of a variable with its initial value."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["parameter", "parameter_name", "type_text", "unnamed", "variable_opti
 
 
 def parameter_name(name: str, function: str) -> str:
-    """A parameter without the function's name that compilers put in front of it."""
+    """Return a parameter's name without the function's name that compilers put in front of it."""
     return name.removeprefix(f"{function}_") if name != f"{function}_" else name
 
 
 def type_text(kind: ScalarType, used: set[str]) -> str:
-    """A type by its name, which is added to ``used``; types of textures and samplers have none."""
+    """Return the Python name of a type and add it to ``used``; textures and samplers have no name."""
     if kind.name in OPAQUE_TYPES:
         used.add("ir")
         return f'ir.OPAQUE_TYPES["{kind.name}"]'
@@ -37,7 +37,7 @@ def type_text(kind: ScalarType, used: set[str]) -> str:
 
 
 def parameter(param: Param, name: str, used: set[str]) -> str:
-    """``ir.Param("n", u32)``; the names that it needs are added to ``used``."""
+    """Return a parameter as ``ir.Param("n", u32)``, and add the names that it needs to ``used``."""
     used.add("ir")
     words = [f'"{name}"', type_text(param.type, used)]
     extents = param.shape or (() if param.count is None else (param.count,))
@@ -58,7 +58,7 @@ def parameter(param: Param, name: str, used: set[str]) -> str:
 
 
 def unnamed(param: Param, used: set[str]) -> str:
-    """``u32``, or what ``ptx.param`` makes: a parameter without its name."""
+    """Return a parameter without its name: ``u32``, or a call of ``ptx.param``."""
     if param.shape or param.vector != 1:
         return parameter(param, "_", used)
     words = [type_text(param.type, used)]
@@ -79,7 +79,7 @@ def unnamed(param: Param, used: set[str]) -> str:
 
 
 def variable_options(variable: Variable, symbols: Mapping[str, str], used: set[str]) -> list[str]:
-    """The keywords of a variable's declaration; ``symbols`` are the Python names of those declared before."""
+    """Return the keywords of a variable's declaration; ``symbols`` has Python names of earlier variables."""
     found = []
     extents = variable.shape or (() if variable.count is None else (variable.count,))
     if extents:
@@ -138,7 +138,7 @@ def _node(value: Symbol | SymbolAddress | Setting | MaskedSymbol) -> str:
 
 
 def _string(value: InitialList) -> str | None:
-    """The bytes as a literal, if they are text."""
+    """Return the bytes as a Python literal if they are text, else None."""
     numbers = [e.value for e in value.elements if isinstance(e, Immediate)]
     if len(numbers) != len(value.elements) or len(numbers) < 3:
         return None

@@ -1,7 +1,7 @@
-"""Instructions as Python expressions: operators, special registers, first values, changes in place.
+"""Writes instructions as Python expressions: operators, special registers, initial values, changes in place.
 
-Owns :class:`Expressions`, which says for an instruction what makes or changes its result, if anything shorter
-than ``ptx.inst`` records exactly it.
+Owns :class:`Expressions`, which finds the expression or statement that records exactly an instruction and is
+shorter than ``ptx.inst``, if there is one.
 """
 
 from __future__ import annotations
@@ -36,15 +36,18 @@ from .text import Formula, number
 __all__ = ["WRITTEN", "Expressions"]
 
 _FULL = 0xFFFFFFFF
-#: What a compiler calls a parameter.
+#: Matches the name that a compiler gives to a parameter.
 _PARAMETER = re.compile(r"param_\d+$")
 
 
 class Expressions(OperandWriter):
-    """An operand writer that knows expressions."""
+    """An operand writer that also writes expressions."""
 
     def _expression(self, step: StatementStep) -> Pending | None:
-        """The step as an operator, if that records it: its result is then made here or changed in place."""
+        """Write the step as an operator, if an operator records it.
+
+        The operator makes the result's register here, or changes the register in place.
+        """
         instruction = step.instruction
         assert instruction is not None
         if instruction.guard is not None or not instruction.operands or self.flat:
@@ -74,7 +77,7 @@ class Expressions(OperandWriter):
         return self._operator(instruction, info.takes, info) or self._returned(instruction, info)
 
     def _returned(self, instruction: Instruction, info: Info) -> Pending | None:
-        """The instruction as a function of ``ptx`` that returns its result."""
+        """Write the instruction as a function of ``ptx`` that returns its result, if there is one."""
         found = result_call(instruction, self._kind, self.arch)
         if found is None:
             return None
@@ -106,7 +109,7 @@ class Expressions(OperandWriter):
         )
 
     def _source(self, source: Operand, texts: Mapping[str, str], how: str) -> str:
-        """An operand of a function of ``ptx``, which takes a base alone for its address."""
+        """Write an operand of a function of ``ptx``; an address without an offset is written as its base."""
         if isinstance(source, Address) and source.offset == 0 and not isinstance(source.offset, Formula):
             source = source.base
         return self._operand(source, texts, how)
@@ -114,7 +117,7 @@ class Expressions(OperandWriter):
     def _operator(
         self, instruction: Instruction, takes: Callable[[ScalarType], bool], info: Info
     ) -> Pending | None:
-        """The instruction as an operator whose result is new, of a type that ``takes`` allows."""
+        """Write the instruction as an operator with a new result, if ``takes`` allows the result's type."""
         operation = operation_of(instruction)
         if operation is None:
             return None
@@ -150,7 +153,7 @@ class Expressions(OperandWriter):
         return Pending(info, text, kind)
 
     def _move(self, instruction: Instruction, info: Info) -> Pending | None:
-        """``mov`` into a new register: a special register, a constant or a copy."""
+        """Write a ``mov`` into a new register: from a special register, from a constant, or a copy."""
         if len(instruction.operands) != 2 or len(instruction.modifiers) != 1:
             return None
         source = instruction.operands[1]
@@ -188,7 +191,7 @@ class Expressions(OperandWriter):
         return None
 
     def _name_argument(self, instruction: Instruction) -> None:
-        """Call the register that takes a numbered parameter after it: ``arg_3`` of ``param_3``."""
+        """Name the register that a numbered parameter is loaded into: ``arg_3`` for ``param_3``."""
         result, source = instruction.operands[:2]
         if not isinstance(result, Register) or not isinstance(source, Address) or source.offset:
             return
@@ -199,7 +202,7 @@ class Expressions(OperandWriter):
             self.text_of[result.name] = self.names.new(name.replace("param", "arg"))
 
     def _shuffle(self, step: StatementStep, instruction: Instruction, result: Pair) -> Pending | None:
-        """``d, p = ptx.warp.shfl_bfly(...)``, into two new registers."""
+        """Write ``d, p = ptx.warp.shfl_bfly(...)``, which makes two new registers."""
         mode = instruction.modifiers[1]
         sources = instruction.operands[1:]
         made = (result.first, result.second)
@@ -226,13 +229,13 @@ class Expressions(OperandWriter):
         return WRITTEN
 
     def _new(self, info: Info, step: StatementStep) -> bool:
-        """Does the step make the register?"""
+        """Whether the step is the first to write the register, so that it can make the register."""
         name = info.register.name
         known = name in self.arrays or name in self.made or name in self.home
         return not known and self._around(name) is self.block and info.first == step.index and info.fresh
 
     def _elect(self, step: StatementStep, result: Operand, mask: Operand) -> Pending | None:
-        """``ptx.warp.elect()`` into a new predicate."""
+        """Write ``ptx.warp.elect()``, which makes a new predicate."""
         if not isinstance(result, Register) or not isinstance(mask, Immediate):
             return None
         info = self.infos[result.name]
@@ -246,7 +249,7 @@ class Expressions(OperandWriter):
         return WRITTEN
 
     def _in_place(self, instruction: Instruction, info: Info) -> Pending | None:
-        """``x += y``: an operator whose result is its first operand."""
+        """Write ``x += y``: an operator whose result is its first operand."""
         operation = operation_of(instruction)
         if operation is None or len(instruction.operands) != 3 or operation.what == "compare":
             return None
@@ -273,7 +276,7 @@ class Expressions(OperandWriter):
         return WRITTEN
 
     def _filled(self, instruction: Instruction, array: Array) -> str | None:
-        """``reg.array(f32, 64, init=0.0)``, if that records one ``mov`` after another."""
+        """Return ``reg.array(f32, 64, init=0.0)`` if it records the consecutive ``mov`` of the array."""
         if instruction.opcode != "mov" or len(instruction.operands) != 2 or len(instruction.modifiers) != 1:
             return None
         source = instruction.operands[1]
@@ -298,16 +301,16 @@ class Expressions(OperandWriter):
         return element is not None and isinstance(element[1], Formula)
 
     def _once(self, info: Info) -> bool:
-        """May the register's value stand where it is read?"""
+        """Whether the expression for the register's value may stand at the place where the value is read."""
         return info.writes == 1 and info.reads == 1 and info.register.name not in self.arrays
 
 
-#: What :meth:`Expressions._expression` gives for a step that is written already.
+#: The result of :meth:`Expressions._expression` for a step that is written already.
 WRITTEN = Pending(None, "", TYPES["b32"])  # type: ignore[arg-type]
 
 
 def _copied(given: ScalarType, kind: ScalarType) -> ScalarType | None:
-    """The type of the ``mov`` that sets a register of ``kind`` to one of type ``given``."""
+    """Return the type of the ``mov`` that copies a register of type ``given`` to a register of ``kind``."""
     if given is kind:
         return move_type(kind)
     if given.bits == kind.bits and (kind.kind == "b" or (given.kind == "b" and kind.kind in "us")):

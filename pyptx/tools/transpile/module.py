@@ -1,4 +1,4 @@
-"""A module of PTX as a Python file: imports, variables, prototypes, functions, and the line that prints it.
+"""Writes a PTX module as a Python file: imports, variables, prototypes, functions, and a print of the PTX.
 
 Owns :func:`written`.
 """
@@ -29,7 +29,7 @@ from .writer import Writer
 
 __all__ = ["Written", "written"]
 
-#: PythonNames that a program may import.
+#: Names that a program may import, and that it must not use for anything else.
 _RESERVED = ("ir", "ptx", "reg", "program", "Program", "Reg", "Sym", "VectorReg", *TYPES)
 
 
@@ -43,7 +43,7 @@ class _File:
         self.used: set[str] = {"Program"}
         self.body: list[str] = []
         self.python: dict[str, str] = {}
-        #: PythonNames of what parameters are that a type does not say, by the text of that.
+        #: Text of a ``ptx.param`` call -> the Python name of the variable that holds the result.
         self.kinds: dict[str, str] = {}
 
     def render(self, title: str) -> str:
@@ -69,7 +69,7 @@ class _File:
                 self.used.add("ir")
                 self.body.append(f'program.directive(ir.Alias("{directive.name}", "{directive.target}"))')
             elif not isinstance(directive, File | Section | Dwarf | Pragma):
-                raise UnsupportedError(f"no way to write {directive} in a program")
+                raise UnsupportedError(f"a program cannot record the directive {directive}")
         imports = f"from pyptx import {', '.join(sorted(self.used, key=_import_order))}"
         return "\n".join(
             [
@@ -110,7 +110,7 @@ class _File:
         self.body += wrapped(f"{name} = {head}({', '.join(words)})", 0)
 
     def _signature(self, function: Function, params: Sequence[str]) -> list[str]:
-        """Keywords for results and parameters, whose Python names are ``params``."""
+        """Return the keywords for results and parameters, whose Python names are ``params``."""
         found = []
         names = iter(params)
         for what, given in (("returns", function.returns), ("params", function.params)):
@@ -120,7 +120,7 @@ class _File:
         return found
 
     def _kind(self, param: Param) -> str:
-        """What a parameter is, without its name: its type, or a name for what :func:`ptx.param` makes."""
+        """Return a parameter without its name: its type, or the name of a ``ptx.param`` result."""
         text = unnamed(param, self.used)
         if text == param.type.name:
             return text
@@ -131,7 +131,7 @@ class _File:
         return self.kinds[text]
 
     def _passed(self, param: Param) -> str:
-        """The Python type of what a body gets for a parameter."""
+        """Return the Python type of the object that the function's body gets for a parameter."""
         kind = "Sym" if param.space != "reg" else "VectorReg" if param.vector > 1 else "Reg"
         self.used.add(kind)
         return kind
@@ -207,12 +207,12 @@ def _tuple(texts: Sequence[str]) -> str:
 
 
 def replaced(function: Function) -> Function:
-    """A prototype as a function without statements."""
+    """Return a function without statements, for a prototype."""
     return Function(function.name, function.params, kind=function.kind, returns=function.returns)
 
 
 def _import_order(name: str) -> tuple[bool, str, int]:
-    """Classes first, b8 before b16: as formatters sort imports."""
+    """Return the sort key of an imported name, as formatters sort: classes first, b8 before b16."""
     stem = name.rstrip("0123456789")
     return (not name[0].isupper(), stem, int(name[len(stem) :] or 0))
 
@@ -226,7 +226,7 @@ def wrapped_import(line: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Written:
-    """A Python file, and what its functions are called there, by their names in PTX."""
+    """A Python file, and a map from the functions' names in PTX to their names in the file."""
 
     text: str
     functions: Mapping[str, str]
@@ -235,14 +235,14 @@ class Written:
 def written(
     module: Module, title: str, *, flat: frozenset[str] = frozenset(), lines: bool = False
 ) -> Written:
-    """The Python file that records ``module``; ``title`` is its docstring, quotes included.
+    """Write the Python file that records ``module``; ``title`` is its docstring, quotes included.
 
-    Functions named in ``flat`` are written with labels and branches alone.  ``lines`` adds comments for
-    ``.loc``.
+    Functions named in ``flat`` are written with labels, branches and ``ptx.inst`` only.  ``lines`` adds
+    comments for ``.loc``.
 
     Raises:
-        InstructionError, OperandError: an instruction that the table does not have.
-        UnsupportedError: a statement or directive that no program records.
+        InstructionError, OperandError: the table does not have an instruction.
+        UnsupportedError: no program can record a statement or a directive.
     """
     file = _File(module, flat, lines)
     text = file.render(title)

@@ -1,4 +1,4 @@
-"""Python identifiers for whatever PTX calls by a name; those of C++ functions without their mangling."""
+"""Makes Python identifiers from PTX names; names of C++ functions are demangled."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ...ir.mangling import demangle
 __all__ = ["PythonNames", "short_name", "word"]
 
 _NOT_WORD = re.compile(r"\W", re.ASCII)
-#: The name of a function's own variable: ``_ZZ3fooPfE4tile``.
+#: Matches the mangled name of a function's own variable: ``_ZZ3fooPfE4tile``.
 _LOCAL = re.compile(r"_ZZ.*?E(\d+)([A-Za-z_]\w*?)(?:_\d+)?$")
 _OPERATORS = {"()": "call", "[]": "item", "=": "assign", "==": "equal", "!=": "differ", "<": "less"}
 
 
 def _without_arguments(text: str) -> str:
-    """``void a::b<int>(float*)`` as ``a::b``."""
+    """Shorten a C++ function's name: ``void a::b<int>(float*)`` becomes ``a::b``."""
     kept: list[str] = []
     depth = 0
     for at, letter in enumerate(text):
@@ -38,7 +38,7 @@ def _without_arguments(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def short_name(name: str) -> str:
-    """The last word of a name, as an identifier.
+    """Return the last word of a name as an identifier.
 
     ``_ZN1a1bIiEEvPf`` is ``b``, ``_ZZ1fvE4tile`` is ``tile``.
     """
@@ -63,7 +63,7 @@ def short_name(name: str) -> str:
 
 
 def word(text: str) -> str:
-    """``text`` as a Python identifier that is no keyword."""
+    """Turn ``text`` into a Python identifier that is not a keyword."""
     found = _NOT_WORD.sub("_", text).strip("_") or "x"
     if found[0].isdigit():
         found = f"x{found}"
@@ -71,14 +71,14 @@ def word(text: str) -> str:
 
 
 class PythonNames:
-    """Identifiers in use. A name that is taken gets a number."""
+    """The identifiers in use. A name that is already in use gets a number."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = {*taken, *dir(builtins)}
         self._next: dict[str, int] = {}
 
     def new(self, wish: str) -> str:
-        """``wish``, or the first of ``wish_1``, ``wish_2`` ... that is free."""
+        """Return and reserve ``wish``, or the first free one of ``wish_1``, ``wish_2`` ..."""
         name = wish
         while name in self._taken:
             self._next[wish] = self._next.get(wish, 0) + 1
@@ -87,7 +87,7 @@ class PythonNames:
         return name
 
     def within(self) -> PythonNames:
-        """Names of a function inside: those of here are taken there."""
+        """Return the names for a function inside this scope, in which the names of this scope are in use."""
         inner = PythonNames()
         inner._taken = set(self._taken)
         return inner

@@ -1,7 +1,7 @@
-"""What a line of a program is made of: names of registers, their declarations, operands.
+"""Writes the parts of a program's lines: names of registers, their declarations, operands.
 
-Owns :class:`OperandWriter`, the state of a function being written: where each register is declared, and which
-results are not written yet because the line to come may have them in their place.
+Owns :class:`OperandWriter`, the state of a function that is being written: the place where each register is
+declared, and the results that are not written yet, because the next line may contain their expressions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .text import Formula, SourceBlock, common, nearest, number, packed
 
 __all__ = ["Pending", "OperandWriter", "generic", "imported", "inner"]
 
-#: Types that ``reg.array`` declares as themselves.
+#: Types that a register can be declared with unchanged.
 _PLAIN = frozenset(f"{k}{b}" for k in "usb" for b in (16, 32, 64)) | {
     "b128",
     "f16",
@@ -52,7 +52,7 @@ _PLAIN = frozenset(f"{k}{b}" for k in "usb" for b in (16, 32, 64)) | {
     "f64",
     "pred",
 }
-#: PythonNames of registers that say nothing.
+#: Matches names of registers that tell no more than the register's type.
 _GENERIC = re.compile(r"(?:p|r|rs|rd|f|fd|rq|SP|SPL)?\d*$")
 _ELEMENT = re.compile(r"\w+\[[^\[\]]*\]$")
 #: Types that a program imports by name.
@@ -61,7 +61,7 @@ _IMPORTED = frozenset(name for name in TYPES if hasattr(types, name))
 
 @dataclass(eq=False)
 class Pending:
-    """A result that is not written down yet."""
+    """A result whose expression is not written yet."""
 
     info: Info
     text: str
@@ -69,7 +69,7 @@ class Pending:
 
 
 class OperandWriter:
-    """The text of names and operands of one function; arguments as for :class:`.writer.Writer`."""
+    """Writes the names and operands of one function; the arguments are those of :class:`.writer.Writer`."""
 
     def __init__(
         self, function: Function, names: PythonNames, symbols: Mapping[str, str], *, flat: bool, arch: str
@@ -79,7 +79,7 @@ class OperandWriter:
         self.symbols = dict(symbols)
         self.flat = flat
         self.arch = arch
-        #: PythonNames that the file must import.
+        #: Names that the file must import.
         self.used: set[str] = set()
         self.steps = list(steps(function))
         header = _header(function)
@@ -94,19 +94,19 @@ class OperandWriter:
         self.labels: dict[str, str] = {}
         self.pool = Pool(self.infos, self.names)
         self.arrays = self.pool.places
-        #: Arrays that are made where they are filled.
+        #: Arrays that are declared by the line that fills them.
         self.made_arrays: set[int] = set()
-        #: The block around a loop over repetitions, and the registers that each repetition makes anew.
+        #: The block around a loop over repetitions, and the registers that each repetition makes for itself.
         self.outside: SourceBlock | None = None
         self.own: frozenset[str] = frozenset()
-        #: The variable of loops over repetitions, once there is one.
+        #: The variable of loops over repetitions; empty until the first such loop.
         self.index = ""
         self.array_home: dict[int, tuple[Array, SourceBlock]] = {}
 
     # --- names --------------------------------------------------------------------------------
 
     def parameters(self) -> list[str]:
-        """The Python parameters: results, then parameters."""
+        """Return the names of the Python parameters: results, then parameters."""
         found = []
         for param in (*self.function.returns, *self.function.params):
             name = self.names.new(word(parameter_name(param.name, self.function.name)))
@@ -119,7 +119,7 @@ class OperandWriter:
         return found
 
     def _name(self, register: Register) -> str:
-        """The text of a register, which occurs here."""
+        """Return the text of a register, and note that the register occurs here."""
         name = register.name
         element = self.arrays.get(name)
         if element is not None:
@@ -136,7 +136,10 @@ class OperandWriter:
         return text
 
     def _around(self, name: str) -> SourceBlock:
-        """Where a register that occurs here may be declared: a Python loop would make many of it."""
+        """Return the block in which a register that occurs here may be declared.
+
+        A declaration in a Python loop would make a new register in each repetition.
+        """
         return self.outside if self.outside is not None and name not in self.own else self.block
 
     def _occurs_array(self, array: Array) -> None:
@@ -146,7 +149,7 @@ class OperandWriter:
         self.array_home[id(array)] = (array, block)
 
     def _define(self, info: Info, wish: str | None = None) -> str:
-        """A name for a register that the line to come makes."""
+        """Choose the name of a register that the next line makes."""
         name = info.register.name
         if wish is not None and generic(name):
             self.text_of[name] = self.names.new(wish)
@@ -217,7 +220,7 @@ class OperandWriter:
         return found
 
     def _variable(self, variable: Variable) -> None:
-        """A variable of the function, where it is declared."""
+        """Write a variable of the function at the place of its declaration."""
         self.used.add("ptx")
         name = self.names.new(short_name(variable.name))
         self.symbols[variable.name] = name
@@ -230,7 +233,7 @@ class OperandWriter:
     # --- operands -----------------------------------------------------------------------------
 
     def _operand(self, operand: Any, texts: Mapping[str, str] | None = None, how: str = "") -> str:
-        """What stands for an operand among the arguments of a call."""
+        """Return the text of an operand as an argument of a call."""
         if isinstance(operand, Register):
             if texts is not None and operand.name in texts:
                 return texts[operand.name]
@@ -274,7 +277,7 @@ class OperandWriter:
         return f"ptx.pattern(0x{str(operand)[2:]}, {self._type(kind)})"
 
     def _exact(self, instruction: Instruction, at: int, mask: bool) -> str:
-        """How to write the constants of operand ``at`` so that they come out as they are."""
+        """Return how to write the constants of operand ``at`` so that they are recorded unchanged."""
         operand = instruction.operands[at]
         if isinstance(operand, Immediate) and isinstance(operand.value, float):
             if operand.pattern is None:
@@ -308,7 +311,7 @@ class OperandWriter:
         return f"[{', '.join(self._operand(e, texts, 'pattern') for e in vector.elements)}]"
 
     def _slice(self, vector: Vector) -> str | None:
-        """The vector as an array or a part of one."""
+        """Return the vector as an array or as a slice of an array, or None."""
         if len(vector.elements) < 2:
             return None
         places = []
@@ -345,9 +348,10 @@ class OperandWriter:
     # --- what is not written yet --------------------------------------------------------------
 
     def _take(self, registers: Sequence[Register]) -> dict[str, str]:
-        """Texts of registers that the line to come reads in this order.
+        """Return the texts of the registers that the next line reads in this order.
 
-        The last results that wait are put in their places, if that keeps the order; the others are written.
+        Pending results become part of the line if this keeps the order of the instructions; the others are
+        written as lines of their own.
         """
         names = [register.name for register in registers]
         kept = len(self.pending)
@@ -380,17 +384,17 @@ class OperandWriter:
 
 
 def imported(kind: ScalarType) -> bool:
-    """Can a program import the type by its name?"""
+    """Whether a program can import the type by its name."""
     return kind.name in _IMPORTED
 
 
 def generic(name: str) -> bool:
-    """Does the name of a register say no more than its type?"""
+    """Whether the name of a register tells no more than its type."""
     return _GENERIC.match(name) is not None
 
 
 def inner(text: str) -> str:
-    """An expression as a part of another."""
+    """Return an expression as a part of another expression, in parentheses if needed."""
     return f"({text})" if " " in text and not _ELEMENT.match(text) else text
 
 
@@ -399,7 +403,7 @@ def _stride(place: int) -> int:
 
 
 def _header(function: Function) -> list[Register]:
-    """Parameters and results that are registers."""
+    """Return the parameters and results that are registers."""
     return [
         Register(p.name, p.type, p.vector) for p in (*function.returns, *function.params) if p.space == "reg"
     ]

@@ -1,7 +1,7 @@
-"""Which instructions Python's operators record, and with which types.
+"""Finds the Python operator that records an instruction, and the types that it needs.
 
-Owns the reading of :mod:`pyptx.dsl.operators` backwards: an instruction becomes ``a + b`` only if that, with
-registers of the types given, records this opcode with these modifiers and operands in this order.
+Owns the inverse of :mod:`pyptx.dsl.operators`: an instruction becomes ``a + b`` only if this expression, with
+registers of the given types, records the same opcode, modifiers and operands in the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["OPERATIONS", "Operation", "operation_of", "result_type"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``symbol`` on operands of type ``kind``.
+    """The operator ``symbol`` on operands of type ``kind``.
 
     ``what`` is ``arithmetic``, ``bits``, ``shift``, ``compare``, ``unary`` or ``float``.
     """
@@ -62,12 +62,12 @@ def _operations() -> dict[tuple[str, tuple[str, ...]], Operation]:
     return found
 
 
-#: By opcode and modifiers.
+#: Opcode and modifiers -> the operation.
 OPERATIONS = _operations()
 
 
 def operation_of(instruction: Instruction) -> Operation | None:
-    """The operator that records ``instruction``, if its operands have the types for it."""
+    """Return the operator that records ``instruction``, or None if its operands do not fit."""
     return OPERATIONS.get((instruction.opcode, instruction.modifiers))
 
 
@@ -78,7 +78,7 @@ def _range(kind: ScalarType, signed: bool) -> tuple[int, int]:
 
 
 def _meet(kinds: list[ScalarType]) -> ScalarType | None:
-    """Where the types of two registers meet."""
+    """Return the type that an operator on registers of these types uses, or None."""
     first, last = kinds[0], kinds[-1]
     if first is last:
         return first
@@ -90,9 +90,9 @@ def _meet(kinds: list[ScalarType]) -> ScalarType | None:
 
 
 def result_type(operation: Operation, operands: list[ScalarType | int | float]) -> ScalarType | None:
-    """The type of the operator's result where registers have the types ``operands``; numbers are constants.
+    """Return the type of the operator's result; ``operands`` has the types of registers, and constants.
 
-    None where Python's operator would record something else, or refuse.
+    The result is None if Python's operator would record another instruction, or refuse the operands.
     """
     kinds = [o for o in operands if isinstance(o, ScalarType)]
     numbers = [o for o in operands if not isinstance(o, ScalarType)]
@@ -117,12 +117,12 @@ def result_type(operation: Operation, operands: list[ScalarType | int | float]) 
         if kind is not wanted:
             return None
     elif kind is not wanted and not (
-        # Untyped bits compute as unsigned where the sign does not matter.
+        # Registers of untyped bits compute as unsigned integers if the sign does not matter.
         wanted.kind == "u" and not operation.signed and kind is TYPES[f"b{wanted.bits}"]
     ):
         return None
     if operation.what == "compare" and not isinstance(operands[0], ScalarType):
-        return None  # Python would turn it round
+        return None  # Python would exchange the operands
     for number in numbers:
         if wanted.is_float:
             continue

@@ -1,7 +1,7 @@
-"""What is known of each register of a function: how often it is read and written, where first, which type.
+"""Collects facts about each register of a function: reads, writes, the first and last use, and a type.
 
-PTX from compilers declares most registers as bits.  :func:`survey` gives a register the type that lets most
-of its instructions be Python operators, and that all of them take.
+PTX from compilers declares most registers as bits.  :func:`survey` chooses a type that all instructions of
+the register accept, and with which most of them become Python operators.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from .results import VOTING
 
 __all__ = ["Info", "survey"]
 
-#: Operators whose result has the type of their operands, whatever that is.
+#: Opcodes whose result has the same type as their operands.
 _SAME_TYPE = frozenset({"and", "or", "xor", "not", "shl", "mov"})
 
 
 @dataclass(eq=False, slots=True)
 class Info:
-    """A register.
+    """The facts about one register.
 
     Attributes:
-        register: as declared in the source.
-        kind: the type that it has in the program.
-        reads, writes: how often.
-        first: the step (its index in the body) where it occurs first.
-        fresh: that step writes it unconditionally and does not read it.
-        last: the step where it occurs last.
-        votes: types that operators would need, with how many want them.
-        types: what its instructions take, each as the choice that the form gives.
-        moved: the type of a ``mov`` that writes it.
-        header: it is a parameter or a result of the function.
-        exact: the declared type is needed: an address in tensor memory.
+        register: the register as declared in the source.
+        kind: type of the register in the program.
+        reads, writes: number of reads and of writes.
+        first: index in the body of the step that first uses the register.
+        fresh: whether that step writes the register unconditionally and does not read it.
+        last: index in the body of the step that last uses the register.
+        votes: types that operators would need, each with the number of instructions that want it.
+        types: for each instruction, the types that its form accepts for the register.
+        moved: type of a ``mov`` that writes the register.
+        header: whether the register is a parameter or a result of the function.
+        exact: whether the register must keep its declared type, such as an address in tensor memory.
     """
 
     register: Register
@@ -55,7 +55,7 @@ class Info:
     header: bool = False
 
     def takes(self, kind: ScalarType) -> bool:
-        """Do all instructions take a register of ``kind`` here?"""
+        """Whether all instructions accept a register of type ``kind``."""
         if kind is self.register.type:
             return True
         if (
@@ -70,7 +70,7 @@ class Info:
 def survey(
     steps: Sequence[StatementStep], registers: Iterable[Register], typed: bool = True
 ) -> dict[str, Info]:
-    """The registers of a function by name, with types chosen where ``typed``."""
+    """Return the registers of a function by name; if ``typed``, choose their types."""
     found = {r.name: Info(r, r.type) for r in registers}
     for step in steps:
         position = step.index
@@ -112,7 +112,7 @@ def survey(
 
 
 def _share_votes(steps: Sequence[StatementStep], found: dict[str, Info]) -> None:
-    """Let registers that bit operations and copies connect have one type: the result has the operands'."""
+    """Share votes between registers that bit operations and copies connect, since they need one type."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -137,7 +137,7 @@ def _share_votes(steps: Sequence[StatementStep], found: dict[str, Info]) -> None
 
 
 def _direct(operand: Operand) -> Iterable[Register]:
-    """Registers that have the operand's type: not those in addresses, of which integers will do."""
+    """Yield the registers that have the operand's type; registers in addresses may be any integers."""
     if isinstance(operand, Register):
         yield operand
     elif isinstance(operand, Vector):

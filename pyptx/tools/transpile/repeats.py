@@ -1,8 +1,8 @@
-"""Repetitions: a few instructions again and again, with numbers and registers that step, as Python loops.
+"""Turns repetitions of a few instructions, whose numbers and registers step evenly, into Python loops.
 
-Owns :func:`grouped`.  A loop is made where at least four repetitions follow each other, each operand is the
-same in all of them or steps evenly, and registers that differ lie evenly in an array or live in one
-repetition alone.  The loop records the same statements in the same order.
+Owns :func:`grouped`.  At least four consecutive repetitions become a loop. Each operand must be the same in
+all repetitions or step evenly; registers that differ must lie evenly in an array, or be used in only one
+repetition. The loop records the same statements in the same order.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ __all__ = ["Repeat", "grouped"]
 
 _LEAST = 4
 _LONGEST = 64
-#: Instructions that end a run: what they need is written in ways of its own.
+#: Instructions that end a run, because the writer writes them in a special way.
 _APART = frozenset({"bra", "brx", "call"})
 
-#: What may differ between repetitions: a register or a number.
+#: A part of an instruction that may differ between repetitions: a register or a number.
 Slot: TypeAlias = "Register | int"
 
 
 @dataclass(eq=False)
 class Repeat:
-    """``for i in range(count):`` over the steps of the first repetition.
+    """A loop ``for i in range(count):`` over the steps of the first repetition.
 
     Attributes:
-        count: how many repetitions.
-        first: the steps of the first.
-        strides: for each slot of each step, by how much it goes on from one repetition to the next, a number
-            or a place in an array; None for what does not change its text.
-        indices: places in the function's body of all the steps that the loop records.
-        own: registers of the first repetition that live in one repetition alone.
+        count: number of repetitions.
+        first: the steps of the first repetition.
+        strides: for each slot of each step, the difference between two repetitions, of a number or of an
+            index in an array; None for a slot whose text does not change.
+        indices: indices in the function's body of all steps that the loop records.
+        own: registers of the first repetition that are used in only one repetition.
     """
 
     count: int
@@ -60,7 +60,7 @@ class Repeat:
     own: frozenset[str]
 
     def template(self, pool: Pool, infos: dict[str, Info], index: str) -> Iterator[StatementStep]:
-        """The steps to write, with what steps as formulas of ``index``."""
+        """Yield the steps to write, in which the slots that change are formulas of ``index``."""
         for step, strides in zip(self.first, self.strides, strict=True):
             assert step.instruction is not None
             given = iter(strides)
@@ -85,7 +85,7 @@ class Repeat:
 
 
 def _visit(operand: Any, slot: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """The shape of an operand, and the operand with ``slot`` done to each slot."""
+    """Return the shape of an operand, and the operand with ``slot`` applied to each slot."""
     if isinstance(operand, Register):
         return ("r", operand.type, operand.vector), slot(operand)
     if isinstance(operand, Immediate):
@@ -124,7 +124,7 @@ def _visit_all(
 
 
 def _read(instruction: Instruction) -> tuple[Any, list[Slot]]:
-    """The shape of an instruction, and its slots in order."""
+    """Return the shape of an instruction, and its slots in order."""
     slots: list[Slot] = []
 
     def note(slot: Slot) -> Slot:
@@ -139,7 +139,7 @@ def _read(instruction: Instruction) -> tuple[Any, list[Slot]]:
 
 
 def _vectors(step: StatementStep) -> list[int]:
-    """For each slot of an instruction a number, which the registers of one vector share."""
+    """Return a number for each slot of an instruction; the registers of one vector have the same number."""
     found: list[int] = []
     assert step.instruction is not None
     for at, operand in enumerate(step.instruction.operands):
@@ -172,7 +172,7 @@ class _Finder:
         self.shapes: dict[Any, int] = {}
 
     def nodes(self, nodes: Sequence[Node]) -> list[Any]:
-        """``nodes`` with repetitions in loops, in blocks too."""
+        """Return ``nodes`` with repetitions as loops, also inside of blocks."""
         found: list[Any] = []
         run: list[StatementStep] = []
         for node in nodes:
@@ -193,7 +193,7 @@ class _Finder:
         return found + self.run(run)
 
     def run(self, steps: list[StatementStep]) -> list[Any]:
-        """Straight code with its repetitions in loops."""
+        """Return code without branches, with its repetitions as loops."""
         if len(steps) < _LEAST:
             return list(steps)
         read = [_read(step.instruction) for step in steps if step.instruction is not None]
@@ -214,7 +214,7 @@ class _Finder:
     def best(
         self, steps: list[StatementStep], shapes: list[int], slots: list[list[Slot]], at: int
     ) -> Repeat | None:
-        """The loop that saves most lines from ``at`` on."""
+        """Return the loop that starts at step ``at`` and saves most lines, or None."""
         chosen: tuple[int, int, int, _Plan] | None = None
         longest = min(_LONGEST, (len(steps) - at) // _LEAST)
         for period in range(1, longest + 1):
@@ -241,7 +241,7 @@ class _Finder:
     def plan(
         self, steps: list[StatementStep], slots: list[list[Slot]], at: int, period: int, count: int
     ) -> _Plan | None:
-        """How to write ``count`` repetitions, or the first of them, as a loop."""
+        """Plan a loop for ``count`` repetitions, or for as many of the first ones as possible."""
         while count >= _LEAST:
             rows = [[slots[at + n * period + p] for n in range(count)] for p in range(period)]
             found = self._registers(steps, rows, at, period, _stepping(rows, count))
@@ -253,7 +253,7 @@ class _Finder:
     def _registers(
         self, steps: list[StatementStep], rows: list[list[list[Slot]]], at: int, period: int, count: int
     ) -> _Plan | int:
-        """A plan for the first ``count`` repetitions, or how many there may be at most."""
+        """Return a plan for the first ``count`` repetitions, or the number of repetitions that may fit."""
         if count < _LEAST:
             return 0
         plan = _Plan(count, rows)
@@ -291,7 +291,7 @@ class _Finder:
         return plan if self._arrays(plan, moving) else 0
 
     def _local(self, registers: list[Register], bounds: list[tuple[int, int]]) -> int:
-        """How many registers, from the first on, live each in its own repetition alone."""
+        """Count the registers, from the first on, that are used only in their own repetition."""
         for n, (register, (low, high)) in enumerate(zip(registers, bounds, strict=True)):
             info = self.infos.get(register.name)
             if info is None or register.name in self.pool.places or info.header:
@@ -301,7 +301,7 @@ class _Finder:
         return len(registers)
 
     def _movable(self, registers: list[Register]) -> int:
-        """How many registers, from the first on, lie evenly in an array, or may lie in a new one."""
+        """Count the registers, from the first on, that lie evenly in an array or may lie in a new array."""
         first = self.pool.places.get(registers[0].name)
         if first is None:
             seen: set[str] = set()
@@ -320,7 +320,7 @@ class _Finder:
         return len(registers)
 
     def _arrays(self, plan: _Plan, moving: list[list[list[Register]]]) -> bool:
-        """Find a place in an array for every register that moves: in one that is there, or in a new one."""
+        """Find a place in an existing or a new array for every register that changes between repetitions."""
         fresh: dict[str, int] = {}
 
         def even(registers: list[Register]) -> bool:
@@ -330,7 +330,7 @@ class _Finder:
                 numbers = [p[1] for p in places if p is not None]
                 return len(arrays) == 1 and _even(numbers)
             numbers = [fresh.get(r.name, -1) for r in registers]
-            # Places in different new arrays are far apart.
+            # Each new array has its own range of 2**20 numbers.
             return -1 not in numbers and len({n >> 20 for n in numbers}) == 1 and _even(numbers)
 
         def make(registers: list[Register]) -> bool:
@@ -366,7 +366,7 @@ class _Finder:
 
 @dataclass(eq=False)
 class _Plan:
-    """A loop that can be written, once ``arrays`` are made."""
+    """A loop that can be written after its ``arrays`` are made."""
 
     count: int
     rows: list[list[list[Slot]]]
@@ -380,7 +380,7 @@ class _Plan:
         return len(self.arrays)
 
     def strides(self, pool: Pool) -> list[list[int | None]]:
-        """What each slot of each step goes on by."""
+        """Return the stride of each slot of each step, or None for a slot that does not change."""
         return [[self._stride(a, b, pool) for a, b in zip(row[0], row[1], strict=True)] for row in self.rows]
 
     def _stride(self, first: Slot, second: Slot, pool: Pool) -> int | None:
@@ -398,7 +398,7 @@ def _even(numbers: Sequence[int]) -> bool:
 
 
 def _repetitions(shapes: list[int], at: int, period: int) -> int:
-    """How often the shapes of ``period`` steps follow each other from ``at`` on."""
+    """Count how often the shapes of ``period`` steps repeat from ``at`` on."""
     end = at + period
     while end < len(shapes) and shapes[end] == shapes[end - period]:
         end += 1
@@ -406,7 +406,7 @@ def _repetitions(shapes: list[int], at: int, period: int) -> int:
 
 
 def _stepping(rows: list[list[list[Slot]]], count: int) -> int:
-    """How many repetitions have numbers that step evenly."""
+    """Return the number of repetitions, from the first on, whose numbers step evenly."""
     for row in rows:
         for slot, first in enumerate(row[0]):
             if not isinstance(first, int):
@@ -423,7 +423,7 @@ def _stepping(rows: list[list[list[Slot]]], count: int) -> int:
 
 
 def grouped(nodes: Sequence[Node], pool: Pool, infos: dict[str, Info]) -> list[Any]:
-    """``nodes`` with loops over repetitions, and arrays in ``pool`` for their registers."""
+    """Return ``nodes`` with loops over repetitions, and add arrays for their registers to ``pool``."""
     steps = list(walk(nodes))
     pool.survey(steps)
     pool.products(steps)

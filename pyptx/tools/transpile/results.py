@@ -1,7 +1,7 @@
-"""Instructions that a function of ``ptx`` records and whose result it returns: ``x = ptx.mad(a, b, c)``.
+"""Finds functions of ``ptx`` that record an instruction and return its result: ``x = ptx.mad(a, b, c)``.
 
-Owns :func:`result_call`.  Whether a call records exactly the instruction, with registers of the types at
-hand, is not foretold but tried: in a program of its own, once for each combination of types.
+Owns :func:`result_call`.  The module tests whether a call records exactly the instruction: it records the
+call in a small program, once for each combination of types.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ...ir import Address, Immediate, Instruction, Register, Symbol
 
 __all__ = ["VOTING", "Call", "result_call"]
 
-#: Opcodes whose operands should have the types that they name.
+#: Opcodes whose operands should have the type in the instruction's name.
 VOTING = frozenset({"mad", "mul", "min", "max", "cvt"})
 _ROUNDINGS = ("rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi")
 _SPACES = ("global", "shared", "local", "const", "param")
 
-#: An operand of the call: a register's type, a number, or an address: the type of its base and the offset.
+#: An operand of the call: the type of a register, a number, or the type of an address's base and the offset.
 Given = Any
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``ptx.function(first..., operands..., last..., keywords)``."""
+    """A call ``ptx.function(first..., operands..., last..., keywords)``."""
 
     function: str
     first: tuple[ScalarType, ...] = ()
@@ -39,7 +39,7 @@ class Call:
 
 
 def _keywords(words: tuple[str, ...], *known: str) -> tuple[tuple[str, str | bool], ...] | None:
-    """Modifiers as keywords, or None where one is not ``known``."""
+    """Return the modifiers as keywords, or None if a keyword is not in ``known``."""
     found: list[tuple[str, str | bool]] = []
     for word in words:
         if word in _ROUNDINGS and "rounding" in known:
@@ -52,7 +52,7 @@ def _keywords(words: tuple[str, ...], *known: str) -> tuple[tuple[str, str | boo
 
 
 def _calls(instruction: Instruction) -> Iterator[Call]:
-    """Calls that may record ``instruction``."""
+    """Yield the calls that may record ``instruction``."""
     opcode, words = instruction.opcode, instruction.modifiers
     if not words:
         return
@@ -104,7 +104,7 @@ def _calls(instruction: Instruction) -> Iterator[Call]:
 def result_call(
     instruction: Instruction, kind_of: Callable[[Register], ScalarType], arch: str
 ) -> tuple[Call, ScalarType] | None:
-    """The call that records ``instruction`` and returns its first operand, and the type of the result."""
+    """Return the call that records ``instruction`` and returns its first operand, and the result's type."""
     given: list[Given] = []
     for operand in instruction.operands[1:]:
         if isinstance(operand, Register) and operand.vector == 1:
@@ -135,7 +135,7 @@ def result_call(
 def _tried(
     call: Call, given: tuple[Given, ...], opcode: str, modifiers: tuple[str, ...], arch: str
 ) -> ScalarType | None:
-    """The type of the call's result, if the call records this instruction."""
+    """Return the type of the call's result if the call records this instruction, else None."""
     program = Program(arch)
     made: list[Any] = []
     sources: list[Any] = []
@@ -154,7 +154,7 @@ def _tried(
 
     try:
         program.entry()(trial)
-    except (PyptxError, TypeError):  # TypeError: another number of operands than the function has
+    except (PyptxError, TypeError):  # TypeError: the function takes another number of operands
         return None
     recorded = list(program.module(check=False).functions[0].instructions())
     if len(recorded) != 1 or (recorded[0].opcode, recorded[0].modifiers) != (opcode, modifiers):

@@ -1,4 +1,4 @@
-"""One kernel of a module, with the functions and variables that it reaches."""
+"""Selects one kernel of a module, with the functions and variables that it reaches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["reached_from"]
 
 
 def reached_from(module: Module, entry: str) -> Module:
-    """``module`` with the kernel ``entry`` and what it names, directly or not; all in their order.
+    """Return ``module`` with only the kernel ``entry`` and what the kernel reaches, in the same order.
 
-    ``entry`` is as much of a C++ name as no other kernel has, or the name itself.
+    ``entry`` is the kernel's name, or a part of its C++ name that no other kernel has.
 
-    Raises :class:`SpecError` naming the kernels that there are.
+    Raises :class:`SpecError`, which lists the kernels, if there is no such kernel.
     """
     try:
         entry = module.entry(entry).name
@@ -47,7 +47,7 @@ def reached_from(module: Module, entry: str) -> Module:
 
 
 def _symbols(node: Any) -> Iterator[str]:
-    """Names of variables and functions in a node."""
+    """Yield the names of variables and functions in a node."""
     if isinstance(node, Symbol | SymbolAddress | Indexed):
         yield node.name
     elif isinstance(node, TargetList):

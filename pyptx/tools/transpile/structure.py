@@ -1,7 +1,7 @@
-"""From labels and branches to blocks: ``if_``, ``else_``, loops and braces, where they stand exactly so.
+"""Turns labels and branches into blocks: ``if_``, ``else_``, loops and braces.
 
-Owns :func:`structured`.  A block is made of a branch only where the block records that branch at its place
-and nothing else; what is left keeps its labels and branches.  No statement moves.
+Owns :func:`structured`.  A branch becomes a block only if the block records exactly that branch at the same
+place. Other branches and their labels stay.  No statement moves.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from .body import StatementStep
 
 __all__ = ["IfNode", "Jump", "LoopNode", "Node", "ScopeNode", "Structure", "structured", "uni", "walk"]
 
-#: Python takes 20 blocks in one another; some are left to loops over repetitions.
+#: Python allows 20 nested blocks; the difference is left for loops over repetitions.
 _DEPTH = 14
 
 
 @dataclass(eq=False)
 class IfNode:
-    """``with ptx.if_(...)``: a guarded branch over ``body``; ``orelse`` with the branch over it, ``skip``."""
+    """A ``with ptx.if_(...)``: a guarded branch over ``body``.
+
+    If there is an ``orelse``, ``skip`` is the branch over it.
+    """
 
     branch: StatementStep
     body: list[Node]
@@ -32,9 +35,9 @@ class IfNode:
 
 @dataclass(eq=False)
 class LoopNode:
-    """``ptx.loop`` or, with a guard, ``ptx.do_while``: ``back`` is the branch to its head.
+    """A ``ptx.loop``, or with a guard a ``ptx.do_while``; ``back`` is the branch to the loop's head.
 
-    ``named`` says that a branch in it leaves it or starts its next pass.
+    ``named`` is true if a branch in the body leaves the loop or starts its next pass.
     """
 
     body: list[Node]
@@ -49,7 +52,7 @@ class LoopNode:
 
 @dataclass(frozen=True)
 class Jump:
-    """A branch as ``break_`` or ``continue_`` of a loop."""
+    """A branch that is the ``break_`` or ``continue_`` of a loop."""
 
     kind: str
     loop: LoopNode
@@ -57,7 +60,7 @@ class Jump:
 
 @dataclass(eq=False)
 class ScopeNode:
-    """``with ptx.block()``: braces that bound the life of variables."""
+    """A ``with ptx.block()``: braces that limit the scope of variables."""
 
     body: list[Node]
 
@@ -70,14 +73,14 @@ class Structure:
     """The blocks of a function."""
 
     nodes: list[Node]
-    #: Branches that leave a loop or start its next pass, by the index of their statement.
+    #: Index of a branch's statement -> the jump, for branches that leave a loop or start its next pass.
     jumps: dict[int, Jump]
-    #: Labels that must be written, because a branch names them.
+    #: Labels that the program must write, because a branch names them.
     labels: frozenset[str]
 
 
 def uni(step: StatementStep) -> bool:
-    """Is the branch a ``bra.uni``?"""
+    """Whether the branch is a ``bra.uni``."""
     return step.instruction is not None and step.instruction.modifiers == ("uni",)
 
 
@@ -85,14 +88,14 @@ class _Builder:
     def __init__(self, steps: Sequence[StatementStep], flat: bool) -> None:
         self.steps = steps
         self.flat = flat
-        #: Where control goes from a step on: labels are passed.
+        #: For each step, the index of the first step from there on that is not a label.
         self.place = self._places()
         self.where = {
             s.statement.name: self.place[i]
             for i, s in enumerate(steps)
             if isinstance(s.statement, LabelStatement)
         }
-        #: By place, the steps that jump there, in order.
+        #: Index of a step -> the steps that jump to it, in order.
         self.sources: dict[int, list[int]] = {}
         self._find_sources()
         self.targets = sorted(self.sources)
@@ -124,7 +127,7 @@ class _Builder:
                     self.sources.setdefault(self.where[label], []).append(at)
 
     def _closing(self) -> dict[int, int]:
-        """Where the brace that a step opens is closed."""
+        """Return, for each opening brace, the index of the closing brace."""
         found: dict[int, int] = {}
         stack: list[int] = []
         for at, step in enumerate(self.steps):
@@ -138,16 +141,16 @@ class _Builder:
     # --- what may be a block ------------------------------------------------------------------
 
     def _label_start(self, place: int) -> int:
-        """The first of the labels that stand at ``place``."""
+        """Return the index of the first of the labels directly before ``place``."""
         at = place
         while at > 0 and self.steps[at - 1].is_label:
             at -= 1
         return at
 
     def _closed(self, low: int, high: int, entered: bool = False) -> bool:
-        """Does nothing outside of ``low..high`` jump in between, and do its braces pair?
+        """Whether no step outside of ``low..high`` jumps into it, and its braces pair.
 
-        ``entered`` allows jumps to ``low`` itself.
+        If ``entered``, jumps to ``low`` itself are allowed.
         """
         first = bisect_left(self.targets, low + entered)
         for place in self.targets[first:]:
@@ -169,7 +172,7 @@ class _Builder:
     def build(
         self, low: int, high: int, depth: int, loops: tuple[tuple[LoopNode, int, int], ...]
     ) -> list[Node]:
-        """The nodes of steps ``low..high``; ``loops`` are those around, with their heads and ends."""
+        """Return the nodes of steps ``low..high``; ``loops`` has the enclosing loops, with heads and ends."""
         found: list[Node] = []
         at = low
         while at < high:
@@ -198,7 +201,7 @@ class _Builder:
         if not step.is_label:
             return self._if(at, high, depth, loops) if step.target is not None else None
         if at + 1 < len(self.steps) and self.steps[at + 1].is_label:
-            return None  # the last of several labels is the head
+            return None  # if several labels stand here, the last one is the head
         return self._loop(at, high, depth, loops)
 
     def _loop(
@@ -211,7 +214,7 @@ class _Builder:
         if not back:
             return None
         last = back[-1]
-        # A jump to the head from before it names the label, which then stands in front of the loop.
+        # A branch before the loop may jump to its head: then the label is written in front of the loop.
         if not self._closed(head, last + 1, entered=True):
             return None
         node = LoopNode([], self.steps[last])
@@ -245,7 +248,7 @@ class _Builder:
         return node, stop
 
     def _otherwise(self, at: int, place: int, end: int, high: int) -> tuple[int, int] | None:
-        """The branch over the block behind ``place`` and where that ends, if the two are an ``else_``."""
+        """Return the branch over an ``else_`` block behind ``place`` and the block's end, or None."""
         skip = end - 1
         last = self.steps[skip]
         if last.target is None or last.instruction is None or last.instruction.guard is not None:
@@ -260,7 +263,7 @@ class _Builder:
         return skip, stop
 
     def _leaves_loop(self, at: int, loops: tuple[tuple[LoopNode, int, int], ...]) -> None:
-        """Note a branch that is the ``break_`` or ``continue_`` of a loop around it."""
+        """Note the branch if it is the ``break_`` or ``continue_`` of an enclosing loop."""
         target = self.steps[at].target
         if target is None:
             return
@@ -275,7 +278,7 @@ class _Builder:
 
 
 def structured(steps: Sequence[StatementStep], flat: bool = False) -> Structure:
-    """The blocks of a function's steps; with ``flat`` braces alone."""
+    """Find the blocks of a function's steps; if ``flat``, only braces become blocks."""
     builder = _Builder(steps, flat)
     nodes = builder.build(0, len(steps), 0, ())
     named: set[str] = set()
@@ -289,7 +292,7 @@ def structured(steps: Sequence[StatementStep], flat: bool = False) -> Structure:
 
 
 def walk(nodes: Sequence[Node]) -> Iterator[StatementStep]:
-    """The steps of ``nodes`` that are written as lines."""
+    """Yield the steps of ``nodes`` that are written as lines."""
     for node in nodes:
         if isinstance(node, StatementStep):
             yield node

@@ -1,4 +1,4 @@
-"""Python text: numbers, indented blocks, lines of declarations, and long calls broken over lines."""
+"""Writes Python text: numbers, indented blocks, lines of declarations, and long calls broken over lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MASK = re.compile(r"0x([0-9a-f])\1+$|0x[0-9a-f]0+$|0x[0-9a-f]*ffff$")
 
 
 class Formula(int):
-    """``base + stride * variable``: a number that steps with a loop; as a number it is its first value."""
+    """A number ``base + stride * variable`` that steps with a loop. Its value as an int is ``base``."""
 
     base: int
     stride: int
@@ -38,12 +38,12 @@ class Formula(int):
 
 
 def nearest(value: float, bits: int) -> float:
-    """The number with the shortest text that is ``value`` in a float of ``bits``."""
+    """Return the number with the shortest text that rounds to ``value`` in a float of ``bits`` bits."""
     return float(str(np.float32(value))) if bits == 32 else value
 
 
 def number(value: int | float, *, mask: bool = False) -> str:
-    """An integer as it is best read: hexadecimal where it is, or looks like, a pattern of bits."""
+    """Return the text of a number; an integer that is, or looks like, a bit pattern is hexadecimal."""
     if isinstance(value, Formula):
         return str(value)
     if isinstance(value, float):
@@ -58,9 +58,9 @@ def number(value: int | float, *, mask: bool = False) -> str:
 
 @dataclass(eq=False)
 class SourceBlock:
-    """Lines of one indentation, and the blocks among them.
+    """Lines of one indentation, with nested blocks among them.
 
-    ``declared`` are lines that go in front of the others; they are known last.
+    ``declared`` has the lines that go in front of the others; they are added last.
     """
 
     parent: SourceBlock | None = None
@@ -75,13 +75,13 @@ class SourceBlock:
         self.lines.append(line)
 
     def inner(self) -> SourceBlock:
-        """A block inside, at this place."""
+        """Add a nested block at this place, and return it."""
         made = SourceBlock(self)
         self.lines.append(made)
         return made
 
     def render(self, depth: int) -> Iterable[str]:
-        """The lines, indented; an empty block is ``pass``."""
+        """Yield the indented lines; an empty block becomes ``pass``."""
         indent = "    " * depth
         if not self.declared and all(str(line).startswith("#") for line in self.lines):
             yield from (indent + str(line) for line in self.lines)
@@ -95,7 +95,7 @@ class SourceBlock:
 
 
 def common(first: SourceBlock, second: SourceBlock) -> SourceBlock:
-    """The innermost block around both."""
+    """Return the innermost block that contains both blocks."""
     around = {id(first)}
     while first.parent is not None:
         first = first.parent
@@ -107,7 +107,7 @@ def common(first: SourceBlock, second: SourceBlock) -> SourceBlock:
 
 
 def packed(items: Sequence[str], room: int) -> list[str]:
-    """``items`` joined by commas into lines of at most ``room`` letters."""
+    """Join ``items`` by commas into lines of at most ``room`` characters."""
     lines: list[str] = []
     for item in items:
         if lines and len(lines[-1]) + len(item) + 2 <= room:
@@ -118,7 +118,7 @@ def packed(items: Sequence[str], room: int) -> list[str]:
 
 
 def _pieces(text: str) -> list[str]:
-    """``text`` cut at its outer commas."""
+    """Split ``text`` at the commas that are outside of parentheses and strings."""
     found: list[str] = []
     depth = 0
     quoted = False
@@ -140,7 +140,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def wrapped(line: str, depth: int) -> list[str]:
-    """A line, broken between the arguments of its outer call where it is too long."""
+    """Return the line, broken between the arguments of its outer call if it is too long."""
     indent = "    " * depth
     if len(indent) + len(line) <= WIDTH:
         return [indent + line]

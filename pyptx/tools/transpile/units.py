@@ -1,6 +1,6 @@
-"""Instructions that a function of a unit records exactly as they stand, and how that is called.
+"""Finds the function of a unit that records exactly an instruction, and its arguments.
 
-Owns :func:`unit_call`.  An instruction that is not listed, or has other operands, is ``ptx.inst``.
+Owns :func:`unit_call`.  An instruction that is not listed, or that has other operands, becomes ``ptx.inst``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from ...ir import Address, Immediate, Instruction, Register, Sink
 
 __all__ = ["unit_call"]
 
-#: By name: the function, its operands, and keywords. ``_`` is a sink that the function writes itself, ``a``
-#: an address, ``n`` a number, ``v`` a number or a register; ``?`` behind one says that it may be absent.
+#: Name of an instruction -> the function, its operands and keywords. ``_`` is a sink that the function adds
+#: itself, ``a`` an address, ``n`` a number, ``v`` a number or a register; ``?`` marks an operand that may be
+#: absent.
 _UNITS: dict[str, tuple[str, str, str]] = {
     "bar.sync": ("bar.sync", "v v?", ""),
     "cp.async.commit_group": ("cp.async_.commit_group", "", ""),
@@ -56,7 +57,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def unit_call(instruction: Instruction) -> tuple[str, list[int], list[str]] | None:
-    """The function that records ``instruction``, the places of the operands that it takes, its keywords."""
+    """Return the function that records ``instruction``, the indices of its operands, and its keywords."""
     found = _UNITS.get(instruction.name)
     if found is None:
         return None

@@ -1,9 +1,10 @@
-"""A function of PTX as a Python function: statements and blocks.
+"""Writes a PTX function as a Python function: statements and blocks.
 
-Owns :class:`Writer`.  It goes through the statements in order and writes what records each.  A register
-whose first occurrence is the result of an operator is made there; any other is declared at the top of the
-innermost block that has all its occurrences.  The result of an operator that is read once, by what is
-recorded next, may stand where it is read: Python evaluates it at the same place.
+Owns :class:`Writer`, which visits the statements in order and writes the Python code that records each.  A
+register that occurs first as the result of an operator is made there; any other register is declared at the
+top of the innermost block that contains all its occurrences.  If only the next recorded instruction reads the
+result of an operator, the expression may stand where the result is read, since Python evaluates it at the
+same place.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from .units import unit_call
 
 __all__ = ["Writer"]
 
-#: An expression longer than this gets a line and a name of its own.
+#: An expression with more characters than this gets its own line and name.
 _LONGEST = 44
-#: Opcodes whose constants are patterns of bits.
+#: Opcodes whose constants are bit patterns.
 _BITWISE = frozenset({"and", "or", "xor", "lop3", "not", "prmt", "bfi", "bfe", "fns"})
 
 
@@ -52,12 +53,12 @@ class Writer(Expressions):
     """Writes one function.
 
     Args:
-        function: what to write.
-        names: identifiers of the file, which the function's own must avoid.
-        symbols: Python expressions of the module's variables and functions by their names in PTX.
+        function: the function to write.
+        names: identifiers that the file uses, and that the function's own names must avoid.
+        symbols: name in PTX of a variable or a function of the module -> its Python expression.
         arch: the module's target.
-        flat: labels and branches alone, registers of the types that the source declares.
-        lines: a comment for each source line that ``.loc`` names, by a function from its numbers to text.
+        flat: whether to write only labels and branches, and registers of the types that the source declares.
+        lines: number of a file in ``.loc`` -> its name; if given, comments name the source lines.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Writer(Expressions):
         self.structure: Structure = structured(self.steps, flat)
         #: Loops around the statement being written, outermost first.
         self.open: list[LoopNode] = []
-        #: PythonNames of loops that a line says, and the name that loops of each depth have.
+        #: Names of the loops that a line refers to, and the name for the loops of each depth.
         self.loops: dict[int, str] = {}
         self.loop_names: dict[int, str] = {}
         self.last_loc: tuple[int, int] | None = None
@@ -118,7 +119,7 @@ class Writer(Expressions):
         self.block = outer
 
     def _condition(self, guard: Guard, negate: bool) -> str:
-        """A predicate as an argument, with a comparison in its place if it is the last thing recorded."""
+        """Return a predicate as an argument; a comparison replaces the name if it was recorded last."""
         text = self._take([guard.register])[guard.register.name]
         if guard.negated == negate:
             return text
@@ -163,7 +164,7 @@ class Writer(Expressions):
         outer.lines[place] = f"with ptx.{kind}({', '.join(words)}){suffix}:"
 
     def _head(self, node: LoopNode) -> tuple[Sequence[Any], str]:
-        """The body, and the condition where the loop is a ``while_``."""
+        """Return the body of a loop, and its condition if it is a ``while_``."""
         if node.guard is not None or uni(node.back):
             return node.body, ""
         for count in (1, 0):
@@ -200,7 +201,7 @@ class Writer(Expressions):
         return node.body, ""
 
     def _wait(self, node: LoopNode) -> bool:
-        """Write a loop that is exactly ``ptx.mbarrier.wait``."""
+        """Write the loop as ``ptx.mbarrier.wait`` if it is exactly that, and return whether it is."""
         guard = node.guard
         if guard is None or not guard.negated or len(node.body) != 1 or node.named:
             return False
@@ -237,7 +238,7 @@ class Writer(Expressions):
         self.block, self.outside, self.own = outer, None, frozenset()
 
     def _listed(self, node: Repeat) -> bool:
-        """Write a loop that makes the registers of an array, one after another, as the list that they are."""
+        """Write a loop that makes the registers of an array one after another as a list, if possible."""
         if len(node.first) != 1:
             return False
         first = node.first[0].instruction
@@ -278,7 +279,7 @@ class Writer(Expressions):
     # --- steps --------------------------------------------------------------------------------
 
     def _line_of(self, step: StatementStep) -> None:
-        """A comment for the source line of a step, where asked for."""
+        """Write a comment with the source line of a step, if the caller asked for comments."""
         loc = step.loc
         if self.lines is None or loc is None or (loc.file, loc.line) == self.last_loc or not loc.line:
             return
@@ -310,7 +311,7 @@ class Writer(Expressions):
             self._prototype(statement)
         else:
             raise UnsupportedError(
-                f"no way to write {statement} in a program", location=getattr(statement, "source", None)
+                f"a program cannot record {statement}", location=getattr(statement, "source", None)
             )
 
     def _prototype(self, statement: CallPrototype) -> None:
@@ -426,7 +427,7 @@ def _quoted(text: str) -> str:
 
 
 def _spelled(instruction: Instruction) -> str:
-    """``ptx.inst.add.s32``; as the manual spells it where words have colons."""
+    """Return ``ptx.inst.add.s32``; a name with colons is in brackets, spelled as in the manual."""
     words = (instruction.opcode, *instruction.modifiers)
     if words in (("ret",), ("exit",)):
         return f"ptx.{words[0]}"

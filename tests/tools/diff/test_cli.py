@@ -146,9 +146,9 @@ def test_no_answer(files: tuple[str, str, str], tmp_path: Path) -> None:
     for wrong, said in (
         (str(tmp_path / "absent.ptx"), "absent.ptx"),
         (str(junk), "expected .version"),
-        (f"{files[0]} 3", "values are for kernels"),
+        (f"{files[0]} 3", "is PTX text, which takes no values"),
         (f"{kernels}:k", "not today"),
-        ("", "nothing is named"),
+        ("", "expected a PTX file or FILE.py:NAME"),
     ):
         result = run(files[0], wrong)
         assert result.exit_code == 2, result.output

@@ -149,18 +149,18 @@ def test_words(text: str, given: object) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a.txt", "is no argument: expected a number"),
+        ("a.txt", "is not an argument: expected a number"),
         ("u32:seven", "neither a number nor"),
         ("zeros:f32", "a type and a shape, such as zeros:f32[128,256]"),
-        ("zeros:f32[2]=1", "nothing is expected after the shape"),
-        ("zeros:f99[2]", "'f99' is no element type"),
-        ("zeros:f16x2[2]", "'f16x2' is no element type"),
-        ("full:f32[2]", "full: ends with the value"),
-        ("random:f32[2]@x", "nothing is expected after the shape"),
+        ("zeros:f32[2]=1", "the argument must end after the shape"),
+        ("zeros:f99[2]", "'f99' is not an element type"),
+        ("zeros:f16x2[2]", "'f16x2' is not an element type"),
+        ("full:f32[2]", "full: needs a value after the shape"),
+        ("random:f32[2]@x", "the argument must end after the shape"),
         ("map:A", "needs its box"),
         ("map:A,box", "expected NAME=VALUE after the array's name"),
         ("map:A,box=64y2", "expected integers, outermost first"),
-        ("map:A,box=64,swizle=128B", "no option 'swizle'; it has box, shape"),
+        ("map:A,box=64,swizle=128B", "no option 'swizle'; its options are box, shape"),
         ("map:3,box=64", "the name of an array"),
     ],
 )
@@ -220,7 +220,7 @@ def test_nothing_is_overwritten_silently(folder: Path) -> None:
     assert same.exit_code == 3 and "would both be written to" in same.output
     assert not Path("a.npy").exists()
     elsewhere = run(*words[:-2], "--out", "y=no/a.npy")
-    assert elsewhere.exit_code == 3 and "no such folder" in elsewhere.output
+    assert elsewhere.exit_code == 3 and "the folder does not exist" in elsewhere.output
 
 
 def test_one_buffer_twice() -> None:
@@ -359,9 +359,9 @@ def test_structs_are_bytes(folder: Path) -> None:
     assert bind("k", [STRUCT], [parse_named("arange:u32[4]")]).values == [
         b"\0\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0",
     ]
-    with pytest.raises(SpecError, match="8 bytes for the parameter s, which is 16 bytes by value"):
+    with pytest.raises(SpecError, match="the parameter s takes 16 bytes by value, got 8 bytes"):
         bind("k", [STRUCT], [parse_named("zeros:u8[8]")])
-    with pytest.raises(SpecError, match="the number 7 for the parameter s"):
+    with pytest.raises(SpecError, match="the parameter s takes 16 bytes by value, got the number 7"):
         bind("k", [STRUCT], [parse_named("7")])
 
 
@@ -421,11 +421,11 @@ def test_tensor_maps(copy: str) -> None:
 
 def test_wrong_tensor_maps(copy: str) -> None:
     words = (copy, "--grid", "2,2", "--array", "A=zeros:bf16[100,72]")
-    assert "no array is called 'B'; there are: A" in run(*words, *MAPS).output
+    assert "no array is called 'B'; the arrays are: A" in run(*words, *MAPS).output
     wide = run(*words, *options("map:A,box=64x128,swizzle=128B", "map:A,box=64x64,swizzle=128B"))
     assert wide.exit_code == 3 and "the tensor map for A: " in wide.output
     number = run(*LAUNCH, *options("map:y,box=4", "y=zeros:f32[9]", "9", "1"))
-    assert number.exit_code == 3 and "a tensor map, which is 128 bytes by value" in number.output
+    assert number.exit_code == 3 and "got a tensor map, which is 128 bytes by value" in number.output
 
 
 # --- kernels of Python files ----------------------------------------------------------------------
@@ -443,7 +443,7 @@ def test_a_kernel_of_a_python_file() -> None:
     given = run(target, "N=1000", *options("A=ones.npy", "n=1000"))
     assert given.exit_code == 3 and given.output == "Error: no such file: ones.npy\n"
     grid = run(target, "N=1000", *options("n=1000"), "--grid", "1")
-    assert grid.exit_code == 3 and "vector_add says its grid itself: leave --grid out" in grid.output
+    assert grid.exit_code == 3 and "vector_add defines its grid itself: leave --grid out" in grid.output
 
 
 def test_a_python_file_that_fails(folder: Path) -> None:
@@ -596,7 +596,7 @@ def test_every_kind_of_table(folder: Path) -> None:
     ("text", "says"),
     [
         ("file = 3", "file is 3: expected a string"),
-        ("fiel = 'x'", "unknown key 'fiel'; there are: file, words, launch"),
+        ("fiel = 'x'", "unknown key 'fiel'; the keys are: file, words, launch"),
         ("[launch]\ngird = 3", "[launch]: unknown key 'gird'"),
         ("[launch]\ngrid = 'x'", "[launch]: grid is 'x': expected an integer or a list"),
         ("[launch]\nsmem = true", "[launch]: smem is True: expected an integer"),
@@ -605,14 +605,17 @@ def test_every_kind_of_table(folder: Path) -> None:
         ("[args.x]\nfill = 'zeros'\ntype = 'f32'\nshape = [-4]", "expected integers of at least 0"),
         ("[args.x]\nfill = 'zeros'\nshape = 4", "[args.x]: type is missing"),
         ("[args.x]\nfill = 'random'\ntype = 'f32'\nshape = 4\nbounds = [1]", "bounds is [1]"),
-        ("[args.x]\nfile = 'a.npy'\nshape = 4", "[args.x]: unknown key 'shape'; there are: file, type, out"),
+        (
+            "[args.x]\nfile = 'a.npy'\nshape = 4",
+            "[args.x]: unknown key 'shape'; the keys are: file, type, out",
+        ),
         ("[args.x]\nmap = 'A'\nswizzle = '64B'", "[args.x]: a tensor map needs its box"),
-        ("[args]\nx = 'a.txt'", "[args.x]: 'a.txt' is no argument"),
+        ("[args]\nx = 'a.txt'", "[args.x]: 'a.txt' is not an argument"),
         ("[args]\nx = true", "[args.x] is True: expected a number, a string or a table"),
         ("[args", "is not TOML"),
         ("[[then]]\nschedule = 'late'", "[[then]]: unknown key 'schedule'"),
         ("[[then]]\ndependent = 1", "[[then]]: dependent is 1: expected true or false"),
-        ("[[then]]\n[then.args]\nx = 'a.txt'", "[[then]] [then.args.x]: 'a.txt' is no argument"),
+        ("[[then]]\n[then.args]\nx = 'a.txt'", "[[then]] [then.args.x]: 'a.txt' is not an argument"),
     ],
 )
 def test_wrong_toml(text: str, says: str, folder: Path) -> None:
@@ -630,28 +633,28 @@ SOME = options("zeros:f32[9]", "zeros:f32[9]", "9", "1")
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ((), "which file?"),
+        ((), "no FILE was given"),
         (("none.ptx",), "cannot read none.ptx: No such file or directory"),
         (("hello.ptx",), "which entry is meant? The module has: hello, other (give --entry)"),
         (("hello.ptx", "--entry", "helo"), "no entry 'helo'; the module has: hello, other"),
-        (("saxpy.ptx", "--block", "64"), "how is saxpy launched? Give --grid 4,2, for example"),
-        (("saxpy.ptx",), "Give --grid 4,2 and --block 128, for example"),
+        (("saxpy.ptx", "--block", "64"), "the launch of saxpy is not complete: give, for example, --grid 4,2"),
+        (("saxpy.ptx",), "give, for example, --grid 4,2 --block 128"),
         (("saxpy.ptx", "--grid", "two"), "--grid two: expected 4, 4,2 or 4,2,1"),
-        (("saxpy.ptx", "N=3"), "values are for kernels of Python files"),
+        (("saxpy.ptx", "N=3"), "saxpy.ptx is PTX text, which takes no values"),
         ((*LAUNCH,), "saxpy has 4 parameters: x (.u64), y (.u64), n (.u32), a (.f32); give one --arg"),
         ((*LAUNCH, *SOME, "--arg", "1"), "5 arguments given, saxpy has 4 parameters"),
         ((*LAUNCH, *options("x=1", "x=2", "3", "4")), "two arguments for the parameter x"),
-        ((*LAUNCH, *options("zeros:f32[9]", "x", "1.5", "1")), "1.5 for the parameter n"),
-        ((*LAUNCH, *options("zeros:f32[9]", "x", "u64:1", "1")), "a number of type .u64 for the parameter n"),
-        ((*LAUNCH, *options("zeros:f32[9]", "x", "1", "u32:1")), "a number of type .u32 for the parameter a"),
-        ((*LAUNCH, *options("zeros:f32[9]", "x", "5000000000", "1")), "5000000000 does not fit the parameter n"),
-        ((*LAUNCH, *options("zeros:f32[9]", "x", "zeros:f32[9]", "1")), "an array for the parameter n"),
-        ((*LAUNCH, *options("z=1", "zz", "1", "1")), "no array is called 'zz'; there are: none"),
+        ((*LAUNCH, *options("zeros:f32[9]", "x", "1.5", "1")), "the parameter n takes a number of type .u32, got 1.5"),
+        ((*LAUNCH, *options("zeros:f32[9]", "x", "u64:1", "1")), "type .u32, got a number of type .u64"),
+        ((*LAUNCH, *options("zeros:f32[9]", "x", "1", "u32:1")), "type .f32, got a number of type .u32"),
+        ((*LAUNCH, *options("zeros:f32[9]", "x", "5000000000", "1")), "the parameter n takes a number of type .u32, and 5000000000"),
+        ((*LAUNCH, *options("zeros:f32[9]", "x", "zeros:f32[9]", "1")), "type .u32, got an array"),
+        ((*LAUNCH, *options("z=1", "zz", "1", "1")), "no array is called 'zz'; the arrays are: none"),
         ((*LAUNCH, *options("junk.npy", "1", "1", "1")), "cannot read junk.npy"),
         ((*LAUNCH, *options("bf16:f.npy", "1", "1", "1")), "f.npy holds float32, not bf16"),
-        ((*LAUNCH, *SOME, "--out", "q=q.npy"), "no array is called 'q'; there are: x, y"),
+        ((*LAUNCH, *SOME, "--out", "q=q.npy"), "no array is called 'q'; the arrays are: x, y"),
         ((*LAUNCH, *SOME, "--out", "q.npy"), "expected NAME=FILE"),
-        ((*LAUNCH, *SOME, "--out", "y=q.txt"), "expected a file called .npy or .bin"),
+        ((*LAUNCH, *SOME, "--out", "y=q.txt"), "expected a file name that ends with .npy or .bin"),
         ((*LAUNCH, *SOME, "--array", "zeros:f32[9]"), "expected NAME=VALUE"),
         ((*LAUNCH, *SOME, "--array", "q=3"), "--array q: expected an array"),
         ((*LAUNCH, *SOME, "--array", "x=zeros:f32[9]"), "two arrays are called x"),
