@@ -1,1 +1,1 @@
-"""Matrix operands: from registers and shared memory to matrices of codes, and back."""
+"""Matrix operands: convert registers and shared memory to matrices of codes, and back."""

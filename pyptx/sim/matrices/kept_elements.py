@@ -1,4 +1,4 @@
-"""Sparse products: the elements of B that the stored elements of A meet."""
+"""Sparse products: select the elements of B that are multiplied by the stored elements of A."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ Array = NDArray[Any]
 
 
 class KeptElements:
-    """The elements of B that the stored elements of A meet, by the words of metadata: ``[stored, m, n]``.
+    """Selects, by the metadata, the elements of B that A's stored elements multiply: ``[stored, m, n]``.
 
-    An index of two bits chooses one of four elements, of 4-bit types one of four pairs.  Of tf32 there are
-    two for each element, which choose halves among those of two elements of B; an H200 puts any two together
-    (#warp-level-matrix-instructions-for-sparse-mma).
+    An index of two bits selects one of four elements, or one of four pairs for 4-bit types. For tf32 each
+    element has two indices, which select two halves among the halves of two elements of B; an H200 combines
+    any two halves (#warp-level-matrix-instructions-for-sparse-mma).
 
     Args:
-        metadata: where the indices lie, for the threads of one warp.
-        k: elements of a row of A, the dropped ones included.
+        metadata: which registers of which threads of a warp hold the indices.
+        k: number of elements in a row of A, including the dropped ones.
         bits: width of an element of A.
+        selector: which threads of each four supply the metadata.
     """
 
     def __init__(self, metadata: SelectedLayout, k: int, bits: int, selector: int) -> None:
         self.gather = SelectedGather(metadata, selector, turned=True)
-        # Tf32 as halves: a chunk of four, two kept, and the halves of an element stand side by side.
+        # tf32 is handled as halves: chunks of four halves, two kept; the halves of an element are adjacent.
         self.halves = bits == 32
         chunk, stored = (8, 4) if bits == 4 else (4, 2)
         self.chunk, place = np.divmod(np.arange(k * (2 if self.halves else 1) // 2), stored)

@@ -1,8 +1,8 @@
-"""Matrices in the registers of a warp, as arrays: gathered from fragments and scattered to them.
+"""Gather matrices from fragments in the registers of a warp, and scatter matrices to fragments.
 
-The places come from :mod:`pyptx.layout.fragments`; here they become index arrays, made once for an
-instruction.
-Elements are raw codes: ``u1 u2 u4 u8`` arrays, of which elements of 4 bits and 1 bit use the low bits.
+:mod:`pyptx.layout.fragments` defines the place of each element; this module makes index arrays of the places,
+once for an instruction. Elements are raw codes in ``u1 u2 u4 u8`` arrays; elements of 4 bits and 1 bit use
+the low bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LANES = 32
 
 
 def full_warp(registers: Any, lanes: Array) -> Array:
-    """Registers ``[register, 32]`` of an operand, zero where a warp lacks a lane."""
+    """Return the registers ``[register, 32]`` of an operand, with zeros for lanes that are missing."""
     rows = np.asarray(registers)
     if rows.ndim == 1:
         rows = rows[None]
@@ -32,7 +32,7 @@ def full_warp(registers: Any, lanes: Array) -> Array:
 
 
 def split(registers: Array, bits: int) -> Array:
-    """The elements of registers one after the other: registers, lanes of each, parts of each."""
+    """Return the elements of registers as one row: by register, then by lane, then by part of a register."""
     if bits >= 8:
         return registers.view(f"u{bits // 8}").reshape(-1)
     if bits == 1:
@@ -42,7 +42,7 @@ def split(registers: Array, bits: int) -> Array:
 
 
 def _join(elements: Array, bits: int, register_bits: int) -> Array:
-    """The inverse of :func:`split`; elements are ``[registers, lanes, parts]``."""
+    """Pack elements ``[registers, lanes, parts]`` to registers: the inverse of :func:`split`."""
     if bits == 1:
         parts = np.packbits(elements, axis=-1, bitorder="little")
     elif bits == 4:
@@ -53,7 +53,7 @@ def _join(elements: Array, bits: int, register_bits: int) -> Array:
 
 
 def _positions(layout: FragmentLayout) -> Array:
-    """Where element e of thread t stands among the elements of :func:`split`, ``[elements, threads]``."""
+    """Return the index of element e of thread t in the result of :func:`split`, ``[elements, threads]``."""
     element = np.arange(layout.elements)[:, None]
     register, part = np.divmod(element, layout.packed)
     threads = np.arange(layout.thread_count)[None, :]
@@ -61,7 +61,7 @@ def _positions(layout: FragmentLayout) -> Array:
 
 
 class Gather:
-    """Codes of a matrix from its fragment, ``[row, column]`` or, turned, ``[column, row]``.
+    """Gathers the codes of a matrix from its fragment: ``[row, column]``, or ``[column, row]`` if turned.
 
     Fragments of several matrices give ``[matrix, row, column]``.
     """
@@ -82,7 +82,7 @@ class Gather:
 
 
 class Scatter:
-    """Registers ``[register, lane]`` of a fragment from the codes of a matrix, ``[row, column]``."""
+    """Scatters the codes of a matrix, ``[row, column]``, to a fragment's registers ``[register, lane]``."""
 
     __slots__ = ("_bits", "_index", "_register_bits")
 
@@ -99,7 +99,7 @@ class Scatter:
 
 
 class SelectedGather:
-    """Codes of an operand that some threads of each four supply, from the lanes that ``selector`` names."""
+    """Gathers the codes of an operand that only some threads supply: the lanes that ``selector`` names."""
 
     __slots__ = ("_bits", "_index")
 

@@ -1,8 +1,8 @@
-"""An operand tile in shared memory, read through its descriptor as raw codes.
+"""Read an operand tile in shared memory through its descriptor, as raw codes.
 
-Which byte holds which element is :func:`~pyptx.layout.tile_offsets`; here that becomes index arrays, made
-once for a kind of tile, and one access of the async proxy with its checks.  What a descriptor describes in
-another way, :mod:`.tensor_core` places itself.
+:func:`~pyptx.layout.tile_offsets` gives the bytes of each element. This module makes index arrays of them,
+once for a kind of tile, and makes one access of the async proxy with its checks.
+:mod:`pyptx.sim.tcgen05.operands` computes the places of other descriptors itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Extents", "TileOffsets", "read_codes", "read_words"]
 
-#: A pattern of swizzles repeats after so many bytes; offsets count from a multiple of it.
+#: Number of bytes after which a swizzle's pattern repeats; offsets count from a multiple of it.
 _PATTERN = 1024
 
 
 class Extents(NamedTuple):
-    """What an instruction takes of an operand: rows ``first`` to ``end`` of a tile ``[rows, k]``."""
+    """The part of an operand that an instruction reads: rows ``first`` to ``end`` of a tile ``[rows, k]``."""
 
     rows: int
     k: int
@@ -39,9 +39,9 @@ class Extents(NamedTuple):
 
 
 class TileOffsets(NamedTuple):
-    """Where words lie: bytes from the lower multiple of the pattern on, and the same counted in words.
+    """Offsets of a tile's elements from the last multiple of the pattern, in bytes and in elements.
 
-    ``low`` is the smallest of the offsets, ``nbytes`` the bytes from there to the last word's end.
+    ``low`` is the smallest offset in bytes, ``nbytes`` the number of bytes from it to the last element's end.
     """
 
     offsets: NDArray[np.int64]
@@ -63,7 +63,7 @@ def _places(descriptor: Tcgen05SmemDescriptor, extents: Extents) -> TileOffsets:
 
 
 def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, actor: Actor) -> NDArray[Any]:
-    """The words at ``places`` behind ``address`` in the CTA's own shared memory, through the async proxy."""
+    """Read the elements at ``address`` plus ``places`` in the CTA's shared memory by the async proxy."""
     memory = cta.machine.memory
     segment, offset = memory.access(
         AccessKind.READ,
@@ -91,13 +91,13 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
 
 
 def read_codes(cta: CTA, descriptor: Tcgen05SmemDescriptor, extents: Extents, actor: Actor) -> NDArray[Any]:
-    """The codes of an operand, ``[k, row]``.
+    """Read the codes of an operand, ``[k, row]``.
 
     Raises:
-        Fault: outside the CTA's shared memory.
-        SpecError, UnsupportedError: a tile that the descriptor's layout cannot express.
+        Fault: the tile is not inside the CTA's shared memory.
+        SpecError, UnsupportedError: the descriptor's layout cannot express the tile.
     """
     kind = replace(descriptor, address=descriptor.address % _PATTERN)
-    # A descriptor has no room for the CTA's rank: it means the CTA's own shared memory.
+    # A descriptor has no bits for a CTA's rank: it names the CTA's own shared memory.
     address = descriptor.address - kind.address
     return read_words(cta, address, _places(kind, extents), extents.element_bytes, actor)

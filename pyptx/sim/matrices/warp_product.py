@@ -1,7 +1,6 @@
-"""One product of a warp: fragments to matrices, D = A*B + C, and back.
+"""One product of a warp, for mma and wmma: gather fragments, compute D = A*B + C, scatter D.
 
-What mma and wmma share; :mod:`.numbers.multiply` has the arithmetic, :mod:`.register_matrices` the ways to
-and from registers.
+:mod:`pyptx.sim.numbers.multiply` has the arithmetic; :mod:`.register_matrices` gathers and scatters.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Plan = TypeVar("Plan")
 
 
 class _Codes:
-    """How an element of A or B lies in its register: 4-bit floats in a byte stand in its middle bits."""
+    """Extracts elements of A or B from their bytes: a 4-bit float lies in the middle bits of its byte."""
 
     def __init__(self, kind: str, bits: int) -> None:
         self.shift, self.mask = 0, 0
@@ -38,14 +37,14 @@ class _Codes:
 
 
 class WarpProduct:
-    """What one instruction needs to run.
+    """The plan of one product instruction; calling it computes D.
 
     Args:
-        layouts: of A, B, C and D.
-        kinds: their types.
+        layouts: fragments of A, B, C and D.
+        kinds: types of A, B, C and D.
         multiply: ``multiply(a [k, m], b [k, n], c [m, n], ...)``, codes in and out.
-        kept: of a sparse product: from the words of metadata and B, the elements of B that the stored
-            elements of each row of A meet, ``[stored, m, n]``.
+        kept: for a sparse product: computes, from the metadata and B, the elements of B that the stored
+            elements of each row of A multiply, ``[stored, m, n]``.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class WarpProduct:
 
 
 def planned(op: Op, make: Callable[[Op], Plan]) -> Plan:
-    """``make(op)``, made once for an instruction."""
+    """Return ``make(op)``; it is called once for an instruction."""
     plan: Plan | None = op.cache.get(make)
     if plan is None:
         plan = op.cache[make] = make(op)

@@ -1,3 +1,4 @@
-"""What numbers become: rounding, formats, special functions, products of matrices. Nothing here knows a
-machine.
+"""Arithmetic on numbers: rounding, formats, special functions, products of matrices.
+
+This package does not depend on a machine, its threads or its memory.
 """

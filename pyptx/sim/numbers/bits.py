@@ -1,7 +1,7 @@
-"""Integer arithmetic that numpy has no ufunc for: products twice as wide, counts and orders of bits, fields.
+"""Integer arithmetic that numpy lacks: products of twice the width, bit counts, bit reversal, bit fields.
 
-Operands are arrays or numpy scalars of one integer dtype.  Shifts rely on numpy's: an amount of the width or
-more gives zero, or the sign of a signed value.
+Operands are arrays or numpy scalars of one integer dtype. The functions rely on numpy's shifts: an amount of
+the width or more gives zero, or copies of the sign for a signed value.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = [
 
 Array = NDArray[Any]
 
-#: The dtype of a product of two values of a dtype.
+#: Dtype of two factors -> dtype of their full product.
 WIDE = {np.dtype(f"{k}{n}"): np.dtype(f"{k}{2 * n}") for k in "ui" for n in (2, 4)}
 
-# Arrays without dimensions: numpy takes several times as long for its scalars.
+# Arrays of no dimensions: operations with numpy scalars take several times as long.
 _LOW = np.array(0xFFFFFFFF, np.uint64)
 _HALF = np.array(32, np.uint64)
 _ONES = np.array([value.bit_count() for value in range(256)], np.uint8)
@@ -40,29 +40,30 @@ _REVERSED = np.array([int(f"{value:08b}"[::-1], 2) for value in range(256)], np.
 
 
 def width_of(values: Array) -> int:
+    """Return the number of bits of a value."""
     return values.dtype.itemsize * 8
 
 
 def clamped(values: Array, low: int, high: int) -> Any:
-    """As np.clip, which takes ten times as long for a warp."""
+    """Clamp values to [low, high]; np.clip takes ten times as long for a warp."""
     return np.minimum(np.maximum(values, low), high)
 
 
 def high_half(a: Array, b: Array) -> Any:
-    """The high half of a product."""
+    """Return the high half of the full product."""
     dtype = np.result_type(a, b)
     if dtype in WIDE:
         wide = WIDE[dtype]
         return (a.astype(wide) * b.astype(wide) >> dtype.itemsize * 8).astype(dtype)
     if dtype.kind == "u":
         return _high64(a, b)
-    # As unsigned, a negative factor counts 2**64 too much: take the other one off for it.
+    # As unsigned, a negative factor is 2**64 too large: subtract the other factor from the high half.
     high = _high64(a.astype(np.uint64), b.astype(np.uint64)).astype(np.int64)
     return high - (a >> 63 & b) - (b >> 63 & a)
 
 
 def _high64(a: Array, b: Array) -> Any:
-    """Of unsigned 64-bit factors, from products of their 32-bit halves, none of which overflows."""
+    """Return the high half for unsigned 64-bit factors; products of 32-bit halves do not overflow."""
     a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     middle = a_high * b_low + (a_low * b_low >> _HALF)
     other = a_low * b_high + (middle & _LOW)
@@ -70,7 +71,7 @@ def _high64(a: Array, b: Array) -> Any:
 
 
 def carryless_product(a: Array, b: Array) -> tuple[Any, Any]:
-    """Low and high 64 bits of a product of polynomials over GF(2)."""
+    """Return the low and high 64 bits of a product of polynomials over GF(2)."""
     a, b = np.broadcast_arrays(np.atleast_1d(a), np.atleast_1d(b))
     place = np.arange(64, dtype=np.uint64)[:, None]
     one, zero = np.uint64(1), np.uint64(0)
@@ -80,11 +81,11 @@ def carryless_product(a: Array, b: Array) -> tuple[Any, Any]:
 
 
 def truncating(a: Array, b: Array) -> tuple[Any, Any]:
-    """Quotient toward zero and remainder; a zero divisor gives all ones and the dividend."""
+    """Return the quotient rounded toward zero, and the remainder; a zero divisor gives all ones and ``a``."""
     quotient = a // b
     remainder = a - quotient * b
     if a.dtype.kind == "i":
-        # numpy rounds down: where the remainder has the divisor's sign and not the dividend's, one less.
+        # numpy rounds down: the quotient is one too low if the remainder's sign differs from the dividend's.
         down = (remainder != 0) & ((remainder ^ a) < 0)
         quotient = quotient + down.astype(a.dtype)
         remainder = remainder - np.where(down, b, a.dtype.type(0))
@@ -100,19 +101,21 @@ def _bytes(values: Array) -> Array:
 
 
 def ones_by_table(values: Array) -> Any:
+    """Count the set bits of each value, with a table of bytes."""
     return _ONES[_bytes(values)].sum(axis=1, dtype=np.uint32)
 
 
-#: The ufunc is numpy 2's.
+#: Count the set bits of each value; ``bitwise_count`` exists since numpy 2.
 count_ones: Callable[[Array], Any] = getattr(np, "bitwise_count", ones_by_table)
 
 
 def reversed_bits(values: Array) -> Any:
+    """Reverse the order of each value's bits."""
     return np.ascontiguousarray(_REVERSED[_bytes(values)[:, ::-1]]).view(values.dtype).reshape(-1)
 
 
 def bit_length(values: Array) -> Any:
-    """How many bits unsigned values have, as int32: the exponent of a float that holds them exactly."""
+    """Return the number of significant bits of unsigned values, as int32 (the exponent of an exact float)."""
     if values.dtype.itemsize <= 4:
         return np.frexp(values.astype(np.float64))[1]
     high = values >> _HALF
@@ -121,12 +124,12 @@ def bit_length(values: Array) -> Any:
 
 
 def ones(count: Array, dtype: Any) -> Any:
-    """So many ones from bit 0."""
+    """Return a value with ``count`` ones from bit 0."""
     one = np.dtype(dtype).type(1)
     return np.left_shift(one, count.astype(dtype)) - one
 
 
 def spare(count: Array, dtype: Any) -> Any:
-    """How far to shift a value to the left and back to the right to keep its low ``count`` bits, extended."""
+    """Return the amount for a left and then a right shift that keep and extend the low ``count`` bits."""
     width = np.dtype(dtype).itemsize * 8
     return (width - np.minimum(count, np.uint32(width))).astype(dtype)

@@ -1,7 +1,8 @@
 """f64 arithmetic: sums, products, fused multiply-adds, quotients and roots, each rounded once in any mode.
 
-numpy rounds to nearest; the side on which the truth lies comes from error-free transformations (two-sum, the
-product of Dekker), which fail only for exponents far out: those few elements are computed with fractions.
+numpy rounds to nearest. Error-free transformations (two-sum, Dekker's product) give the sign of the rounding
+error, and with this sign the result moves to the other modes. These transformations fail only for extreme
+exponents: such elements are computed with fractions.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Array = NDArray[Any]
 
 #: Dekker's splitter for 53 bits.
 _SPLIT = np.array((1 << 27) + 1, np.float64)
-#: Products within are exact as a sum of two doubles, and factors up to the larger can be split.
+#: Bounds of moderate numbers: their products are exact as a sum of two doubles, and they can be split.
 _LEAST, _LARGEST = np.array(2.0**-900), np.array(2.0**900)
-#: A little more and less than one: beyond the error of a rounding on either side.
+#: Slightly more and less than one: the difference from one exceeds the relative error of a rounding.
 _MORE, _LESS = np.array(1 + 2.0**-51), np.array(1 - 2.0**-51)
 
 
@@ -34,9 +35,9 @@ _INVALID = np.array(0xFFF8 << 48, np.uint64).view(np.float64)
 
 
 def canonical(result: Any, *operands: Any) -> Any:
-    """A result whose NaNs are those of the operands, made quiet: of the first operand that is one.
+    """Replace NaNs of the result by the first operand that is a NaN, made quiet.
 
-    Seen on an H200: sign and payload stay, and it matters in which place an operand stands.
+    Measured on an H200: the NaN keeps sign and payload, and the order of the operands decides which one.
     """
     nan = np.isnan(result)
     if not np.count_nonzero(nan):
@@ -49,7 +50,7 @@ def canonical(result: Any, *operands: Any) -> Any:
 
 
 def _product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a * b and its error, for operands and product of moderate size."""
+    """Return a * b and its rounding error, for operands and a product of moderate size."""
     total = a * b
     t = _SPLIT * a
     a_high = t - (t - a)
@@ -62,14 +63,14 @@ def _product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """a + b and its error."""
+    """Return a + b and its rounding error."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
 
 
 def _moderate(*values: Array) -> Array:
-    """Where all are neither tiny nor huge."""
+    """Return where all values are neither tiny nor huge."""
     sizes = [np.abs(value) for value in values]
     within = [(size >= _LEAST) & (size <= _LARGEST) for size in sizes]
     return np.asarray(np.logical_and.reduce(within))
@@ -82,8 +83,11 @@ def _arrays(*values: Any) -> list[Array]:
 def _settled(
     nearest: Array, error: Array, outside: Array, exact: Callable[[int], Fraction], rnd: str
 ) -> Array:
-    """Results in a mode, from the nearest and the side of it on which the truth lies (a nearest infinity of a
-    finite truth lies beyond it). Both are computed anew where the quick way does not hold."""
+    """Round to a mode, from the nearest result and the sign of its error (exact value minus nearest).
+
+    If the nearest result of a finite exact value is infinite, the error points back to it. Elements
+    ``outside`` the range of the fast way are computed again with fractions.
+    """
     if np.count_nonzero(outside):
         nearest, error = _exactly(nearest, error, outside, exact, rnd)
     return wrong_side(nearest, error < 0, error > 0, rnd)
@@ -103,7 +107,7 @@ def _exactly(
             error[i] = -np.sign(value)
         else:
             error[i] = (truth > Fraction(value)) - (truth < Fraction(value))
-        # A truth that is not zero keeps its sign; a sum that cancels has the mode's.
+        # A nonzero exact value keeps its sign; a sum that cancels to zero gets the sign of the mode.
         minus = truth < 0 or (truth == 0 and rnd == "rm")
         result[i] = np.copysign(value, -1.0 if minus else 1.0)
     return result, error
@@ -126,7 +130,7 @@ def _add(rnd: str, a: Any, b: Any) -> Any:
         return a + b
     a, b = _arrays(a, b)
     total, error = _two_sum(a, b)
-    # An overflow, or one on the way: finite operands, but the error is not a number.
+    # An overflow of the sum or of an intermediate result: the operands are finite, the error is not.
     odd = ~np.isfinite(error) & np.isfinite(a) & np.isfinite(b)
     total = signed_zero(total, a, b, rnd)
     return _settled(total, error, odd, lambda i: _fraction(a[i]) + _fraction(b[i]), rnd)
@@ -155,7 +159,7 @@ def _fma_nearest(a: Array, b: Array, c: Array) -> Array:
     total, rest = _two_sum(product, c)
     tail = rest + low
     result: Array = total + tail
-    # The true tail lies between these two; what both of them give is right. Nothing is equal to a NaN.
+    # The true tail lies between these two: if both give the same result, it is right. A NaN equals nothing.
     sure = (total + tail * _MORE == result) & (total + tail * _LESS == result) & (np.abs(product) >= _LEAST)
     if np.count_nonzero(sure) != sure.size:
         unsure = ~sure
@@ -164,14 +168,14 @@ def _fma_nearest(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma(rnd: str, a: Array, b: Array, c: Array) -> Array:
-    """In any mode, for any operands."""
+    """Fused multiply-add in any mode, for any operands."""
     product, low = _product(a, b)
     finite = np.isfinite(a) & np.isfinite(b)
-    # Nothing is lost where a factor is zero or the addend is infinite: then the plain sum is right.
+    # If a factor is zero or the addend is infinite, the plain sum is exact.
     nothing = finite & ((a == 0) | (b == 0))
     product = np.where(finite & np.isinf(c), 0.0, product)
     low = np.where(nothing, 0.0, low)
-    # Boldo and Melquiond: the three terms as a sum of two, the smaller rounded to odd, then one rounding.
+    # Boldo and Melquiond: reduce the three terms to two, round the smaller one to odd, then round once.
     high, rest = _two_sum(c, low)
     high, middle = _two_sum(product, high)
     tail = odd_sum(middle, rest, "rn")
@@ -204,7 +208,7 @@ def sqrt(rnd: str, a: Any) -> Any:
     if rnd == "rn":
         return root
     a, root = _arrays(a, root)
-    # Scaled by an even power of two, which changes nothing, into the moderate.
+    # Scale by an even power of two to a moderate size; this does not change the digits of the root.
     _, exponent = np.frexp(a)
     half = exponent // 2
     scaled = np.ldexp(root, -half)

@@ -1,4 +1,4 @@
-"""Number formats: what a code stands for, and the code that a value is rounded to.
+"""Number formats: the value of each code, and the code that a value rounds to.
 
 Owns :class:`Format` and the formats of PTX that numpy lacks, one encoder and one decoder for all of them
 (exact in every rounding mode), and correct rounding of f32 and f64 to the formats that numpy has (`PTX ISA,
@@ -40,13 +40,13 @@ class Format:
     A code is sign, ``exponent`` bits and ``mantissa`` bits; exponent 0 holds subnormal numbers.
 
     Attributes:
-        bias: what is subtracted from the exponent.
+        bias: number that is subtracted from the exponent field.
         largest: code of the largest finite magnitude.
         infinity: code of infinity, None if there is none.
-        nan: code of the NaN that conversions give, None if there is none: NaN becomes ``largest``.
-        signed: False: there is no sign bit, and the magnitude of a value is converted.
-        powers: the codes are powers of two alone: exponent 0 is one as well, and there is no zero.
-        complement: a negative code is the two's complement of its magnitude, not sign and magnitude.
+        nan: code of the NaN that conversions give, None if the format has none: then NaN becomes ``largest``.
+        signed: whether the format has a sign bit; without one, the magnitude of a value is converted.
+        powers: whether all codes are powers of two: exponent field 0 is a power too, and there is no zero.
+        complement: whether a negative code is the two's complement of its magnitude.
     """
 
     exponent: int
@@ -61,16 +61,17 @@ class Format:
 
     @property
     def width(self) -> int:
+        """Number of bits of a code."""
         return self.exponent + self.mantissa + self.signed
 
     @property
     def sign(self) -> int:
-        """The bit that makes a code negative, 0 if none does."""
+        """The sign bit of a code, 0 if the format has none."""
         return 1 << (self.width - 1) if self.signed else 0
 
     @property
     def least(self) -> int:
-        """Exponent of the smallest number with a leading one."""
+        """Exponent of the smallest normal number."""
         return (0 if self.powers else 1) - self.bias
 
 
@@ -84,7 +85,7 @@ FORMATS = {
     "e2m1": Format(2, 1, 1, 0x7),
     "ue8m0": Format(8, 0, 127, 0xFE, nan=0xFF, signed=False, powers=True),
     "ue5m3": Format(5, 3, 15, 0xFE, nan=0xFF, signed=False),
-    # Fixed point, 2 bits before and 6 behind the point: all numbers are multiples of 2**-6.
+    # Fixed point, 2 bits before and 6 bits after the point: all numbers are multiples of 2**-6.
     "s2f6": Format(0, 7, 0, 0x7F, complement=True),
 }
 
@@ -101,11 +102,12 @@ def encode(
     random: Array | None = None,
     random_bits: int = 16,
 ) -> NDArray[np.int64]:
-    """Codes of doubles, each rounded once.
+    """Round doubles to codes of a format, each once.
 
-    ``rnd`` is rn, rz, rm, rp, or rs: then ``random`` (``random_bits`` wide) is added to as many of the bits
-    that are cut off, and the carry rounds away from zero. ``saturate``: what exceeds the largest number
-    becomes it; else it becomes infinity, or NaN if the format has none, where the mode does not lead back.
+    ``rnd`` is rn, rz, rm, rp or rs. With rs, ``random`` (``random_bits`` wide) is added to the same number of
+    upper bits of the part that is cut off, and a carry rounds away from zero. A value above the largest
+    number becomes the largest number with ``saturate``, or if the mode rounds toward it; else it becomes
+    infinity, or NaN if the format has no infinity.
     """
     bits = np.asarray(values, np.float64).view(np.int64)
     magnitude = bits & np.int64((1 << 63) - 1)
@@ -113,12 +115,12 @@ def encode(
     field = magnitude >> _FRACTION
     infinite, nan = magnitude == (0x7FF << _FRACTION), magnitude > (0x7FF << _FRACTION)
     significand = (magnitude & np.int64(_IMPLICIT - 1)) | (field != 0).astype(np.int64) << _FRACTION
-    # The unit of the last place is 2**(at - mantissa); far beyond the format nothing changes any more.
+    # The unit in the last place is 2**(at - mantissa). Exponents far above the format's are limited to `top`.
     top = f.least + (1 << f.exponent)
     exponent = np.minimum(np.maximum(field, 1) - 1023, top)
     at = np.maximum(exponent, f.least) if f.exponent else np.full(exponent.shape, f.least)
     cut = at - exponent + (_FRACTION - f.mantissa)
-    # A significand has 53 bits: cut at 62, all of it is below half a unit.
+    # A significand has 53 bits: with a shift of 62 all of it is below half a unit.
     shift = np.minimum(cut, 62)
     whole = significand >> shift
     rest = significand - (whole << shift)
@@ -134,7 +136,7 @@ def encode(
         up = np.zeros(rest.shape, np.bool_)
     else:
         up = (rest != 0) & (negative == (rnd == "rm"))
-    # A carry out of the mantissa runs into the exponent, as it should.
+    # A carry out of the mantissa rightly increments the exponent.
     code += up
     if f.powers:
         code = np.maximum(code, 0)
@@ -153,7 +155,7 @@ def encode(
 
 @cache
 def decoded(name: str) -> NDArray[np.float64]:
-    """The value of every code of a format."""
+    """Return the value of each code of a format."""
     f = FORMATS[name]
     codes = np.arange(1 << f.width)
     magnitude = codes & ~f.sign
@@ -177,7 +179,7 @@ def decoded(name: str) -> NDArray[np.float64]:
 
 
 def wrong_side(nearest: Array, above: Array, below: Array, rnd: str) -> Array:
-    """Floats rounded to nearest, moved to ``rnd`` where they lie ``above`` or ``below`` the exact value."""
+    """Move floats rounded to nearest to mode ``rnd``; they are ``above`` or ``below`` the exact value."""
     if rnd == "rn":
         return nearest
     bits = nearest.view(f"u{nearest.itemsize}")
@@ -186,13 +188,13 @@ def wrong_side(nearest: Array, above: Array, below: Array, rnd: str) -> Array:
         return np.asarray(bits - np.where(negative, below, above)).view(nearest.dtype)
     wrong = above if rnd == "rm" else below
     one = bits.dtype.type(1)
-    # Bits are sign and magnitude: one more is one step away from zero, and so is one step out of a zero.
+    # Floats are sign and magnitude: adding one to the bits is one step away from zero, also from a zero.
     step = np.where(negative == (rnd == "rm"), one, -one)
     return np.asarray(bits + step * wrong).view(nearest.dtype)
 
 
 def rounded(a: Array, dtype: Any, rnd: str) -> Array:
-    """Floats as f16 or f32, rounded once; of a NaN the sign and the upper bits remain."""
+    """Round floats once to f16 or f32; a NaN keeps its sign and upper bits."""
     nearest: Array = a.astype(dtype)
     if rnd == "rn":
         return nearest
@@ -201,13 +203,13 @@ def rounded(a: Array, dtype: Any, rnd: str) -> Array:
 
 
 def odd_f32(nearest: Array, above: Array, below: Array) -> Array:
-    """f32 with its last bit set where it is inexact: it determines every rounding to 22 bits and fewer."""
+    """Round to odd in f32: set the last bit of inexact results, for a later rounding to at most 22 bits."""
     toward_zero = wrong_side(nearest, above, below, "rz").view(np.uint32)
     return (toward_zero | (above | below)).view(np.float32)
 
 
 def cut_f32(a: Array, bits: int, rnd: str) -> NDArray[np.uint32]:
-    """Words of f32 rounded to ``bits`` fewer: 16 gives bf16, 13 tf32, in upper bits; of a NaN anything."""
+    """Round f32 to ``bits`` fewer bits: 16 gives bf16, 13 tf32, in the upper bits. NaNs are not preserved."""
     word = a.view(np.uint32)
     rest = np.uint32((1 << bits) - 1)
     if rnd == "rn":

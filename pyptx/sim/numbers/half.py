@@ -1,7 +1,8 @@
-"""f16 and bf16 arithmetic on arrays of numpy's float16 and of ml_dtypes' bfloat16, rounded once, to nearest.
+"""f16 and bf16 arithmetic on arrays of numpy's float16 and ml_dtypes' bfloat16, rounded once, to nearest.
 
-The libraries compute through f32, which loses nothing here: twice the precision and two bits more make the
-second rounding harmless. What is left are products of bfloats too small for f32, and fused multiply-adds.
+The libraries compute in f32 and round again. The second rounding is harmless, because f32 has more than twice
+the precision plus two bits. Two cases need other code: products of bf16 that are too small for f32, and fused
+multiply-adds.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ __all__ = ["BF16", "F16", "NAN", "add", "canonical", "dtype_of", "flushed", "fma
 Array = NDArray[Any]
 
 F16, BF16 = np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)
-#: The NaN that arithmetic gives in both formats.
+#: The canonical NaN of arithmetic in both formats.
 NAN = np.uint16(0x7FFF)
-#: What rounding an f32 to a bfloat cuts off, and the half of its unit.
+#: The bits that rounding an f32 to bf16 cuts off, and half of bf16's unit in the last place.
 _CUT, _HALF = np.array(0xFFFF, np.uint32), np.array(0x8000, np.uint32)
-#: The least normal f16, the least normal f32.
+#: The smallest normal numbers of f16 and f32.
 _TINY, _TINY32 = 2.0**-14, np.float32(2.0**-126)
 
 
 def dtype_of(kind: str) -> np.dtype[Any]:
-    """The numpy type of f16, bf16, f16x2 or bf16x2."""
+    """Return the numpy dtype of f16, bf16, f16x2 or bf16x2."""
     return BF16 if kind[0] == "b" else F16
 
 
 def canonical(result: Array) -> Array:
-    """A new result, its NaNs made canonical."""
+    """Make the NaNs of a result canonical, in place; return the result."""
     nan = result != result
     if np.count_nonzero(nan):
         np.putmask(result.view(np.uint16), nan, NAN)
@@ -42,16 +43,16 @@ def canonical(result: Array) -> Array:
 
 
 def flushed(value: Array) -> Array:
-    """f16 with subnormals as zeros of their sign."""
+    """Replace subnormal f16 by zeros of the same sign."""
     return np.asarray(value * (np.abs(value) >= F16.type(_TINY)))
 
 
 def narrowed(exact: Array, dtype: np.dtype[Any], *, rnd: str = "rn", ftz: bool = False) -> Array:
-    """Doubles that determine the results, in f16 or bf16."""
+    """Round doubles to f16 or bf16; each double must determine the rounding of the exact result."""
     name = "f16" if dtype == F16 else "bf16"
     codes = encode(exact, FORMATS[name], rnd)
     if ftz:
-        # As in f32: judged after rounding as if exponents had no end.
+        # As for f32, the hardware tests the value after rounding with an unbounded exponent.
         small = np.abs(exact) < _TINY
         up = 2.0**13
         small &= encode(np.abs(exact) * up, FORMATS[name], rnd) < encode(
@@ -62,7 +63,7 @@ def narrowed(exact: Array, dtype: np.dtype[Any], *, rnd: str = "rn", ftz: bool =
 
 
 def _ties(single: Array) -> Array:
-    """Where an f32 lies halfway between two bfloats, where a rounding before would show."""
+    """Return where an f32 lies halfway between two bf16: there an earlier rounding can change the result."""
     return np.asarray(single.view(np.uint32) & _CUT == _HALF)
 
 
@@ -79,7 +80,7 @@ def multiply(a: Array, b: Array, ftz: bool = False) -> Array:
     if a.dtype == F16:
         return canonical(a * b)
     product = a.astype(np.float32) * b.astype(np.float32)
-    # Only a product below the least normal f32 was rounded.
+    # Only products below the smallest normal f32 were rounded.
     if np.count_nonzero(_ties(product)) and np.count_nonzero(np.abs(product) < _TINY32):
         return narrowed(a.astype(np.float64) * b.astype(np.float64), BF16)
     return canonical(product.astype(BF16))
@@ -98,7 +99,7 @@ def fma(a: Array, b: Array, c: Array, ftz: bool = False) -> Array:
     single = total.astype(np.float32)
     ties = _ties(single)
     if np.count_nonzero(ties):
-        # An exact tie is none; the f64 sum is exact if both terms come back from it.
+        # An exact tie rounds correctly. The f64 sum is exact if subtracting either term gives the other.
         inexact = (single != total) | (total - product != addend) | (total - addend != product)
         if np.count_nonzero(ties & inexact):
             return narrowed(odd_sum(product, addend, "rn"), BF16)

@@ -1,7 +1,8 @@
-"""D = A*B + C of whole matrices, as raw codes in and out, for each sort of product.
+"""D = A*B + C of whole matrices of raw codes, one function for each kind of product.
 
-What one instruction is on an H200: which terms its tensor cores add at once (:mod:`.products`), and what
-ptxas writes where they cannot.  A is ``[k, m]``, B ``[k, n]`` or ``[k, m, n]``, C and D ``[m, n]``.
+The functions follow an H200: its tensor cores add certain groups of terms at once (:mod:`.products`), and
+ptxas expands the products that the tensor cores lack. A is ``[k, m]``, B ``[k, n]`` or ``[k, m, n]``, C and D
+``[m, n]``.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ class Kinds(NamedTuple):
     d: str
 
 
-#: Which k one instruction of the tensor core adds at once, one after the other.
+#: The indices along K that one instruction of the tensor core adds at once, for each instruction in order.
 Groups = tuple[Any, ...]
 WHOLE: Groups = (slice(None),)
 
 
 def _rounded(exact: NDArray[np.float64], kind: str) -> Array:
-    """Codes of a sum."""
+    """Round a sum to codes of ``kind``, f16 or f32."""
     if kind == "f16":
         return (round_to_f16(exact) + np.float16(0)).view(np.uint16)  # a zero is +0
     return cut_to_f32(exact).view(np.uint32)
@@ -63,7 +64,7 @@ def _word(value: Array) -> Array:
 
 
 def _converted(codes: Array, source: str, target: str) -> Array:
-    """Accumulators from f16 to f32, or rounded from f32 to f16."""
+    """Convert accumulators from f16 to f32, or round them from f32 to f16."""
     if source == target:
         return codes
     if target == "f32":
@@ -72,9 +73,9 @@ def _converted(codes: Array, source: str, target: str) -> Array:
 
 
 def multiply_floats(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups = WHOLE) -> Array:
-    """A product whose sums pass through the accumulator, group after group."""
+    """Multiply floats; each group's sum, rounded, is the accumulator of the next group."""
     left, right = terms(kinds.a, a), terms(kinds.b, b)
-    # The wider accumulator is the one of the tensor core.
+    # The tensor core uses the wider type of C and D as the accumulator.
     kind = "f16" if kinds.c == kinds.d == "f16" else "f32"
     total = _converted(c, kinds.c, kind)
     for group in groups:
@@ -82,12 +83,12 @@ def multiply_floats(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups =
     return _converted(total, kind, kinds.d)
 
 
-#: Bits behind the leading one that addends of 8-bit floats, and their sums in f32, keep on an H200.
+#: Bits after the leading one that addends of 8-bit floats, and their sums in f32, keep on an H200.
 _SHORT = 13
 
 
 def multiply_short(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
-    """A product of 8-bit floats as such, as wgmma has it."""
+    """Multiply 8-bit floats directly, as wgmma does."""
     exact = fused_sum(terms(kinds.a, a), terms(kinds.b, b), terms(kinds.c, c), _SHORT)
     total = _rounded(exact, kinds.d)
     if kinds.d == "f32":
@@ -97,12 +98,12 @@ def multiply_short(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
 
 @cache
 def _halves(kind: str) -> Array:
-    """The code as f16 of every code of an 8-bit format: its subnormals may be normal there."""
+    """Return the f16 code of each code of an 8-bit format; its subnormals may be normal in f16."""
     return decoded(kind).astype(np.float16).view(np.uint16)
 
 
 def multiply_bytes(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups) -> Array:
-    """A product of 8-bit floats, as halves, that starts from zero; C is added to the sum by an addition."""
+    """Multiply 8-bit floats as f16, starting from zero, and add C in a separate addition."""
     halves = Kinds("f16", "f16", kinds.c, kinds.d)
     left, right = _halves(kinds.a).take(a), _halves(kinds.b).take(b)
     total = multiply_floats(halves, left, right, np.zeros_like(c), groups)
@@ -111,20 +112,20 @@ def multiply_bytes(kinds: Kinds, a: Array, b: Array, c: Array, groups: Groups) -
     return _word(total.view(np.float32) + c.view(np.float32))
 
 
-#: Elements of which an exact sum of products is one addend where both factors have 4 bits, and the bits that
-#: it keeps (measured on other targets; see the papers).
+#: If both factors have 4 bits, the exact sum of 16 products is one addend, and the addend keeps 35 bits
+#: (measured on other targets; see the papers).
 _EXACT, _EXACT_FRACTION = 16, 35
 
 
 def _scale(codes: Array, kind: str, k: int) -> Terms:
-    """Scales ``[count, rows]`` as factors of k elements each; ue4m3 is e4m3 without its sign."""
+    """Repeat scales ``[count, rows]`` to one factor for each of k elements; ue4m3 is e4m3 without a sign."""
     scales = terms("e4m3", codes & np.uint8(0x7F)) if kind == "ue4m3" else terms(kind, codes)
     each = k // len(codes)
     return Terms(scales.value.repeat(each, 0), scales.exponent.repeat(each, 0))
 
 
 def multiply_scaled(kinds: Kinds, scale: str, a: Array, b: Array, c: Array, x: Array, y: Array) -> Array:
-    """A product of block-scaled factors; x and y are codes of scales, ``[count, m]`` and ``[count, n]``."""
+    """Multiply block-scaled factors; x and y are codes of scales, ``[count, m]`` and ``[count, n]``."""
     left, right, total = terms(kinds.a, a), terms(kinds.b, b), terms(kinds.c, c)
     k = len(a)
     of_a, of_b = _scale(x, scale, k), _scale(y, scale, k)
@@ -144,10 +145,10 @@ def multiply_scaled(kinds: Kinds, scale: str, a: Array, b: Array, c: Array, x: A
 
 
 def multiply_quarters(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
-    """``m8n8k4`` of halves, ``[quarter, k, m]`` and so on: f32 arithmetic, as ptxas writes it.
+    """Multiply f16 as ``m8n8k4``, in f32 arithmetic as ptxas expands it; A is ``[quarter, k, m]``, B alike.
 
     D in f32 is a chain of fused multiply-adds, plus C.  D in f16 is C plus the products of k = 0 and 1, plus
-    those of 2 and 3, rounded at the end.
+    the products of k = 2 and 3, rounded once after the sums.
     """
     left, right = (decoded("f16").take(codes).astype(np.float32) for codes in (a, b))
     addend = _converted(c, kinds.c, "f32").view(np.float32)
@@ -167,7 +168,7 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
 
 
 def multiply_doubles(rnd: str, a: Array, b: Array, c: Array) -> Array:
-    """Fused multiply-adds in ascending order of k, each rounded."""
+    """Multiply f64 by fused multiply-adds in ascending order of k, each rounded."""
     left, right = a.view(np.float64).repeat(b.shape[1], 1), np.tile(b.view(np.float64), a.shape[1])
     total = c.view(np.float64).ravel()
     for x, y in zip(left, right, strict=True):
@@ -176,14 +177,14 @@ def multiply_doubles(rnd: str, a: Array, b: Array, c: Array) -> Array:
 
 
 def _integers(kind: str, codes: Array) -> NDArray[np.float64]:
-    """Elements as doubles, in which sums of their products are exact."""
+    """Convert elements to doubles, which hold sums of their products exactly."""
     if kind[0] == "s":
         codes = codes.view(np.int8) if kind == "s8" else ((codes ^ 8) - 8).view(np.int8)
     return codes.astype(np.float64)
 
 
 def multiply_integers(kinds: Kinds, saturate: bool, a: Array, b: Array, c: Array) -> Array:
-    """Sums of 32 bits that wrap, or are clamped once."""
+    """Multiply integers; the 32-bit sums wrap around, or are clamped once with ``saturate``."""
     left, right = _integers(kinds.a, a), _integers(kinds.b, b)
     sums = left.T @ right if right.ndim == 2 else np.einsum("km,kmn->mn", left, right)
     total = sums.astype(np.int64) + c.view(np.int32)
@@ -193,7 +194,7 @@ def multiply_integers(kinds: Kinds, saturate: bool, a: Array, b: Array, c: Array
 
 
 def multiply_bits(operation: str, a: Array, b: Array, c: Array) -> Array:
-    """How many bits are set in A xor B, or in A and B, plus C."""
+    """Return the number of set bits of A xor B, or of A and B, plus C."""
     # Counts are exact in f32.
     left, right = a.astype(np.float32), b.astype(np.float32)
     both = left.T @ right

@@ -1,7 +1,7 @@
-"""Packed narrow formats: codes with what modifiers do to them, scale factors, random bits.
+"""Conversions to and from packed narrow formats: modifiers, scale factors, random bits.
 
-The formats are in :mod:`.formats`; what is here knows how instructions pack codes: six bits stand in a byte,
-four in half of one. `PTX ISA, #data-movement-and-conversion-instructions-cvt`_.
+:mod:`.formats` defines the formats; this module defines how instructions pack codes: a code of six bits takes
+a byte, a code of four bits half a byte. `PTX ISA, #data-movement-and-conversion-instructions-cvt`_.
 
 .. _PTX ISA, #data-movement-and-conversion-instructions-cvt:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cvt
@@ -24,7 +24,7 @@ __all__ = ["narrowed", "random_fields", "scale", "scaled", "stride", "widened"]
 
 Array = NDArray[Any]
 
-#: Formats with a cast from f32 that rounds to nearest: the common case, in few steps.
+#: Formats for which ml_dtypes has a fast cast from f32 that rounds to nearest.
 _CASTS: dict[str, Any] = {
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,
@@ -37,7 +37,7 @@ _CASTS: dict[str, Any] = {
 def narrowed(
     a: Array, name: str, modifiers: Mapping[str, str], random: Array | None = None, random_bits: int = 16
 ) -> Array:
-    """Codes of floats in the format ``name``: rounding ``rnd``, .satfinite, .relu, .pzo."""
+    """Convert floats to codes of the format ``name``; apply ``rnd``, .satfinite, .relu and .pzo."""
     f = FORMATS[name]
     saturate = "satfinite" in modifiers
     if saturate and a.dtype == np.float32 and modifiers["rnd"] == "rn" and name in _CASTS:
@@ -52,7 +52,7 @@ def narrowed(
 
 
 def _cast(a: Array, name: str) -> NDArray[np.uint8]:
-    """f32 to nearest, saturated."""
+    """Convert f32 to codes, rounded to nearest and saturated."""
     f = FORMATS[name]
     largest = np.float32(decoded(name)[f.largest])
     nan = a != a
@@ -63,31 +63,31 @@ def _cast(a: Array, name: str) -> NDArray[np.uint8]:
 
 
 def stride(name: str) -> int:
-    """Bits from one packed code to the next."""
+    """Return the distance of two packed codes, in bits."""
     return 4 if FORMATS[name].width == 4 else 8
 
 
 def scale(factors: Array, shift: int) -> NDArray[np.float64]:
-    """The power of two (ue8m0) in eight bits of scale factors, or NaN."""
+    """Return the power of two (ue8m0), or NaN, in the eight bits from ``shift`` of scale factors."""
     powers: Array = decoded("ue8m0")[np.atleast_1d(factors).astype(np.int64) >> shift & 0xFF]
     return powers
 
 
 def scaled(pair: Array, factors: Array, modifiers: Mapping[str, str]) -> NDArray[np.float64]:
-    """Lower and upper floats ``(n, 2)`` divided by one scale factor (``n1``) or by one each (``n2``)."""
+    """Divide floats ``(n, 2)``, lower first, by one common scale factor (``n1``) or by one each (``n2``)."""
     if "scaled::n2::ue8m0" in modifiers:
         return np.asarray(pair / np.stack([scale(factors, 0), scale(factors, 8)], axis=-1))
-    # A subnormal source counts as plus zero.
+    # The hardware treats a subnormal source as +0.
     subnormal = (np.abs(pair) < np.finfo(pair.dtype).tiny) & (pair != 0)
     return np.asarray(np.where(subnormal, 0.0, pair) / scale(factors, 0)[:, None])
 
 
 def random_fields(rbits: Array, name: str) -> list[Array]:
-    """The 16 random bits for each of four operands.
+    """Return the 16 random bits of each of four operands.
 
-    Two operands share them: a half of ``rbits`` for codes of 8 bits, for those of 4 the upper or the lower
-    bytes of both halves, as the manual says.  It does not say that the first operand takes them in reversed
-    order; two measurements of others do, on sm_100a and sm_103a.
+    Two operands share 16 bits, as the manual says: a half of ``rbits`` for codes of 8 bits; the upper or the
+    lower bytes of both halves for codes of 4 bits. The first operand of a pair takes the bits in reversed
+    order: the manual does not say so, but two published measurements do, on sm_100a and sm_103a.
     """
     bits = np.atleast_1d(rbits).astype(np.uint32)
     first, second = bits >> np.uint32(16), bits & np.uint32(0xFFFF)
@@ -106,6 +106,6 @@ def random_fields(rbits: Array, name: str) -> list[Array]:
 
 @cache
 def widened(name: str, target: str, relu: bool, saturate: bool) -> NDArray[np.uint16]:
-    """The f16 or bf16 of every code of a narrow format; of every byte, for higher bits do not count."""
+    """Return the f16 or bf16 of each byte, as a code of a narrow format; bits above the code do not count."""
     modifiers = {"rnd": "rn", **dict.fromkeys(("relu",) * relu + ("satfinite",) * saturate, "")}
     return np.resize(narrowed(decoded(name), target, modifiers).astype(np.uint16), 256)

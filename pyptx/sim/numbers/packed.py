@@ -1,7 +1,7 @@
-"""Packed registers taken apart and put together: halves and bytes of 32-bit words as rows of their own.
+"""Unpack registers to arrays of elements, and pack elements to registers.
 
-Element 0 is the least significant.  Floats: how raw bits of bfloats become numbers that numpy compares, and
-what ``.ftz`` does to an operand.
+Element 0 is the least significant. For comparisons of floats: convert the bits of bf16 to numbers that numpy
+compares, and flush operands for ``.ftz``.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _LEAST_NORMAL = {
 
 
 def elements(packed: Array, dtype: Any) -> Array:
-    """Registers ``(n,)`` as ``(n, k)`` elements of a dtype; a lone number is one register."""
+    """Return registers ``(n,)`` as ``(n, k)`` elements of a dtype; a scalar is one register."""
     flat: Array = np.ascontiguousarray(packed)
     taken: Array = flat.view(dtype).reshape(flat.shape[0], -1)
     return taken
 
 
 def joined(values: Array, nbytes: int = 4) -> Array:
-    """``(n, k)`` elements as ``(n,)`` registers of ``nbytes`` raw bytes."""
+    """Return ``(n, k)`` elements as ``(n,)`` registers of ``nbytes`` bytes."""
     registers: Array = np.ascontiguousarray(values).view(_BYTES[nbytes]).reshape(-1)
     return registers
 
 
 def numbers(raw: Array, kind: str) -> Array:
-    """What registers of a type hold, as something numpy compares: ``(n, k)`` of a packed type."""
+    """Return registers of a type as numbers that numpy compares: ``(n, k)`` for a packed type."""
     name, _, lanes = kind.partition("x")
     if lanes:
         raw = elements(raw, TYPES[name].register_dtype)
@@ -49,5 +49,5 @@ def numbers(raw: Array, kind: str) -> Array:
 
 
 def flushed(values: Array) -> Array:
-    """Subnormal numbers as zero (positive ones: for comparisons alone)."""
+    """Replace subnormal numbers by +0; only for comparisons, which ignore the sign of a zero."""
     return np.where(np.abs(values) < _LEAST_NORMAL[values.dtype], values.dtype.type(0), values)

@@ -1,17 +1,18 @@
 """The arithmetic of tensor cores: sums of products as an H200 computes them.
 
-Owns :class:`Terms` (numbers with the exponents that the hardware aligns by), :func:`fused_sum` and what
-rounds its result.  A tensor core adds a block of products and the accumulator at once, in fixed point: the
-exponents of the factors are added (the product is not normalized); every addend is aligned to the largest
-exponent and cut, toward zero, to :data:`FRACTION` bits behind its leading place; the sum of those is exact.
-It is cut to f32, or rounded to nearest for f16.  Zeros have no exponent, factors and products are exact,
-subnormals count, a zero sum is +0, and every NaN that comes out is the canonical one.
+Owns :class:`Terms` (numbers with the exponents by which the hardware aligns), :func:`fused_sum` and the
+functions that round its result. A tensor core adds a block of products and the accumulator at once, in fixed
+point: it adds the exponents of the factors (it does not normalize the product), aligns each addend to the
+largest exponent, and cuts each addend toward zero to :data:`FRACTION` bits after the leading place. The sum
+of these addends is exact. It is cut to f32, or rounded to nearest for f16. Zeros have no exponent, factors
+and products are exact, subnormals are not flushed, a zero sum is +0, and every NaN result is the canonical
+NaN.
 
-The model is the one of `MMA-Sim`_ and of Khattak and Mikaitis, `Accurate Models of NVIDIA Tensor Cores`_; the
-recorded words of ``tests/conformance`` hold it against an H200.
+The model is that of `MMA-Sim`_ and of Khattak and Mikaitis, `Accurate Models of NVIDIA Tensor Cores`_;
+``tests/conformance`` checks it with results recorded on an H200.
 
-Arrays of terms have the index of the sum (k) first: A is ``[k, m]``, B ``[k, n]``, or ``[k, m, n]`` where
-each row of A has elements of B of its own (sparse products).
+The first axis of arrays of terms is the index of the sum (k): A is ``[k, m]``, B ``[k, n]``, or ``[k, m, n]``
+if each row of A has its own elements of B (sparse products).
 
 .. _MMA-Sim: https://arxiv.org/abs/2511.10909
 .. _Accurate Models of NVIDIA Tensor Cores: https://arxiv.org/abs/2512.07004
@@ -33,23 +34,23 @@ __all__ = ["FRACTION", "NOTHING", "Terms", "aligned_sum", "cut_to_f32", "fused_s
 
 Array = NDArray[Any]
 
-#: Bits that an addend keeps behind the place of the largest one's leading bit.
+#: Bits that an addend keeps after the place of the largest addend's leading bit.
 FRACTION = 25
 
-#: The exponent of zero: lower than any sum of exponents, and two of them fit 16 bits.
+#: The exponent of zero: lower than any sum of exponents; the sum of two such exponents fits 16 bits.
 NOTHING = -4096
-#: Sums of which every addend is lower are zero, and a double must hold the scale.
+#: The least exponent that addends are aligned to: sums of lower addends are zero. A double holds its scale.
 _LEAST = -600
 
 _OVERFLOW = 2.0**128
 _HALF_NAN = np.uint16(0x7FFF).view(np.float16)
-#: Fields of f32 and tf32: sign and 8 bits of exponent; tf32 ignores the 13 low bits of the fraction.
+#: The bits of tf32 in an f32 register: tf32 ignores the 13 low bits of the fraction.
 _TF32 = np.uint32(0xFFFFE000)
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Numbers: doubles, and their exponents; of subnormals the format's least, of zeros one far below."""
+    """Numbers as doubles, and their exponents: the format's least for subnormals, NOTHING for zeros."""
 
     value: NDArray[np.float64]
     exponent: NDArray[np.int16]
@@ -60,7 +61,7 @@ class Terms:
 
 @cache
 def _exponents(name: str) -> NDArray[np.int16]:
-    """The exponent of every code of a format."""
+    """Return the exponent of each code of a format."""
     f = FORMATS[name]
     codes = np.arange(1 << f.width)
     field = (codes & ~f.sign) >> f.mantissa
@@ -69,7 +70,7 @@ def _exponents(name: str) -> NDArray[np.int16]:
 
 
 def terms(kind: str, codes: Array) -> Terms:
-    """The numbers that raw codes of a format stand for."""
+    """Return the numbers that raw codes of a format stand for."""
     if kind in ("f32", "tf32"):
         bits = codes & _TF32 if kind == "tf32" else codes
         value = bits.view(np.float32).astype(np.float64)
@@ -80,7 +81,7 @@ def terms(kind: str, codes: Array) -> Terms:
 
 
 def fused_sum(a: Terms, b: Terms, c: Terms, fraction: int = FRACTION) -> NDArray[np.float64]:
-    """``sum over k of a * b, plus c``, ``[m, n]``, added in fixed point and not yet rounded."""
+    """Return the sum over k of a * b, plus c, ``[m, n]``, added in fixed point and not yet rounded."""
     if b.value.ndim == 2:
         b = b[:, None, :]
     return aligned_sum(a.value[:, :, None] * b.value, a.exponent[:, :, None] + b.exponent, c, fraction)
@@ -89,9 +90,9 @@ def fused_sum(a: Terms, b: Terms, c: Terms, fraction: int = FRACTION) -> NDArray
 def aligned_sum(
     products: NDArray[np.float64], exponents: NDArray[np.int16], c: Terms, fraction: int
 ) -> NDArray[np.float64]:
-    """The sum of addends ``[k, m, n]`` (which are overwritten) and c."""
+    """Return the sum of the addends ``[k, m, n]`` and c; the addends' array is overwritten."""
     top = np.maximum(exponents.max(0), np.maximum(c.exponent, np.int16(_LEAST)))
-    # 2**(fraction - top), by the bits of a double.
+    # 2**(fraction - top), made from the exponent bits of a double.
     scale = ((1023 + fraction - top.astype(np.int64)) << 52).view(np.float64)
     products *= scale
     np.trunc(products, out=products)
@@ -102,7 +103,7 @@ def aligned_sum(
 
 
 def cut_to_f32(exact: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Doubles cut toward zero to 24 bits; from 2**128 on infinite; a zero is +0."""
+    """Cut doubles toward zero to f32; values from 2**128 on become infinite, and a zero becomes +0."""
     result = exact.astype(np.float32)
     size = np.abs(exact)
     bits = result.view(np.uint32)
@@ -115,7 +116,7 @@ def cut_to_f32(exact: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def round_to_f16(exact: Array) -> NDArray[np.float16]:
-    """Rounded to nearest, ties to even."""
+    """Round to f16, to nearest with ties to even."""
     result = exact.astype(np.float16)
     nan = np.isnan(exact)
     if np.count_nonzero(nan):

@@ -1,8 +1,8 @@
-"""Read-modify-write: what each operation makes of the old value, and the order among several at one word.
+"""Read-modify-write: the new value that each operation computes, and the order of operations on one element.
 
-Operations that name the same word take their turns in order.  Distinct words, the usual case, are one array
-operation; those that meet are folded with a running sum (or minimum ...) for each word, or go in rounds of
-which each has at most one at a word.
+Operations of several lanes on the same element of memory execute in order. If all elements are distinct, the
+usual case, one array operation executes them all. Otherwise a running sum (or minimum ...) for each element
+executes them, or rounds with at most one operation per element.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-atom`.
 """
@@ -20,17 +20,18 @@ from ...core.types import TYPES
 __all__ = ["Meaning", "combination", "in_order", "meaning_of"]
 
 Array = NDArray[Any]
-#: New values from old ones, the operand, and cas's second operand.
+#: Computes new values from the old values, the operand, and the second operand of cas.
 Combine = Callable[[Array, Array, "Array | None"], Array]
-#: Running values of (old value, operands of the lanes in order), or None where that is not the same.
+#: Computes running values of (old value, operands of the lanes in order), or None if they would differ from
+#: operations one after the other.
 Scan = Callable[[Array], "Array | None"]
-#: How an operation combines, and how it runs over several in order, if that is the same.
+#: How an operation combines two values, and its scan, None if it has none.
 Meaning = tuple[Combine, "Scan | None"]
 
 _TINY = np.float32(2.0**-126)
 _NAN_BITS = {2: np.uint16(0x7FFF), 4: np.uint32(0x7FFFFFFF)}
 _QUIET = np.uint64(1 << 51)
-#: What infinities of both signs add up to.
+#: The sum of infinities of opposite signs.
 _INDEFINITE = np.uint64(0xFFF8000000000000).view(np.float64)
 
 
@@ -81,7 +82,7 @@ def _folded(ufunc: np.ufunc) -> tuple[Combine, Scan]:
 
 
 def _canonical(values: Array) -> Array:
-    """The one NaN that the hardware gives, in place of any."""
+    """Replace each NaN by the NaN that the hardware returns."""
     wrong = np.isnan(values)
     if wrong.any():
         bits = values.view(f"u{values.itemsize}").copy()
@@ -91,7 +92,7 @@ def _canonical(values: Array) -> Array:
 
 
 def _flushed(values: Array) -> Array:
-    """Subnormal numbers become zeroes of their sign."""
+    """Replace subnormal numbers by zeros of the same sign."""
     return np.where(np.abs(values) < _TINY, np.copysign(values.dtype.type(0), values), values)
 
 
@@ -107,7 +108,7 @@ def _add_ftz(old: Array, b: Array, c: Array | None) -> Array:
 
 
 def _first_nan(first: Array, second: Array, total: Array) -> Array:
-    """Doubles keep the bits of a NaN: of ``first``, else of ``second``, else of none: the indefinite one."""
+    """Replace NaN sums by the NaN of ``first``, else of ``second``, else by the indefinite NaN."""
     wrong = np.isnan(total)
     if not wrong.any():
         return total
@@ -116,12 +117,12 @@ def _first_nan(first: Array, second: Array, total: Array) -> Array:
 
 
 def _add_double_in_l2(old: Array, b: Array, c: Array | None) -> Array:
-    """Global memory adds in the cache, which passes a NaN through as it is, the operand's before memory's."""
+    """Add in the L2 cache (global memory), which returns a NaN unchanged: the operand's before memory's."""
     return _first_nan(np.broadcast_to(b, old.shape), old, old + b)
 
 
 def _add_double_in_sm(old: Array, b: Array, c: Array | None) -> Array:
-    """Shared memory's add is the multiprocessor's own, which makes a NaN quiet."""
+    """Add in the multiprocessor (shared memory), which makes a NaN quiet."""
     total = _first_nan(old, np.broadcast_to(b, old.shape), old + b)
     return np.where(np.isnan(total), (total.view(np.uint64) | _QUIET).view(np.float64), total)
 
@@ -140,7 +141,7 @@ def _running_sum_ftz(values: Array) -> Array | None:
 
 
 def _smaller(old: Array, b: Array, c: Array | None) -> Array:
-    """The number of the two if one is NaN; -0 is less than +0."""
+    """Return the minimum; if one value is NaN, the other one. -0 is less than +0."""
     return _canonical(np.where((b < old) | ((b == old) & np.signbit(b)) | np.isnan(old), b, old))
 
 
@@ -169,7 +170,7 @@ def _bf16(name: str) -> Combine:
 
     def of_words(old: Array, b: Array, c: Array | None) -> Array:
         # The f32 sum of two bf16 numbers, rounded again, is the correctly rounded sum: 24 >= 2 * 8 + 2 bits.
-        # A NaN is canonical, 0x7fffffff, and stays one: its upper half is taken without rounding.
+        # A NaN is canonical, 0x7fffffff; its upper half is taken without rounding, so it stays a NaN.
         values = combine(widened(old), widened(b), None)
         bits = values.view(np.uint32)
         rounded = (bits + ((bits >> 16 & 1) + np.uint32(0x7FFF))) >> 16
@@ -179,7 +180,7 @@ def _bf16(name: str) -> Combine:
 
 
 def meaning_of(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Meaning:
-    """What an operation on elements of type ``kind`` does in global, or in shared, memory."""
+    """Return how an operation on elements of type ``kind`` executes in global or in shared memory."""
     if kind in ("f16", "f16x2"):
         return _f16(name), None
     if kind in ("bf16", "bf16x2"):
@@ -191,12 +192,12 @@ def meaning_of(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Meaning:
         return (_add_ftz, _running_sum_ftz) if ftz and not in_shared else (_add, _running_sum)
     if name in _UFUNCS:
         return _folded(_UFUNCS[name])
-    # What the next lane finds is what this one has put there.
+    # For exch, the next lane finds the value that this lane stored.
     return _OTHERS[name], (lambda values: values) if name == "exch" else None
 
 
 def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable[[Array, Array], Array]:
-    """What an operation makes of old words and given ones, both as bytes, word by word: new ones."""
+    """Return a function that combines old and given elements of type ``kind``, all passed as bytes."""
     combine, _ = meaning_of(name, kind, ftz=ftz, in_shared=in_shared)
     dtype = TYPES[kind].register_dtype
 
@@ -213,7 +214,11 @@ def combination(name: str, kind: str, *, ftz: bool, in_shared: bool) -> Callable
 def in_order(
     words: Array, index: Array, b: Array, c: Array | None, meaning: Meaning
 ) -> tuple[Array, Array, Array, Array]:
-    """Each lane's value before and after its turn; the words that were named and their final values."""
+    """Execute the lanes' operations in order on the elements ``words[index]``.
+
+    Returns the value before and after each lane's operation, the distinct indices, and their final values.
+    ``words`` itself is not changed.
+    """
     combine, scan = meaning
     if (index[1:] > index[:-1]).all() or len(np.unique(index)) == len(index):
         before = words[index]

@@ -1,7 +1,7 @@
-"""What arithmetic of all float formats shares: what modifiers ask for, sums that determine a rounding.
+"""Parts that the arithmetic of all float formats shares: the mode of an instruction, and sums rounded to odd.
 
-Arithmetic is in :mod:`.single` (f32), :mod:`.double` (f64) and :mod:`.half` (f16 and bf16), the formats in
-:mod:`.formats`, the approximate functions in :mod:`.special`.
+Arithmetic is in :mod:`.single` (f32), :mod:`.double` (f64) and :mod:`.half` (f16 and bf16), the formats are
+in :mod:`.formats`, the approximate functions in :mod:`.special`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 class ArithmeticMode(NamedTuple):
-    """What the modifiers say of a result: rounding, ``.ftz``, ``.sat``."""
+    """The modifiers of an arithmetic instruction: rounding mode, ``.ftz``, ``.sat``."""
 
     rnd: str
     ftz: bool
@@ -25,9 +25,10 @@ class ArithmeticMode(NamedTuple):
 
 
 def odd_sum(a: Array, b: Array, rnd: str) -> Array:
-    """a + b in double, rounded to odd, which determines every rounding to a narrower format.
+    """Return a + b in double, rounded to odd, which determines every rounding to a narrower format.
 
-    Where the exact sum of nonzero or opposite zeros is zero, its sign is the mode's: minus for ``rm``.
+    If the exact sum is zero and the operands are not both +0 or both -0, the mode gives the sign: minus for
+    ``rm``.
     """
     a, b = np.broadcast_arrays(a, b)
     total = np.atleast_1d(a + b)
@@ -42,7 +43,7 @@ def odd_sum(a: Array, b: Array, rnd: str) -> Array:
 
 
 def signed_zero(total: Array, a: Array, b: Array, rnd: str) -> Array:
-    """The sum ``total`` of a and b with the sign that mode ``rnd`` gives an exact zero: minus for ``rm``."""
+    """Give exact zeros in the sum ``total`` of a and b the sign of mode ``rnd``: minus for ``rm``."""
     if rnd != "rm":
         return total
     both_positive = (a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b)

@@ -1,7 +1,7 @@
-"""Products of matrices in the calling thread alone.
+"""Products of matrices in one host thread, the caller's.
 
-The matrices of one instruction are so small that waking a second thread costs more than it computes, and far
-more where the cores are busy with something else: 20 s, not 1 s, for the MMAs of 1024^3.
+The matrices of one instruction are so small that waking a second thread costs more time than it saves. On
+busy cores the cost is far higher: 20 s instead of 1 s for the MMAs of 1024^3.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 __all__ = ["serial"]
 
-#: The limit is the process's: the first run sets it, the last one that still runs lifts it.
+#: The limit holds for the process: the first run sets it, and the last run to end removes it.
 _lock = threading.Lock()
 _running = 0
 _limit: Any = None
@@ -24,13 +24,13 @@ _limit: Any = None
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Made once, by looking through the libraries of the process: numpy's are there."""
+    """Return the process's controller, made once: it searches the loaded libraries, numpy's among them."""
     return ThreadpoolController()
 
 
 @contextmanager
 def serial() -> Iterator[None]:
-    """While this is open, in any thread, numpy's library of linear algebra uses one thread."""
+    """Limit numpy's linear algebra library to one thread while the context is open in any thread."""
     global _running, _limit
     with _lock:
         if not _running:

@@ -1,7 +1,7 @@
 """f32 arithmetic: sums, products, fused multiply-adds, quotients and roots, each rounded once in any mode.
 
-The common modes (to nearest, with ``.ftz`` too) take a few array operations and a test that finds operands
-for which these are not enough; the general way goes through a double that determines the result.
+The common modes (to nearest, also with ``.ftz``) take a few array operations, and a test that finds operands
+for which these are not enough. The general way computes a double that determines the result.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ __all__ = [
 
 Array = NDArray[Any]
 
-#: The NaN that f32 arithmetic gives, whatever it was given (#floating-point-instructions; seen on an H200).
+#: The only NaN that f32 arithmetic returns (#floating-point-instructions; measured on an H200).
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)
-#: The least normal number.
+#: The smallest normal number.
 TINY = np.finfo(np.float32).tiny
 
-# Arrays without a dimension: numpy takes them faster than scalars.
+# Arrays of no dimensions: numpy is faster with them than with scalars.
 _TINY, _TINY64 = np.array(TINY), np.array(TINY, np.float64)
 _ZERO, _ONE = np.array(0, np.float32), np.array(1, np.float32)
 _UNIT = np.array(1, np.uint32)
-#: Bits of what :func:`_within` looks for, without the sign and doubled: the least normal number, 2**-100.
+#: Limits for :func:`_within`: the bits of the smallest normal number and of 2**-100, doubled.
 _DELICATE, _SMALL = np.array(0x01000000, np.uint32), np.array(0x1B000000, np.uint32)
-#: What rounding a double to f32 cuts off, and the half of its unit.
+#: The bits that rounding a double to f32 cuts off, and half of f32's unit in the last place.
 _CUT, _HALF = np.array((1 << 29) - 1, np.int64), np.array(1 << 28, np.int64)
 
 
 def canonical(result: Any) -> Any:
-    """A result with its NaNs made the canonical one."""
+    """Replace NaNs of a result by the canonical NaN."""
     nan = np.isnan(result)
     return np.where(nan, NAN, result) if np.count_nonzero(nan) else result
 
 
 def flushed(value: Any) -> Any:
-    """Subnormals as zeros of their sign."""
+    """Replace subnormal numbers by zeros of the same sign."""
     return value * (np.abs(value) >= _TINY)
 
 
 def saturated(result: Any) -> Any:
-    """Clamped to [0, 1]; NaN and -0 become +0."""
+    """Clamp to [0, 1]; NaN and -0 become +0."""
     return np.where(result > _ZERO, np.minimum(result, _ONE), _ZERO)
 
 
 def _within(values: Any, doubled: Array) -> int:
-    """How many f32 are not zero, but at most the one whose bits without the sign are half of ``doubled``."""
+    """Return how many f32 are nonzero with a magnitude up to a limit, given as its bits, ``doubled``."""
     bits = values.view(np.uint32)
-    bits = bits + bits  # without the sign
-    return int(np.count_nonzero(bits - _UNIT < doubled))  # zero becomes the largest
+    bits = bits + bits  # removes the sign
+    return int(np.count_nonzero(bits - _UNIT < doubled))  # a zero wraps to the largest number
 
 
 def _delicate(result: Any, *values: Any) -> int:
-    """How many results and operands are not zero, but at most the least normal: ``.ftz`` looks at them."""
+    """Return how many results and operands ``.ftz`` may change: nonzero, up to the smallest normal."""
     rows = np.empty((1 + len(values), *result.shape), np.float32)
     rows[0] = result
     for row, value in enumerate(values, 1):
@@ -82,11 +82,11 @@ def _finish(result: Any, mode: ArithmeticMode) -> Any:
 
 
 def round_f32(exact: Array, mode: ArithmeticMode) -> Array:
-    """Doubles that determine the results as f32 in a mode."""
+    """Round doubles to f32 in a mode; each double must determine the rounding of the exact result."""
     result = rounded(exact, np.float32, mode.rnd)
     if mode.ftz:
-        # Measured on an H200: what counts is the value rounded to 24 bits as if exponents had no end,
-        # so that a result rounded up to the least normal is flushed if 24 bits could tell them apart.
+        # Measured on an H200: the hardware tests the value rounded to 24 bits with an unbounded exponent. A
+        # result that rounds up to the smallest normal number is flushed if those 24 bits are below it.
         small = np.abs(exact) < _TINY64
         if np.count_nonzero(small):
             up = 2.0**64
@@ -96,14 +96,14 @@ def round_f32(exact: Array, mode: ArithmeticMode) -> Array:
 
 
 def _wide(mode: ArithmeticMode, *values: Any) -> list[Any]:
-    """Operands as doubles, flushed if the mode says so."""
+    """Return operands as doubles, flushed if the mode has ``.ftz``."""
     return [(flushed(v) if mode.ftz else v).astype(np.float64) for v in values]
 
 
 def add(mode: ArithmeticMode, a: Any, b: Any) -> Any:
     if mode.rnd == "rn":
         result = a + b
-        # Flushed operands change no result that is zero, and none from 2**-100 on.
+        # Flushing operands changes no result that is zero or at least 2**-100.
         if not mode.ftz or not _within(result, _SMALL):
             return _finish(result, mode)
     x, y = _wide(mode, a, b)
@@ -120,13 +120,14 @@ def multiply(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def _rounds_once(a: Any, b: Any, total: Any) -> bool:
-    """Whether rounding the double ``total`` = a + b to f32 rounds the exact sums: no first rounding made a
-    tie.
+    """True if rounding the double ``total`` = a + b to f32 gives the same as rounding the exact sums.
+
+    It does unless the rounding to double made a tie.
     """
     ties = (total.view(np.int64) & _CUT) == _HALF
     if not np.count_nonzero(ties):
         return True
-    # Sums of short numbers are often ties without having been rounded.
+    # Sums of numbers with few digits are often exact ties.
     part = total - a
     error = (a - (total - part)) + (b - part)
     return not np.count_nonzero(error[ties])
@@ -155,7 +156,7 @@ def divide(mode: ArithmeticMode, a: Any, b: Any) -> Any:
         if not mode.ftz or not _delicate(result, a, b):
             return _finish(result, mode)
     x, y = _wide(mode, a, b)
-    # A double quotient of two f32 is never so close to an f32 boundary that its rounding misleads.
+    # The double quotient of two f32 is never so close to an f32 boundary that the second rounding is wrong.
     return round_f32(x / y, mode)
 
 
@@ -163,5 +164,5 @@ def sqrt(mode: ArithmeticMode, a: Any) -> Any:
     if mode.rnd == "rn":
         return _finish(np.sqrt(flushed(a) if mode.ftz else a), mode)
     (x,) = _wide(mode, a)
-    # Nor is a double root.
+    # The same holds for a double root.
     return round_f32(np.sqrt(x), mode)

@@ -1,9 +1,9 @@
-"""What the special function unit computes (reciprocals, roots, logarithms, powers of two, sines), and the few
-instructions around it that make PTX instructions of it.
+"""Functions of the special function unit (reciprocals, roots, logarithms, powers of two, sines), with the few
+instructions around the unit to which ptxas expands a PTX instruction.
 
-The unit flushes subnormal operands and results; for forms without ``.ftz`` the assembler scales operands and
-results so that they meet none. Here the unit's results are the true ones, rounded to f32: the unit itself,
-which interpolates in tables, comes within a unit or two of the last place (recorded on an H200).
+The unit flushes subnormal operands and results. For forms without ``.ftz`` the assembler scales operands and
+results, so that the unit meets no subnormals. This module returns the exact results rounded to f32; the
+hardware unit interpolates in tables and differs by one or two units in the last place (measured on an H200).
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ Array = NDArray[Any]
 
 _F32 = np.float32
 _TINY, _HUGE = np.array(single.TINY), np.array(2.0**126, _F32)
-#: Below this, powers of two are subnormal.
+#: Powers of two with an exponent below this are subnormal.
 _LOW = np.array(-126, _F32)
-#: What sine and cosine multiply their operand with, rounding toward zero: 1 / (2 pi).
+#: Sine and cosine multiply their operand by this, 1 / (2 pi), rounding toward zero.
 _TURN = _F32(0.15915493667125702)
 _TOWARD_ZERO = ArithmeticMode("rz", False, False)
 _TINY64 = np.finfo(np.float64).tiny
 _UPPER = np.uint64(0xFFFFFFFF00000000)
-#: The NaN of functions of the upper half of f64.
+#: The NaN that functions of the upper half of f64 return.
 _NAN64 = np.uint64(0x7FFFFFFF00000000).view(np.float64)
 
 
 def _unit(function: Callable[[Array], Array], a: Any) -> Any:
-    """One result of the unit, NaN made canonical."""
+    """Return the result of one instruction of the unit, with canonical NaNs."""
     exact = function(single.flushed(np.atleast_1d(a)).astype(np.float64))
     return single.canonical(single.flushed(exact.astype(_F32)))
 
 
 def _scaled(mode: ArithmeticMode, a: Any, up: float, function: Callable[[Array], Array], down: float) -> Any:
-    """The unit's result; without .ftz a subnormal operand is scaled up first, and the result back."""
+    """Return the unit's result; without .ftz, scale a subnormal operand up first, and the result back."""
     small = np.abs(a) < _TINY
     if mode.ftz or not np.count_nonzero(small):
         return _unit(function, a)
@@ -102,13 +102,13 @@ def exponential(mode: ArithmeticMode, a: Any) -> Any:
 
 
 def _turns(a: Any) -> Any:
-    """The angle in turns, as the instructions before the unit compute it."""
+    """Return the angle in turns, as the instruction before the unit computes it."""
     return single.multiply(_TOWARD_ZERO, np.atleast_1d(a), _TURN)
 
 
 def _of_turns(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
     def result(turns: Array) -> Array:
-        # The unit looks at 25 bits behind the point, so that nothing but a zero is very small.
+        # The unit uses 25 bits after the binary point, so only a zero of the function is very small.
         parts = np.trunc(np.fmod(turns, 1) * 2.0**25)
         value = function(parts * (2 * np.pi / 2**25))
         return np.where((np.abs(value) < 2.0**-40) & (parts != 0), 0.0, value)
@@ -125,17 +125,17 @@ def cosine(a: Any) -> Any:
 
 
 def tangent(a: Any) -> Any:
-    """The hyperbolic tangent; subnormals are not flushed."""
+    """Return the hyperbolic tangent; subnormals are not flushed."""
     return single.canonical(unit_tangent(np.atleast_1d(a).astype(np.float64)).astype(_F32))
 
 
 def unit_tangent(a: Array) -> Array:
-    """The tangent of doubles; the unit gives small operands back."""
+    """Return the hyperbolic tangent of doubles; the unit returns small operands unchanged."""
     return np.where(np.abs(a) <= 2.0**-8, a, np.tanh(a))
 
 
 def divide_fast(mode: ArithmeticMode, a: Any, b: Any) -> Any:
-    """``.approx``: the dividend times the reciprocal, which is zero for the largest divisors."""
+    """Divide as ``.approx``: the dividend times the reciprocal, which is zero for the largest divisors."""
     if not mode.ftz:
         small = np.abs(b) < _TINY
         a, b = (np.where(small, v * _F32(2.0**24), v) for v in (a, b))
@@ -143,7 +143,7 @@ def divide_fast(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def divide_full(mode: ArithmeticMode, a: Any, b: Any) -> Any:
-    """``.full``: both operands scaled first where the reciprocal would be subnormal or infinite."""
+    """Divide as ``.full``: scale both operands first if the reciprocal would be subnormal or infinite."""
     size = np.abs(b)
     if not np.count_nonzero((size > _HUGE) | (size < _TINY)):
         return single.multiply(mode, a, _unit(np.reciprocal, b))
@@ -156,7 +156,7 @@ def divide_full(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def half_precision(function: Callable[[Array], Array], a: Array, *, ftz: bool = False) -> Array:
-    """A function of halves or bfloats, in their type: rounded to f32, then toward zero, as an H200 does."""
+    """Compute a function of f16 or bf16; round to f32, then toward zero to the type, as an H200 does."""
     operand = a.astype(_F32)
     if ftz:
         operand = single.flushed(operand)
@@ -177,7 +177,7 @@ def root_reciprocal_high(a: Any) -> Any:
 
 
 def _high_half(function: Callable[[Array], Array], a: Any) -> Any:
-    """A function of the upper half of f64, as the upper half of f64, cut off; subnormals are flushed."""
+    """Compute a function of the upper half of f64; cut the result to its upper half; flush subnormals."""
     operand = _cut(np.atleast_1d(a))
     result = function(operand * (np.abs(operand) >= _TINY64))
     result = _cut(result * (np.abs(result) >= _TINY64))
@@ -185,12 +185,12 @@ def _high_half(function: Callable[[Array], Array], a: Any) -> Any:
 
 
 def _cut(a: Array) -> Array:
-    """f64 with a lower half of zeros: a NaN whose payload lies there becomes infinite."""
+    """Clear the lower 32 bits of f64; a NaN with its payload only there becomes infinity."""
     return (a.view(np.uint64) & _UPPER).view(np.float64)
 
 
 def root_reciprocal_f64(a: Any) -> Any:
-    """The instructions that stand for ``rsqrt.approx.f64``: a step of Newton's from the unit's upper half."""
+    """Compute ``rsqrt.approx.f64`` as ptxas expands it: one Newton step from the unit's upper 32 bits."""
     a = np.atleast_1d(a)
     small = a < _TINY64
     x = np.where(small, a * 2.0**54, a)

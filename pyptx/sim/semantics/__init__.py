@@ -1,1 +1,1 @@
-"""What each instruction does: one module per chapter, twin of :mod:`pyptx.isa.forms`."""
+"""The functions that execute the instructions: one module per chapter of :mod:`pyptx.isa.forms`."""

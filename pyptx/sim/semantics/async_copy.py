@@ -1,4 +1,4 @@
-"""cp.async: copies of threads, their groups, and their arrival on an mbarrier."""
+"""cp.async: asynchronous copies that a thread issues, their groups, and their arrival on an mbarrier."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 def _threads(s: Split, lanes: Array) -> Array:
-    """Numbers of the threads in the CTA; lanes count from the first of the warps that execute together."""
+    """Return the threads' numbers in the CTA; lane 0 is lane 0 of the first warp that executes together."""
     return lanes + 32 * s.warp.index
 
 
@@ -41,7 +41,7 @@ def _issue(s: Split, lanes: Array, dst: Array, src: Array, size: Any, taken: Any
 def copy(
     s: Split, op: Op, lanes: Array, dst: Array, src: Array, size: Any, taken: Any = None, policy: Any = None
 ) -> None:
-    # More than the copy's size is undefined: no more than that is read.
+    # A src-size above the copy's size is undefined: the simulator reads at most the copy's size.
     _issue(s, lanes, dst, src, size, None if taken is None else np.minimum(taken, size))
 
 
@@ -79,7 +79,7 @@ def wait_group(s: Split, op: Op, lanes: Array, n: Any) -> StepsDone | None:
 
 @executes("cp.async.wait_all", per="warp", yields=True)
 def wait_all(s: Split, op: Op, lanes: Array) -> StepsDone | None:
-    """A commit and a wait for every group."""
+    """Commit the open group, then wait for all groups."""
     announce_sync(s, SyncKind.GROUP_COMMIT, GroupKind.CP_ASYNC, lanes=lanes)
     s.warp.cta.unit(ThreadCopies).commit(_threads(s, lanes))
     return _wait(s, op, lanes, 0)
@@ -87,7 +87,7 @@ def wait_all(s: Split, op: Op, lanes: Array) -> StepsDone | None:
 
 @executes("cp.async.mbarrier.arrive", per="warp")
 def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
-    """Without ``.noinc`` the arrival is one more than those expected: the pending count goes up first."""
+    """Arrive when the thread's copies are done. Without ``.noinc`` the pending count first goes up by one."""
     cta = s.warp.cta
     threads = _threads(s, lanes)
     for one in np.unique(address).tolist():
@@ -96,7 +96,9 @@ def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
         if "noinc" not in op.chosen:
             if barrier.pending + len(members) > MAX_COUNT:
                 raise cta.machine.fault(
-                    "mbarrier-misuse", f"{op.name}: more than {MAX_COUNT} pending arrivals", s
+                    "mbarrier-misuse",
+                    f"{op.name}: the mbarrier would have more than {MAX_COUNT} pending arrivals",
+                    s,
                 )
             barrier.pending += len(members)
             cta.machine.memory.version += 1

@@ -21,9 +21,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class _AtomicForm:
-    """What of an operation the form says, where no modifier does.
+    """The parts of an atomic operation that the form fixes and no modifier chooses.
 
-    ``ftz``: whether f32 flushes subnormal numbers in global memory.
+    ``ftz``: whether f32 operations in global memory flush subnormal numbers.
     """
 
     operation: str = "add"
@@ -33,7 +33,7 @@ class _AtomicForm:
 
 @dataclass(frozen=True, slots=True)
 class _AtomicPlan:
-    """An ``atom`` or ``red``: elements of ``dtype``, and their meaning in global and in shared memory."""
+    """How to execute an ``atom`` or ``red``: its elements, and its operation in global and shared memory."""
 
     count: int
     vector: bool
@@ -63,7 +63,7 @@ def _plan(op: Op) -> _AtomicPlan:
 
 
 def _modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = None) -> Any:
-    """Let the lanes do one ``atom`` or ``red``; the old values, (n,) or for a vector (k, n)."""
+    """Execute one ``atom`` or ``red`` for the lanes; return the old values, (n,) or for a vector (k, n)."""
     plan = _plan(op)
     size = plan.dtype.itemsize
     nbytes = size * plan.count
@@ -89,7 +89,7 @@ def _modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = Non
             changed = changed | _differ(before, after)
             updates.append((places, final))
         if not changed.any():
-            # A cas that fails, or an exchange of equal values, leaves memory as it was and wakes no thread.
+            # A cas that fails, or an exchange of equal values, changes no memory and wakes no thread.
             continue
         if not changed.all():
             offsets = offsets[changed]
@@ -100,7 +100,7 @@ def _modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = Non
 
 
 def _rows(operand: Any, shape: tuple[int, int], plan: _AtomicPlan) -> Array:
-    """An operand as (elements, lanes)."""
+    """Return an operand as an array of shape (elements, lanes)."""
     if np.ndim(operand) == 0:
         return np.full(shape, operand, plan.dtype)
     rows: Array = operand if plan.vector else operand[None]

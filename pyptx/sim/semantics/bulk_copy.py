@@ -1,8 +1,9 @@
 """Bulk copies as events: read the source, write the target, signal.
 
-Nothing else orders them: a copy's steps follow each other, and an mbarrier or a bulk group says when they
-have happened (``#data-movement-and-conversion-instructions-asynchronous-copy-completion-mechanisms``).
-A copy to several CTAs of a cluster is read once; each of them gets a write and a signal of its own.
+The steps of one copy happen in this order; steps of two copies have no order. An mbarrier or a bulk group
+tells a thread when the steps have happened
+(``#data-movement-and-conversion-instructions-asynchronous-copy-completion-mechanisms``).
+A copy to several CTAs of a cluster reads its source once, and has one write and one signal for each CTA.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ Bytes = NDArray[np.uint8]
 # --- operations ---------------------------------------------------------------------------------
 
 
-#: Where the rank of a CTA begins in a shared address; the bits below are the offset.
+#: The lowest bit of a CTA's rank in a shared address; the bits below it are the offset.
 _RANK_BIT = 24
 _OFFSET = (1 << _RANK_BIT) - 1
 
 
 def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
-    """Destinations and their barriers: the two addresses, or the same offsets in each CTA of ``mask``.
+    """Return the destinations and their mbarriers: ``(dst, mbar)``, or their offsets in each CTA of ``mask``.
 
-    The barrier lies in the destination's CTA.  With .cta_group::2 it may be the peer's, and of a mask the
-    one of each pair that has the parity of the CTA which ``mbar`` is in.
+    The mbarrier must lie in the destination's CTA. With .cta_group::2 and no mask, it may also lie in the
+    peer CTA. With .cta_group::2 and a mask, each CTA pair signals the CTA whose rank has the parity of the
+    rank in ``mbar``.
     """
     pairs = op.chosen.get("cta_group") == "cta_group::2"
     if mask is None:
@@ -50,7 +52,7 @@ def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tup
             raise s.warp.cta.machine.fault(
                 "mbarrier-misuse",
                 f"{op.name}: the mbarrier at {mbar:#x} is not in the CTA of the destination {dst:#x}"
-                + (" nor in its peer" if pairs else ""),
+                + (" nor in its peer CTA" if pairs else ""),
                 s,
             )
         return [(dst, mbar)]
@@ -73,7 +75,7 @@ def signaled(
     *,
     reads: StepKind = StepKind.READ,
 ) -> None:
-    """A copy that completes ``nbytes`` on each target's barrier when it is written there."""
+    """Issue a copy that, after the write to each target, completes ``nbytes`` on the target's mbarrier."""
     cta = s.warp.cta
     held: list[Bytes] = []
     first = Step(operation, reads, lambda: held.append(read()), [], nbytes=nbytes)
@@ -97,8 +99,9 @@ def grouped(
     read: Callable[[], Bytes],
     write: Callable[[Bytes], None],
 ) -> None:
-    """A copy of ``nbytes`` of shared memory in the thread's open bulk group. What is read is what the source
-    holds then.
+    """Issue a copy of ``nbytes`` of shared memory, and add it to the lane's open bulk group.
+
+    The copy takes the bytes that the source holds when the read happens.
     """
     held: list[Bytes] = []
     first = Step(operation, StepKind.READ_SHARED, lambda: held.append(read()), [], nbytes=nbytes)
@@ -111,11 +114,14 @@ def grouped(
 
 
 def _range(s: Split, op: Op, space: str, address: int, nbytes: int) -> Range:
-    """A range of multiples of 16. Copies without .relaxed are weak, whatever they signal."""
+    """Return the range of a copy; address and size must be multiples of 16.
+
+    A copy without .relaxed is weak, even if it signals an mbarrier.
+    """
     if address % 16 or nbytes % 16:
         raise s.warp.cta.machine.fault(
             "misaligned",
-            f"{op.name} of {nbytes} bytes at {space} address {address:#x}: both are multiples of 16",
+            f"{op.name} of {nbytes} bytes at {space} address {address:#x}: both must be multiples of 16",
             s,
         )
     scope = op.chosen.get("scope", "")
@@ -179,11 +185,16 @@ def load_ignore_oob(
     mbar: int,
     policy: int | None = None,
 ) -> None:
-    """What is ignored is not read; the manual leaves open what its target holds: here, what it held."""
+    """Copy without the ignored bytes at both ends: they are not read, and their targets stay unchanged.
+
+    The manual does not define the values of those targets.
+    """
     whole = _range(s, op, "global", src, size), _range(s, op, "shared", dst, size)
     if not 0 <= left <= 15 or not 0 <= right <= 15 or left + right > size:
         raise s.warp.cta.machine.fault(
-            "misaligned", f"{op.name} ignores {left} and {right} of {size} bytes; expected 0..15 each", s
+            "misaligned",
+            f"{op.name} ignores {left} and {right} of {size} bytes; expected 0..15 each, at most all bytes",
+            s,
         )
     source, target = (
         replace(each, address=each.address + left, nbytes=size - left - right) for each in whole
@@ -223,7 +234,10 @@ def store_range(
 
 
 def _combination(op: Op, *, in_shared: bool) -> Callable[[Bytes, Bytes], Bytes]:
-    """What a reduction does to words of its type. An H200 keeps subnormal numbers, .noftz or not."""
+    """Return the operation of a reduction on its element type.
+
+    An H200 keeps subnormal numbers with and without .noftz.
+    """
     name, kind = op.chosen.get("op", "add"), op.chosen.get("type", "f32")
     return combination(name, kind, ftz=False, in_shared=in_shared)
 
@@ -271,7 +285,7 @@ def reduce_in_global(
 
 @executes("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.evict_last", per="lane")
 def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | None = None) -> None:
-    """Nothing that a thread could see."""
+    """Check the range only: a prefetch changes nothing that a thread can observe."""
     _range(s, op, "global", src, size)
 
 

@@ -1,4 +1,7 @@
-"""prefetch, applypriority, discard and createpolicy: caches change no values, policies are numbers."""
+"""prefetch, applypriority, discard and createpolicy.
+
+Caches change no values, so hints have no effect. A cache policy is a 64-bit number, as on an H200.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
-#: Bits 52 and up of a policy, as an H200 has them.
+#: Bits 52 and up of a policy, as an H200 encodes them.
 _KIND = 0x100
 _OF_A_RANGE = 0x080
 _PRIMARY = {
@@ -23,9 +26,10 @@ _PRIMARY = {
     "L2::evict_normal": 0x060,
 }
 _SECONDARY = {"L2::evict_unchanged": 0x000, "L2::evict_first": 0x010}
-#: What a fraction is counted in: 1.0 is 15 sixteenths, of which the last is cut off.
+#: A fraction is multiplied by this and cut to an integer of 4 bits: 1.0 becomes 15.
 _STEPS = np.float32(15.99)
-#: So many units above a power of two the logarithm is still that of the power (measured on an H200).
+#: Up to this many units in the last place of f32 above a power of two, the logarithm is still the power's
+#: (measured on an H200).
 _LOST = 10
 
 
@@ -42,13 +46,13 @@ _LOST = 10
     team=True,
 )
 def hint(s: Split, op: Op, lanes: Array, address: Any, size: Any = None) -> None:
-    """Nothing that a thread could see."""
+    """Do nothing: a hint to the cache changes nothing that a thread can observe."""
     return None
 
 
 @executes("discard", per="warp", team=True)
 def discard(s: Split, op: Op, lanes: Array, address: Array, size: Any) -> None:
-    """The line holds no value any more (``#data-movement-and-conversion-instructions-discard``)."""
+    """Mark the line's bytes as never written (``#data-movement-and-conversion-instructions-discard``)."""
     nbytes = size.item()
     for _, segment, offsets in s.access(AccessKind.WRITE, op, lanes, address, nbytes, check_written=False):
         if segment.written is None:
@@ -70,14 +74,15 @@ def fractional(op: Op, fraction: Any = None) -> Any:
 
 @executes("createpolicy.range", per="warp", team=True)
 def of_range(s: Split, op: Op, lanes: Array, address: Array, primary: Any, total: Any) -> Any:
-    """Blocks of a power of two, at least 4 KiB: their size, the first of them, and how many get the primary.
+    """Encode the policy of a range: the blocks' size, the first block, and the number of primary blocks.
 
-    A range of no bytes has no blocks and no properties.
+    A block's size is a power of two, at least 4 KiB. A range of no bytes has no blocks and no properties.
     """
     base = address.astype(np.uint64)
     primary = np.broadcast_to(np.asarray(primary, np.uint64), base.shape)
     total = np.broadcast_to(np.asarray(total, np.uint32), base.shape)
-    # 128 blocks at most cover the range: the next power of two, as the logarithm of an f32 number gives it.
+    # At most 128 blocks cover the range. Their size comes from the next power of two above the range's size,
+    # which the hardware computes as the logarithm of an f32 number.
     number = total.astype(np.float32).view(np.uint32)
     logarithm = (number >> 23).astype(np.int64) - 127 + ((number & 0x7FFFFF) > _LOST)
     shift = np.maximum(logarithm - 7, 12).astype(np.uint64)
@@ -93,5 +98,5 @@ def of_range(s: Split, op: Op, lanes: Array, address: Array, primary: Any, total
 
 @executes("createpolicy.cvt")
 def of_property(access_property: Any) -> Any:
-    """An access property of the CUDA API has the bits of a policy already."""
+    """Return the access property as it is: in the CUDA API it already has the bits of a policy."""
     return access_property

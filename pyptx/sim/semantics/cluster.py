@@ -1,4 +1,4 @@
-"""Cluster barriers, addresses in other CTAs' shared memory, and questions about generic addresses."""
+"""Cluster barriers, addresses in other CTAs' shared memory, and tests of a generic address's state space."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
-#: Where the rank of a CTA begins in a shared address; the bits below are the offset.
+#: The lowest bit of a CTA's rank in a shared address; the bits below it are the offset.
 _RANK_BIT = 24
-#: State spaces are windows of 4 GiB: the upper half of a generic address tells them apart.
+#: A state space is a window of 4 GiB of the generic addresses; an address's upper 32 bits name the window.
 _UPPER = 32
 _SPACES = {
     "local": LOCAL_WINDOW,
@@ -32,7 +32,7 @@ _SPACES = {
 
 
 def _threads(s: Split, lanes: Array) -> Array:
-    """The lanes as threads of the cluster."""
+    """Return the numbers of the lanes' threads in the cluster."""
     cta = s.warp.cta
     return np.asarray(lanes + 32 * (s.warp.index + cta.rank * len(cta.warps)))
 
@@ -67,7 +67,7 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
     newest = int(phases.max())
 
     def complete() -> bool:
-        # A thread that ends counts as arrived.
+        # A thread that has ended counts as arrived.
         barrier.advance()
         return barrier.phase > newest
 
@@ -91,7 +91,7 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
 
 @executes("mapa", scalar=f"({{a}} & ~{0xFF << _RANK_BIT:#x}) | (({{b}} & 0xff) << {_RANK_BIT})")
 def mapa(op: Op, a: Array, b: Any) -> Any:
-    """The rank goes into its bits of the address; the window of a generic address stays."""
+    """Put the rank ``b`` into its bits of the address; a generic address keeps its window."""
     word = a.dtype.type
     return (a & ~word(0xFF << _RANK_BIT)) | ((np.asarray(b).astype(word) & word(0xFF)) << word(_RANK_BIT))
 
@@ -112,6 +112,6 @@ def isspacep(s: Split, op: Op, lanes: Array, a: Array) -> Any:
         rank = (a & np.uint64(0xFFFFFFFF)) >> np.uint64(_RANK_BIT)
         return shared & (rank == s.warp.cta.rank)
     if space == "global":
-        # The window of the parameters lies within global memory, those of constants and local memory do not.
+        # Parameters lie in a window within global memory; the windows of constants and local memory do not.
         return ~shared & (upper != LOCAL_WINDOW >> _UPPER) & (upper != CONST_WINDOW >> _UPPER)
     return upper == _SPACES[space] >> _UPPER

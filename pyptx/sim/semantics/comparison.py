@@ -1,4 +1,4 @@
-"""Comparison and selection."""
+"""Comparison and selection instructions: setp, set, selp, slct."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..numbers.packed import elements, flushed, joined, numbers
 
 Array = NDArray[Any]
 
-#: Comparison -> ufunc and operator; of floats they are ordered (a NaN compares false), except ``ne``.
+#: Comparison -> ufunc and operator. On floats they are ordered (false if an operand is a NaN), except ``ne``.
 _PLAIN = {
     "eq": ("equal", "=="),
     "ne": ("not_equal", "!="),
@@ -26,14 +26,14 @@ _PLAIN = {
     "hi": ("greater", ">"),
     "hs": ("greater_equal", ">="),
 }
-#: Comparison that holds for a NaN -> the one, false for it, whose complement it is.
+#: Comparison that is true with a NaN -> its complement, which is false with a NaN.
 _COMPLEMENT = {"equ": "ne", "ltu": "ge", "leu": "gt", "gtu": "le", "geu": "lt", "nan": "num"}
 #: The ufuncs that combine a comparison with a predicate.
 _COMBINED = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def _compare(name: str, a: Any, b: Any) -> Any:
-    """Whether it holds, of numbers that numpy compares."""
+    """Whether the comparison ``name`` holds for ``a`` and ``b``, elementwise."""
     if name in _COMPLEMENT:
         return ~_compare(_COMPLEMENT[name], a, b)
     if name == "neu":
@@ -46,7 +46,7 @@ def _compare(name: str, a: Any, b: Any) -> Any:
 
 
 def _truth(op: Op, a: Array, b: Array) -> Any:
-    """Whether the comparison of an instruction holds: ``(n,)``, or ``(n, k)`` of packed operands."""
+    """Whether the instruction's comparison holds: ``(n,)``, or ``(n, k)`` for packed operands."""
     kind = op.cache.get("kind")
     if kind is None:
         spec = next(s for s in op.binding.match.form.specs() if s.name == "a")
@@ -109,7 +109,7 @@ def setp_bool(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _with_predicate(op: Op, holds: Any, c: Array | None) -> Any:
-    """The comparison combined with the predicate of an instruction that has one."""
+    """Combine the comparison with the predicate operand ``c``, if the instruction has one."""
     if c is None:
         return holds
     of_each = c if holds.ndim < 2 else np.reshape(c, (-1, 1))
@@ -189,5 +189,5 @@ def slct(a: Array, b: Array, c: Array) -> Any:
 
 @executes("slct.float")
 def slct_float(op: Op, a: Array, b: Array, c: Array) -> Any:
-    # A NaN is not at least zero; -0 is.
+    # c >= 0 is false for a NaN and true for -0.
     return np.where((flushed(c) if "ftz" in op.chosen else c) >= 0, a, b)

@@ -1,4 +1,4 @@
-"""Control flow that is not the machine's own: trap. (Branches and exits end blocks; see sim.machine.)"""
+"""trap. Branches and exits end basic blocks: the machine executes them itself (see sim.machine)."""
 
 from __future__ import annotations
 

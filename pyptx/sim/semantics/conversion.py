@@ -1,7 +1,8 @@
 """Conversions: between integers and floats, between float formats of all widths, and packed.
 
-Two rules about NaN: a result of 32 bits or less is the canonical NaN, unless the source or the result is f64:
-there sign and payload stay, and the NaN becomes quiet. What only copies a register copies any NaN.
+Rules for NaN: without f64, a NaN result of 32 bits or less is the canonical NaN. If the source or the result
+is f64, sign and payload stay, and the NaN becomes quiet. A conversion that only copies a register copies any
+NaN unchanged.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ Array = NDArray[Any]
 _F16, _F32, _F64 = np.float16, np.float32, np.float64
 _U16, _U32, _U64 = np.uint16, np.uint32, np.uint64
 _QUIET_F64 = _U64(1 << 51)
-#: Words of a format in a register: its NaN, its largest number, its last place.
+#: For each format, the register bits of its NaN, of its largest number, and of one unit in the last place.
 _WORDS: dict[str, tuple[Array, int, int]] = {
     "f16": (np.array(0x7FFF, _U16), 0x7BFF, 1),
     "bf16": (np.array(0x7FFF, _U16), 0x7F7F, 1),
     "tf32": (np.array(0x7FFFE000, _U32), 0x7F7FE000, 0x2000),
 }
-#: The canonical NaN of a float dtype, as its word.
+#: The bits of the canonical NaN, by the float's size in bytes.
 _NAN = {2: _WORDS["f16"][0], 4: np.array(0x7FFFFFFF, _U32)}
 
 
 def _modifiers(op: Op) -> dict[str, str]:
-    """The chosen modifiers; ``rnd``, ``dtype`` and ``atype`` also where the form leaves no choice."""
+    """Return the chosen modifiers; ``rnd``, ``dtype`` and ``atype`` even if the form leaves no choice."""
     found = op.cache.get("modifiers")
     if found is None:
         words = op.name.split(".")
@@ -46,7 +47,7 @@ def _modifiers(op: Op) -> dict[str, str]:
 
 
 def _array(a: Any) -> Array:
-    """An operand as an array that may be viewed: immediates are scalars."""
+    """Return an operand as an array with at least one dimension; an immediate comes as a scalar."""
     return a if a.ndim else np.asarray(a)[None]
 
 
@@ -55,7 +56,7 @@ def _word(a: Array) -> Array:
 
 
 def _canonical(result: Array) -> Array:
-    """A new array of f16 or f32, its NaNs made canonical."""
+    """Make the NaNs of an f16 or f32 array canonical, in place; return the array."""
     nan = result != result
     if np.count_nonzero(nan):
         np.putmask(_word(result), nan, _NAN[result.itemsize])
@@ -63,18 +64,18 @@ def _canonical(result: Array) -> Array:
 
 
 def _saturated(a: Array) -> Array:
-    """Clamped to [0, 1]; NaN and -0 become +0."""
+    """Clamp to [0, 1]; NaN and -0 become +0."""
     zero, one = a.dtype.type(0), a.dtype.type(1)
     return np.asarray(np.where(a > zero, np.minimum(a, one), zero))
 
 
 def _bf16_to_f32(a: Array) -> Array:
-    """Exact; a NaN keeps its payload."""
+    """Convert bf16 bits to f32, exactly; a NaN keeps its payload."""
     return np.left_shift(_array(a), _U32(16), dtype=_U32).view(_F32)
 
 
 def _halves(a: Array) -> NDArray[np.uint16]:
-    """32-bit words as ``(n, 2)`` halves, the lower one first."""
+    """Return 32-bit values as ``(n, 2)`` 16-bit halves, the lower half first."""
     return np.ascontiguousarray(_array(a)).view(_U16).reshape(-1, 2)
 
 
@@ -104,7 +105,7 @@ def _pack_field(dtype: str, a: str) -> str:
 
 
 def _limits(dtype: str) -> tuple[int, int]:
-    """Limits of integers: those of fewer than 8 bits are types of this instruction alone."""
+    """Return the limits of an integer type; only ``cvt.pack`` has types of fewer than 8 bits."""
     bits = int(dtype[1:])
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
 
@@ -136,10 +137,10 @@ def cvt_pack_insert(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _sides(a: Array, nearest: Array) -> tuple[Array, Array]:
-    """Where a float rounded from integers lies above and below them."""
+    """Return two masks: where the rounded float is above its integer, and where it is below."""
     near = nearest.astype(_F64)
     if a.itemsize == 8:
-        # 64 bits in two parts, each of which is a double; what is left of their sum is exact too.
+        # Two parts of 32 bits, each exact as a double; the remainder after subtracting `near` is exact too.
         shift, low = a.dtype.type(32), a.dtype.type(0xFFFFFFFF)
         error = (a >> shift).astype(_F64) * 2.0**32 - near + (a & low).astype(_F64)
     else:
@@ -171,9 +172,9 @@ _INTEGRAL: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "
 
 
 def _to_int(op: Op, a: Array, source: str) -> Any:
-    """The integer that floats round to, clamped.
+    """Round floats to integers and clamp them to the result's type.
 
-    Measured on an H200: NaN becomes 0, but the top bit alone where source or result has 64 bits.
+    Measured on an H200: NaN becomes 0; if the source or the result has 64 bits, only the top bit is set.
     """
     kind = TYPES[_modifiers(op)["dtype"]]
     low, high = kind.limits
@@ -183,7 +184,7 @@ def _to_int(op: Op, a: Array, source: str) -> Any:
     np.maximum(whole, float(low), out=whole)
     if kind.bits < 64:
         return np.minimum(whole, float(high), out=whole).astype(kind.register_dtype)
-    # The largest integer of 64 bits is no double.
+    # A double cannot represent the largest integer of 64 bits.
     over = whole >= 2.0 ** high.bit_length()
     np.putmask(whole, over, 0.0)
     result = whole.astype(kind.register_dtype)
@@ -211,7 +212,7 @@ def cvt_int_from_bfloat(op: Op, a: Array) -> Any:
 
 
 def _finish(word: Array, nan: Array, name: str, chosen: dict[str, str]) -> Array:
-    """.satfinite, .relu, NaN and .pzo of new words of a format."""
+    """Apply .satfinite, .relu, the canonical NaN and .pzo to results of the format ``name``, in place."""
     canonical, largest, unit = _WORDS[name]
     sign = 1 << (8 * word.itemsize - 1)
     if "satfinite" in chosen:
@@ -227,10 +228,10 @@ def _finish(word: Array, nan: Array, name: str, chosen: dict[str, str]) -> Array
 
 
 def _to_16(a: Array, name: str, chosen: dict[str, str]) -> NDArray[np.uint16]:
-    """f32 to the bits of f16 or bf16, rounded once."""
+    """Convert f32 to the bits of f16 or bf16, rounded once."""
     rnd = chosen["rnd"]
     if name == "f16":
-        # Measured on an H200: .ftz does nothing here, where only .rm and .rp could tell.
+        # Measured on an H200: .ftz has no effect here; it could change results of .rm and .rp only.
         word: Array = rounded(a, _F16, rnd).view(_U16)
     elif rnd == "rn":
         word = a.astype(ml_dtypes.bfloat16).view(_U16)
@@ -258,7 +259,7 @@ def cvt_narrow16(op: Op, a: Array) -> Any:
 
 
 def _pair(a: Array, b: Array) -> Array:
-    """Operands side by side, the first one in the upper half of a register."""
+    """Return two operands as ``(n, 2)``: ``a`` for the upper half of a register, ``b`` for the lower half."""
     a, b = _array(a), _array(b)
     both = np.empty((max(len(a), len(b)), 2), a.dtype)
     both[:, 1], both[:, 0] = a, b
@@ -273,7 +274,7 @@ def cvt_pack16(op: Op, a: Array, b: Array) -> Any:
 
 @executes("cvt.pack16.rs")
 def cvt_pack16_rs(op: Op, a: Array, b: Array, rbits: Array) -> Any:
-    """Each half of the random bits is for its operand: all 16 for bf16, the lower 13 for f16."""
+    """Round each operand with its half of ``rbits``: all 16 bits for bf16, the lower 13 for f16."""
     chosen = _modifiers(op)
     name = chosen["dtype"][:-2]
     bits = 13 if name == "f16" else 16
@@ -297,7 +298,7 @@ def cvt_half_pzo(op: Op, a: Array) -> Any:
 
 @executes("cvt.tf32.rna")
 def cvt_tf32_rna(op: Op, a: Array) -> Any:
-    """Measured on an H200: a NaN is cut, so that one with only low bits set becomes infinite."""
+    """Measured on an H200: a NaN is cut too, so a NaN with only low payload bits becomes infinity."""
     word = _word(_array(a))
     unit, half = _U32(1 << 13), _U32(1 << 12)
     magnitude, infinity = _U32(0x7FFFFFFF), 0x7F800000
@@ -331,7 +332,7 @@ def cvt_bf16_from_f16(op: Op, a: Array) -> Any:
 
 
 def _cut_nan(a: Array, word: Array, mantissa: int) -> Array:
-    """Narrow words with the NaNs of doubles: sign, upper payload, quiet; in place."""
+    """Replace results of f64 NaNs, in place: keep the sign and the upper payload, and make the NaN quiet."""
     nan = a != a
     if nan.any():
         bits = 8 * word.itemsize
@@ -372,7 +373,7 @@ def cvt_f64_from_f32(op: Op, a: Array) -> Any:
 
 
 def _to_f64(a: Array, saturate: bool) -> Array:
-    """Exact; NaNs become quiet."""
+    """Convert to f64, exactly; NaNs become quiet."""
     wide: Array = a.astype(_F64)
     np.bitwise_or(wide.view(_U64), _QUIET_F64, out=wide.view(_U64), where=wide != wide)
     return _saturated(wide) if saturate else wide
@@ -388,12 +389,12 @@ def cvt_f32_from_f64(op: Op, a: Array) -> Any:
 # --- to the same format -----------------------------------------------------------------------
 
 
-#: Without these a conversion to the same format copies.
+#: Without any of these modifiers, a conversion to the same format copies its operand.
 _CHANGING = frozenset({"irnd", "ftz", "sat"})
 
 
 def _same(a: Array, chosen: dict[str, str]) -> Array:
-    """Floats made integral, flushed and saturated as the modifiers say; NaNs are not made canonical."""
+    """Flush, round to integral and saturate floats as the modifiers say; NaNs are not made canonical."""
     if "ftz" in chosen:
         a = flushed(a)
     if "irnd" in chosen:
@@ -428,7 +429,7 @@ def cvt_bf16(op: Op, a: Array) -> Any:
 
 
 def _packed(op: Op, pair: Array, factor: Array | None) -> Any:
-    """Lower and upper floats ``(n, 2)``, divided by their scale factors, as packed narrow codes."""
+    """Divide floats ``(n, 2)``, lower one first, by their scale factors and pack them as narrow codes."""
     chosen = _modifiers(op)
     kind = TYPES[chosen["dtype"]]
     name = kind.name[:-2]
@@ -480,7 +481,7 @@ def cvt_narrow_four_rs(op: Op, v: Array, rbits: Array) -> Any:
     "cvt.bf16x2_from_s2f6x2",
 )
 def cvt_widen_pair(op: Op, a: Array, factor: Array | None = None) -> Any:
-    """Two narrow codes to f16 or bf16, then times their scale factors: the product is rounded once."""
+    """Convert two narrow codes to f16 or bf16, times their scale factors; the product is rounded once."""
     chosen = _modifiers(op)
     target, source = chosen["dtype"][:-2], chosen["atype"][:-2]
     code = np.ascontiguousarray(_array(a)).view(np.uint8)

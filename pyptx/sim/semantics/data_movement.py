@@ -1,4 +1,4 @@
-"""mov, ld, st, st.async, st.bulk, cvta."""
+"""The instructions mov, ld, st, st.async, st.bulk and cvta."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .mbarrier import live_barrier
 
 Array = NDArray[Any]
 
-#: The dtype of a register, by its bytes.
+#: The dtype of a register, by its size in bytes.
 _WHOLE = {kind.nbytes: kind.register_dtype for kind in (b16, b32, b64, b128)}
-#: Where a state space begins among the generic addresses; what is not here is where global memory is.
+#: The generic address at which a state space begins. Spaces that are not listed begin at 0, as global memory.
 _WINDOWS = {
     "shared": SHARED_WINDOW,
     "shared::cta": SHARED_WINDOW,
@@ -53,7 +53,7 @@ def mov_vec(a: Array) -> Any:
     "mov.pack.b128.v4",
 )
 def mov_pack(a: Array) -> Any:
-    """The first element is the lowest part, as bytes lie in memory."""
+    """Pack the elements into one register; the first element is the least significant part."""
     parts = np.ascontiguousarray(a.T)
     return parts.view(_WHOLE[parts.itemsize * parts.shape[1]])[:, 0]
 
@@ -142,10 +142,12 @@ def st_async_release(s: Split, op: Op, lanes: Array, address: Array, b: Any) -> 
 
 @executes("st.bulk", "st.bulk.u32", per="lane")
 def st_bulk(s: Split, op: Op, lane: int, address: int, size: int, initial: int) -> None:
-    """Zeroes, as by ordinary weak stores."""
+    """Write zeros, as weak stores would."""
     if size % 8:
-        raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes, not a multiple of 8", s)
+        raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes; expected a multiple of 8", s)
     segment, offset = s.access_one(AccessKind.WRITE, op, lane, address, size, align=8)
     if segment.space != "shared":
-        raise s.warp.cta.machine.fault("out-of-bounds", f"st.bulk in {segment.space} memory", s)
+        raise s.warp.cta.machine.fault(
+            "out-of-bounds", f"st.bulk in {segment.space} memory; expected shared memory", s
+        )
     segment.data[offset : offset + size] = 0

@@ -1,8 +1,9 @@
-"""Extended-precision integer arithmetic: the carry between instructions.
+"""Extended-precision integer arithmetic: instructions that write and read the carry flag CC.CF.
 
-The manual calls what ``sub.cc`` writes a borrow.  ptxas makes of CC.CF the carry of its adders: a subtraction
-is the sum of ``a``, the complement of ``b`` and one, its carry is the borrow's complement, and an ``addc``
-behind a ``sub.cc`` adds that.  (Read off machine code for sm_90; a chain of subtractions alone cannot tell.)
+The manual says that ``sub.cc`` writes a borrow. ptxas implements CC.CF as the carry of the adder: a
+subtraction adds ``a``, the complement of ``b`` and one. Its carry is the complement of the borrow, and an
+``addc`` after a ``sub.cc`` adds this carry. (Source: machine code for sm_90. A chain of subtractions alone
+gives the same results either way.)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def _unsigned(values: Array) -> Array:
 
 
 def _total(s: Any, op: Op, lanes: Array, a: Array, b: Array, carry: Any) -> Any:
-    """``a + b + carry`` of unsigned values; .cc keeps the carry out."""
+    """Return ``a + b + carry`` of unsigned values; with .cc, store the carry out in the lanes' CC.CF."""
     partial = a + b
     total = partial + carry.astype(a.dtype)
     if "cc" in op.chosen:
@@ -34,7 +35,7 @@ def _total(s: Any, op: Op, lanes: Array, a: Array, b: Array, carry: Any) -> Any:
 
 
 def _lane_total(s: Any, op: Op, lane: int, a: int, b: int, carry: int) -> int:
-    """The same of one lane's values, signed or not."""
+    """Do what :func:`_total` does, for one lane's values, signed or unsigned."""
     bits = TYPES[op.chosen["type"]].bits
     mask = (1 << bits) - 1
     total = (a & mask) + (b & mask) + carry

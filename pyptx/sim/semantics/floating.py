@@ -1,4 +1,4 @@
-"""Floating point: f32 and f64 arithmetic, correctly rounded in the mode that the form names."""
+"""Floating point: f32 and f64 arithmetic, correctly rounded in the instruction's rounding mode."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def div_f32_fast(op: Op, a: Any, b: Any) -> Any:
 
 
 def _pair(a: Array) -> Array:
-    """Packs of two f32 as twice as many f32."""
+    """Return registers of two packed f32 as an array of twice as many f32."""
     return a.view(np.float32)
 
 

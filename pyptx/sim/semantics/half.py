@@ -1,4 +1,4 @@
-"""f16 and bf16, single and in pairs; arithmetic of mixed precision, and of 8-bit and narrower floats."""
+"""Arithmetic on f16 and bf16, single and in pairs, in mixed precision, and on floats of 8 bits and fewer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..numbers.rounding import odd_sum
 
 Array = NDArray[Any]
 
-#: The NaN, of either sign, that stands for an element out of bounds: as a factor it makes a result of .oob
-#: zero (#half-precision-floating-point-instructions-fma; recorded on an H200).
+#: The NaN, of either sign, that marks an element out of bounds: with .oob, a factor of this value makes the
+#: result zero (#half-precision-floating-point-instructions-fma; measured on an H200).
 _OUT_OF_BOUNDS, _MAGNITUDE = np.uint16(0x7FF7), np.uint16(0x7FFF)
 
 
 def _halves(op: Op, *values: Array) -> list[Any]:
-    """Operands, single or packed, as arrays of halves or of bfloats."""
+    """Return operands, single or packed, as arrays of f16 or bf16."""
     dtype = half.dtype_of(op.chosen["type"])
     return [v.view(dtype) for v in values]
 
 
 def _saturated(result: Array) -> Array:
-    """Clamped to [0, 1]; NaN and -0 become +0."""
+    """Clamp to [0, 1]; NaN and -0 become +0."""
     return np.asarray(np.where(result > 0, np.minimum(result, result.dtype.type(1)), result.dtype.type(0)))
 
 
@@ -107,7 +107,7 @@ def max_half(op: Op, a: Array, b: Array) -> Any:
 
 
 def _widened(a: Array, kind: str) -> Array:
-    """Halves or bfloats, single or packed, as f32."""
+    """Convert f16 or bf16, single or packed, to f32."""
     return a.view(half.dtype_of(kind)).astype(np.float32)
 
 
@@ -128,7 +128,7 @@ def fma_mixed(op: Op, a: Array, b: Array, c: Any) -> Any:
 
 
 def _pair(a: Array) -> Array:
-    """Packs of two f32 as twice as many f32."""
+    """Return registers of two packed f32 as an array of twice as many f32."""
     return a.view(np.float32)
 
 
@@ -148,7 +148,7 @@ def fma_mixed_packed(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _wide(op: Op, *packs: Array) -> tuple[Array, ...]:
-    """Packs of two f32 as doubles, flushed where .ftz says so."""
+    """Return registers of two packed f32 as doubles; .ftz flushes the f32 first."""
     values = tuple(map(_pair, packs))
     if op.mode.ftz:
         values = tuple(map(single.flushed, values))
@@ -156,7 +156,7 @@ def _wide(op: Op, *packs: Array) -> tuple[Array, ...]:
 
 
 def _narrowed(op: Op, exact: Array) -> Array:
-    """Rounded toward zero to two halves or bfloats in a register."""
+    """Round doubles toward zero and pack two f16 or bf16 into each register."""
     dtype = half.dtype_of(op.chosen["dtype"])
     return half.narrowed(exact, dtype, rnd="rz", ftz=op.mode.ftz).view(np.uint32)
 
@@ -183,8 +183,11 @@ def mul_narrow(op: Op, a: Array, c: Array) -> Any:
 
 
 def _fours(a: Array, kind: str) -> Array:
-    """Packs of four narrow floats as doubles ``(n, 4)``: in the low bits of four bytes (``.e2m1p4x4`` too,
-    the machine code says), but of ``.e2m1x4`` in 16 bits without a gap."""
+    """Return registers of four narrow floats as doubles ``(n, 4)``.
+
+    Each float lies in the low bits of its byte (so does ``.e2m1p4x4``, according to the machine code). Only
+    ``.e2m1x4`` packs its four floats into 16 bits without gaps.
+    """
     name = kind.removesuffix("x4").removesuffix("p4")
     if kind == "e2m1x4":
         codes: Array = a[:, None] >> np.array([0, 4, 8, 12], np.uint16)

@@ -1,4 +1,4 @@
-"""Integer arithmetic."""
+"""Integer arithmetic, and instructions that count, find, extract and insert bits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _sum_scalar(symbol: str) -> Any:
 
 
 def _wraps(template: str) -> Any:
-    """A template for the choice without .sat alone."""
+    """Return a function that gives the template if .sat is not chosen, else None."""
     return lambda chosen: None if "sat" in chosen else template
 
 
@@ -75,7 +75,7 @@ def absolute(a: Array) -> Any:
 
 @executes("sad", scalar="abs({a} - {b}) + {c}")
 def sum_of_absolute_difference(a: Array, b: Array, c: Array) -> Any:
-    # The subtraction wraps, and so right: the difference is the distance modulo 2**n.
+    # The subtraction may wrap, and the result is still right: it is the distance modulo 2**n.
     return np.maximum(a, b) - np.minimum(a, b) + c
 
 
@@ -96,7 +96,7 @@ def mul(op: Op, a: Array, b: Array) -> Any:
 
 
 def _wide_array(template: str) -> Any:
-    """A template with ``wide`` in place of the dtype of the product."""
+    """Return a function that replaces ``wide`` in the template by the dtype of the product."""
     return lambda chosen: template.replace("wide", f"np.{WIDE[TYPES[chosen['type']].register_dtype].name}")
 
 
@@ -140,7 +140,7 @@ def _mul24_scalar(chosen: dict[str, str]) -> str:
 
 
 def _product24(a: Array, b: Array) -> Any:
-    """Of the low 24 bits, sign-extended where the type is signed; 48 bits."""
+    """Return the 48-bit product of the low 24 bits of ``a`` and ``b``, sign-extended for a signed type."""
     eight = a.dtype.type(8)
     wide = WIDE[a.dtype]
     return (a << eight >> eight).astype(wide) * (b << eight >> eight).astype(wide)
@@ -172,7 +172,7 @@ def carryless_mad(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _parts(values: Array, kind: str, bits: int) -> Array:
-    """Bytes or halves of registers as int32."""
+    """Return the fields of 8 or 16 bits of registers as int32."""
     return elements(values, np.dtype(f"{'i' if kind[0] == 's' else 'u'}{bits // 8}")).astype(np.int32)
 
 
@@ -203,7 +203,7 @@ def rem(a: Array, b: Array) -> Any:
     return truncating(a, b)[1]
 
 
-# --- the smaller and the larger ---------------------------------------------------------------
+# --- minimum and maximum ----------------------------------------------------------------------
 
 
 @executes("min.int", scalar="min({a}, {b})", array="np.minimum({a}, {b}, {out})")
@@ -230,7 +230,7 @@ def maximum_relu(a: Array, b: Array) -> Any:
 
 
 def _packed(op: Op, ufunc: Any, *operands: Array) -> Any:
-    """Element by element; .sat clamps a result one step wider, .relu makes negative ones zero."""
+    """Apply ``ufunc`` to packed elements; .sat clamps the exact result, .relu makes negative results zero."""
     kind = TYPES[op.chosen.get("type", "s8x4")]
     bits = kind.bits // kind.lanes
     dtype = np.dtype(f"{'i' if kind.kind == 's' else 'u'}{bits // 8}")
@@ -298,7 +298,7 @@ def _find_scalar(chosen: dict[str, str]) -> str:
 @executes("bfind", scalar=_find_scalar)
 def find_highest(op: Op, a: Array) -> Any:
     if a.dtype.kind == "i":
-        # Of a negative value, the highest zero.
+        # For a negative value, bfind returns the highest zero bit.
         a = (a ^ a >> (width_of(a) - 1)).astype(f"u{a.dtype.itemsize}")
     length = bit_length(a)
     if "shiftamt" in op.chosen:
@@ -312,7 +312,7 @@ _LOWEST = -(1 << 31)
 
 @executes("fns")
 def find_nth(mask: Array, base: Array, offset: Array) -> Any:
-    """``integer-arithmetic-instructions-fns``; a base beyond 31 finds nothing."""
+    """PTX ISA #integer-arithmetic-instructions-fns; with a base above 31 it finds no bit."""
     mask, base, offset = np.broadcast_arrays(*(np.atleast_1d(x) for x in (mask, base, offset)))
     wanted = offset.astype(np.int32).astype(np.int64)[:, None]
     start = base.astype(np.int64)[:, None]
@@ -324,7 +324,7 @@ def find_nth(mask: Array, base: Array, offset: Array) -> Any:
     hit = np.where(wanted > 0, upward & (number_up == wanted), downward & (number_down == -wanted))
     hit = np.where(wanted == 0, present & (start == _PLACES), hit)
     found = np.where(hit.any(axis=1), hit.argmax(axis=1), -1)
-    # The lowest offset has no magnitude; an H200 answers with bit 0.
+    # The offset -2**31 has no positive counterpart; an H200 returns bit 0 (measured).
     return np.where(wanted[:, 0] == _LOWEST, 0, found)
 
 
@@ -354,7 +354,7 @@ def extract(op: Op, a: Array, b: Array, c: Array) -> Any:
     if shifts is None:
         shifts = np.asarray((b & _BYTE).astype(a.dtype)), np.asarray(spare(c & _BYTE, a.dtype))
         if shifts[0].ndim == shifts[1].ndim == 0:
-            # Immediates: for good.
+            # Both operands are immediates, so the shifts never change.
             op.cache["shifts"] = shifts
     place, unused = shifts
     return a >> place << unused >> unused
@@ -376,7 +376,7 @@ _MODULO = np.array(31, np.uint32)
 
 
 def _amount(op: Op, value: Array) -> Any:
-    """A position or a length: .wrap takes it modulo 32, .clamp leaves it to the shift."""
+    """Return a position or a length: .wrap takes it modulo 32, .clamp leaves the clamping to the shift."""
     return value & _MODULO if op.chosen["mode"] == "wrap" else value
 
 

@@ -1,4 +1,4 @@
-"""Logic, shifts and permutations of bytes."""
+"""Bitwise logic, shifts and permutations of bytes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def is_zero(a: Array) -> Any:
     return a == 0
 
 
-# numpy's shifts by the width or more give zero or the sign, as these instructions' do; a narrow value and its
-# 32-bit amount meet in a wider type, and the result is cut to the destination.
+# A numpy shift by the width or more gives zero or copies of the sign, as these instructions do. numpy widens
+# a narrow value to the type of its 32-bit amount, and the result is cut to the destination.
 
 
 def _shl_scalar(chosen: dict[str, str]) -> str:
@@ -63,7 +63,7 @@ def _shr_scalar(chosen: dict[str, str]) -> str:
 
 
 def _shr_array(chosen: dict[str, str]) -> str:
-    # An amount that is negative when it is read as signed is still one beyond the width.
+    # An amount of 2**31 or more is negative as int32; numpy rightly treats it as beyond the width.
     amount = "{b}.view(np.int32)" if chosen["type"] == "s32" else "{b}"
     return f"np.right_shift({{a}}, {amount}, {{out}})"
 
@@ -89,7 +89,7 @@ def funnel_shift(op: Op, a: Array, b: Array, c: Array) -> Any:
     return (pair << amount >> _HALF if op.chosen["dir"] == "l" else pair >> amount).astype(np.uint32)
 
 
-# --- functions of three values ----------------------------------------------------------------
+# --- lop3: functions of three values ----------------------------------------------------------
 
 
 _TWO: dict[int, Callable[[Array, Array], Any]] = {
@@ -105,14 +105,14 @@ _TWO: dict[int, Callable[[Array, Array], Any]] = {
 
 
 def _of_two(table: int, a: Array, b: Array) -> Any:
-    """The function whose values for ``(a, b)`` = (1, 1), (1, 0), (0, 1), (0, 0) are the bits of ``table``."""
+    """Apply the function of which ``table`` holds the values for (1, 1), (1, 0), (0, 1), (0, 0)."""
     if table & 1:
         return ~_of_two(table ^ 15, a, b)
     return _TWO[table](a, b)
 
 
 def _of_three(a: Array, b: Array, c: Array, table: int) -> Any:
-    """Bit ``4 * a + 2 * b + c`` of the table: its even bits are for c = 0, its odd ones for c = 1."""
+    """Return bit ``4 * a + 2 * b + c`` of the table: even bits are for c = 0, odd bits for c = 1."""
     even = sum((table >> 2 * i & 1) << i for i in range(4))
     odd = sum((table >> 2 * i + 1 & 1) << i for i in range(4))
     result = _of_two(even, a, b)
@@ -120,7 +120,10 @@ def _of_three(a: Array, b: Array, c: Array, table: int) -> Any:
 
 
 def _terms(chosen: dict[str, str]) -> str:
-    """The sum of the products that the table names: constants, which Python folds, and values."""
+    """Return an expression: the OR of the table's eight products, each masked by its bit of the table.
+
+    Python folds the masks, since the table is a constant.
+    """
     products = []
     for place in range(8):
         factors = [f"{'' if place >> 2 - i & 1 else '~'}{{{name}}}" for i, name in enumerate("abc")]
@@ -142,7 +145,7 @@ def logic_of_three_and_any(op: Op, a: Array, b: Array, c: Array, table: Array, q
 
 # --- permutations -----------------------------------------------------------------------------
 
-#: Bytes of [b, a] that a mode takes for bytes 0 to 3 of the result, by the low two bits of c
+#: Bytes of [b, a] that each mode selects for bytes 0 to 3 of the result, by the low two bits of c
 #: (``#data-movement-and-conversion-instructions-prmt``).
 _ORDERS = {
     "f4e": ("0123", "1234", "2345", "3456"),
@@ -157,7 +160,7 @@ _NIBBLES = np.arange(0, 16, 4, dtype=np.uint32)
 
 
 def _permuted(a: Array, b: Array, selectors: Sequence[int]) -> Any:
-    """By the same selectors in every lane."""
+    """Permute the bytes with the same four selectors in every lane."""
     sides = elements(a, np.uint8), elements(b, np.uint8)
     result = np.empty((max(map(len, sides)), 4), np.uint8)
     for place, selector in enumerate(selectors):
@@ -180,6 +183,6 @@ def permute(op: Op, a: Array, b: Array, c: Array) -> Any:
         return joined(np.take_along_axis(source, _CHOICES[mode][c & 3], axis=1))
     selectors = c[:, None] >> _NIBBLES
     taken = np.take_along_axis(source, (selectors & 7).astype(np.intp), axis=1)
-    # The highest bit of a selector stands for eight copies of the byte's sign.
+    # If the highest bit of a selector is set, the result's byte is eight copies of the selected byte's sign.
     signs = (taken.view(np.int8) >> 7).view(np.uint8)
     return joined(np.where(selectors & 8, signs, taken))

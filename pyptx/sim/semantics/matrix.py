@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and movmatrix: matrices between rows of shared memory and the registers of a warp."""
+"""ldmatrix, stmatrix and movmatrix: move matrices between rows in shared memory and a warp's registers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
-#: Bits of the elements that rows of 16 pack into their first bytes, and whether they are extended by sign.
+#: Modifier -> bits of a packed element (a row packs its 16 elements into its first bytes), and whether the
+#: elements are sign-extended.
 _PACKED = {"b4x16_p64": (4, False), "b6x16_p32": (6, False), "s4": (4, True)}
 
 
 class _Rows:
-    """Where an instruction's rows lie, and how its matrices lie in registers."""
+    """Rows of an instruction's matrices: their number and sizes, and the registers that hold the matrices."""
 
     def __init__(self, op: Op) -> None:
         words = op.binding.match.spelling
@@ -32,7 +33,7 @@ class _Rows:
         self.form = (num, layout.rows, layout.columns) if num > 1 else (layout.rows, layout.columns)
         packed = next((_PACKED[word] for word in words if word in _PACKED), None)
         self.packed, self.signed = packed or (0, False)
-        #: Bytes of a row that are read, and what its address is a multiple of.
+        #: Bytes of a row that the instruction accesses; ``align`` is the alignment of a row's address.
         self.nbytes = layout.columns * (self.packed or self.bits) // 8
         self.align = 8 if self.signed else 16
         self.gather, self.scatter = Gather(layout), Scatter(layout)
@@ -46,7 +47,7 @@ def _rows(op: Op) -> _Rows:
 
 
 def _unpacked(data: Array, bits: int, signed: bool) -> Array:
-    """Bytes from rows ``[rows, bytes]`` of 16 packed elements, the first in the low bits."""
+    """Unpack rows ``[rows, bytes]`` of 16 elements, the first in the low bits, to one byte per element."""
     stream = np.unpackbits(data, axis=1, bitorder="little").reshape(len(data), 16, bits)
     values = np.packbits(stream, axis=2, bitorder="little")[:, :, 0]
     if signed:

@@ -1,4 +1,4 @@
-"""Sleeping, events, dependent launches, launches that are canceled, the register budget; threads' stacks."""
+"""nanosleep, pmevent, griddepcontrol, setmaxnreg, clusterlaunchcontrol, brkpt; stacks in local memory."""
 
 from __future__ import annotations
 
@@ -26,30 +26,31 @@ Array = NDArray[Any]
 
 @executes("nanosleep", fidelity="ordering", per="warp", team=True)
 def nanosleep(s: Split, op: Op, lanes: Any, duration: Any) -> None:
-    """Clocks go on; which threads run meanwhile is the schedule's choice."""
+    """Advance the clock by the duration. The schedule decides which threads run in the meantime."""
     s.warp.cta.machine.sleep(int(np.max(duration)))
 
 
 @executes("pmevent", "pmevent.mask", fidelity="ordering", per="warp", team=True)
 def pmevent(s: Split, op: Op, lanes: Any, event: Any) -> None:
-    """No monitor counts the events."""
+    """Do nothing: the simulator has no performance monitor that counts the events."""
 
 
 @executes("griddepcontrol", fidelity="ordering", per="warp", yields=True)
 def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
-    """One thread of a CTA lets dependent launches go; a wait is for the completion of the launch before.
+    """Release the dependent launches for the CTA, or wait until the previous launch is complete.
 
-    A launch that does not depend on the one before started after its completion.
+    One thread of a CTA is enough for the release. A launch that does not depend on the previous one has
+    started after its completion, so it never waits.
     """
     grid = s.warp.cta.grid
     if op.chosen["action"] == "launch_dependents":
         announce_sync(s, SyncKind.LAUNCH_DEPENDENTS, grid.number, lanes=lanes)
         grid.let_go(s.warp.cta)
         if grid.lets_go and grid.machine.residency.admit():
-            # What has started goes as far as it can first: the wait is over when it is asked once more.
+            # The new CTAs run first: this wait lets the other threads run once, and then ends.
             asked = iter([False])
             return Condition(
-                lambda: next(asked, True), lambda: f"gives way at {op.name}", ends_elsewhere=True
+                lambda: next(asked, True), lambda: f"lets the new CTAs run at {op.name}", ends_elsewhere=True
             )
         return None
     before = grid.before
@@ -74,7 +75,7 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
 
 @executes("setmaxnreg", fidelity="ordering", per="warp", collective="warp")
 def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
-    """The pool of registers is not modeled, so that ``.inc`` never waits."""
+    """Change the warp's register budget. ``.inc`` never waits: the pool of registers is not modeled."""
     cta = s.warp.cta
     wrong = cta.unit(RegisterBudget).change(
         s.warp.index, op.chosen["action"], int(np.ravel(count)[0]), op.location
@@ -83,12 +84,13 @@ def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
         cta.machine.report(Finding(RULES["setmaxnreg"], wrong, op.location, s.description()))
 
 
-# --- clusters that have not started ---------------------------------------------------------------
+# --- clusterlaunchcontrol ---------------------------------------------------------------------------
 
-#: Bytes of an answer.
+#: Bytes of the answer of ``try_cancel``.
 _ANSWER = 16
-#: Where its second 64 bits say that a launch was canceled; x has the first 32 bits, y 16, z 16. So does code
-#: of ptxas decode it.  The coordinates of a refusal are no CTA's.
+#: Bit of the answer's second 64 bits that is set if a launch was canceled. The first 64 bits hold x (32
+#: bits), y (16) and z (16); in a refusal they are coordinates of no CTA. Source: the code that ptxas
+#: generates to decode an answer.
 _CANCELED = 1
 _NOWHERE = (1 << 64) - 1
 _RANK_BIT = 24
@@ -96,9 +98,7 @@ _RANK_BIT = 24
 
 @executes("clusterlaunchcontrol.try_cancel", per="lane", takes_launches=True)
 def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
-    """A launch is canceled, the next one; then, in each CTA of a multicast, the answer is written and its
-    bytes are completed.
-    """
+    """Cancel the next launch; then write the answer and complete its bytes, in each CTA of a multicast."""
     cta = s.warp.cta
     machine, grid = cta.machine, cta.grid
     given = {"addr": address, "mbar": mbar}
@@ -107,16 +107,16 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
         if where >> _RANK_BIT != cta.rank:
             raise machine.fault(
                 "launch-control",
-                f"{op.name}: {given[name]:#x} is no address of the CTA's own shared memory",
+                f"{op.name}: {name} {given[name]:#x} is not an address in the CTA's own shared memory",
                 s,
             )
     if address % _ANSWER:
-        raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {_ANSWER}", s)
+        raise machine.fault("misaligned", f"{op.name} at {address:#x}; expected a multiple of {_ANSWER}", s)
     if cta.refused:
         machine.report(
             Finding(
                 RULES["launch-control"],
-                f"{op.name} after the CTA has seen a refusal: no cluster is left",
+                f"{op.name} after the CTA has read a refusal: no cluster is left to cancel",
                 op.location,
                 s.description(),
             )
@@ -138,15 +138,17 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
 
 
 def _shared(op: Op, operand: str, address: int) -> int:
-    """An operand as a shared address, in no CTA's memory if it is none: without .shared::cta it is generic,
-    unless it is a variable's name, which ptxas takes for the place in its own space.
+    """Convert an operand to a shared address; for another state space, the result lies in no CTA's memory.
+
+    Without .shared::cta the operand is a generic address, unless it is a variable's name: ptxas takes a name
+    as the address in the variable's own state space.
     """
     named = isinstance(getattr(op.binding.operands[operand], "base", None), Symbol)
     return address if named or "space" in op.chosen else address - SHARED_WINDOW
 
 
 def _answer(first: tuple[int, int, int] | None) -> NDArray[np.uint8]:
-    """The 16 bytes for a cluster's first CTA, or for none."""
+    """Return the 16 bytes of an answer: a grant that names the cluster's first CTA, or a refusal for None."""
     if first is None:
         words = [_NOWHERE, 0]
     else:
@@ -169,14 +171,14 @@ def is_canceled(s: Split, op: Op, lanes: Array, response: Array) -> Array:
 
 @executes("clusterlaunchcontrol.query_cancel.v4", per="warp", team=True)
 def first_ctaid(s: Split, op: Op, lanes: Array, response: Array) -> Array:
-    """Its fourth element is zero."""
+    """Return x, y, z of the canceled cluster's first CTA, and zero as the fourth element."""
     granted = _granted(response)
     if not granted.all():
         s.acting = lanes[~granted]
         s.warp.cta.machine.report(
             Finding(
                 RULES["launch-control-answer"],
-                f"{op.name} of a refusal: what it gives is undefined",
+                f"{op.name} reads a refusal: its result is undefined; test is_canceled first",
                 op.location,
                 s.description(),
             )
@@ -199,12 +201,12 @@ def first_ctaid_along(s: Split, op: Op, lanes: Array, response: Array) -> Array:
 
 @executes("brkpt", per="warp")
 def brkpt(s: Split, op: Op, lanes: Any) -> None:
-    raise s.warp.cta.machine.fault("trap", "brkpt: without a debugger it ends the kernel", s)
+    raise s.warp.cta.machine.fault("trap", "brkpt ends the kernel: no debugger is attached", s)
 
 
 # --- the stack in local memory --------------------------------------------------------------------
 
-#: What ``alloca`` aligns to where the instruction does not say.
+#: The alignment of ``alloca``, in bytes, if the instruction names none.
 _STACK_ALIGNMENT = 8
 
 
@@ -220,10 +222,10 @@ def stackrestore(s: Split, op: Op, lanes: Any, pointer: Any) -> None:
 
 @executes("alloca", per="warp")
 def alloca(s: Split, op: Op, lanes: Any, size: Any, alignment: Any = None) -> Any:
-    """Stacks grow upward here, which a program can see only by comparing pointers."""
+    """Allocate local memory. The stack grows upward here; a program can tell only by comparing pointers."""
     align = np.int64(_STACK_ALIGNMENT if alignment is None else alignment)
     start = -(-s.warp.stack[lanes] // align) * align
-    # A size that no thread can have must not wrap around.
+    # A size beyond any thread's local memory must not wrap around.
     end = start + np.minimum(np.broadcast_to(size, start.shape).astype(np.uint64), np.uint64(1 << 40)).astype(
         np.int64
     )

@@ -1,8 +1,9 @@
-"""mma and mma.sp: fragments to matrices, a product, and back.
+"""mma and mma.sp: gather matrices from fragments, multiply them, and scatter the result.
 
-What an H200 lacks, ptxas writes with what it has, and so does this: products of 8-bit floats are two products
-of halves (the lower, then the upper two of each four elements) that start from zero, and an addition of C;
-m8n8k4 of halves is ordinary f32 arithmetic.  Forms of later targets follow the published measurements.
+Some forms have no instruction of their own on an H200, and ptxas expands them; this module does the same. A
+product of 8-bit floats becomes two products of f16 that start from zero (over the lower two, then the upper
+two of each four elements), and an addition of C; m8n8k4 of f16 becomes ordinary f32 arithmetic. Forms of
+later targets follow published measurements.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ _TYPES = {
 
 
 def kinds_of(op: Op) -> Kinds:
-    """The types that the modifiers name."""
+    """Return the types of A, B, C and D that the modifiers name."""
     d, a, b, c = (word for word in op.binding.match.spelling if word in _TYPES)
     return Kinds(a, b, c, d)
 
 
 def shape_of(op: Op) -> str:
-    """The modifier that names the shape."""
+    """Return the modifier that names the shape."""
     return next(word for word in op.binding.match.spelling if re.fullmatch(r"m\d+n\d+k\d+", word))
 
 
@@ -79,7 +80,7 @@ def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) ->
 
 
 def _halves_of_fours(k: int) -> Groups:
-    """k of the lower two of each four elements, and of the upper two."""
+    """Return the indices along K of the lower two of each four elements, and of the upper two."""
     each = np.arange(k)
     return each[each % 4 < 2], each[each % 4 >= 2]
 
@@ -204,13 +205,13 @@ def mma_sp_integers(
 
 # --- with scales --------------------------------------------------------------------------------------
 
-#: Scales of a row, by what names them; without ``.scale_vec`` the kind has one way.
+#: Scales per row, by ``.scale_vec``; without this modifier, the kind fixes their number.
 _SCALES = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
 _SCALES_OF_KIND = {"kind::mxf8f6f4": 1, "kind::mxf4": 2}
 
 
 class _Scaled:
-    """A product and the scales of its A and B, from the threads and bytes that selectors name."""
+    """A product with block scales of A and B; selectors name the threads and bytes that hold the scales."""
 
     def __init__(self, op: Op, *, sparse: bool) -> None:
         words = op.binding.match.spelling
@@ -221,7 +222,7 @@ class _Scaled:
         self.gathers: dict[tuple[str, int], SelectedGather] = {}
 
     def scales(self, operand: str, lanes: Array, words: Any, select: Any) -> Array:
-        """Codes of scales, ``[count, rows of A or columns of B]``."""
+        """Return the codes of the scales, ``[count, rows of A or columns of B]``."""
         byte, thread = (int(np.ravel(part)[0]) for part in select)
         key = operand, thread
         if key not in self.gathers:

@@ -1,7 +1,7 @@
 """Structured sparsity in registers.
 
-``spcompress`` is not modeled: which of equal elements it keeps, and of more than two NaN, is the
-implementation's (PTX ISA #data-movement-and-conversion-instructions-spcompress).
+``spcompress`` is not modeled: the implementation defines which of equal elements it keeps, and which of more
+than two NaN (PTX ISA #data-movement-and-conversion-instructions-spcompress).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INDEX_BITS = {"b2": 2, "b4": 4}
 
 
 def _unpacked(words: NDArray[np.uint32], bits: int, count: int) -> NDArray[np.uint32]:
-    """Fields of ``bits`` bits, the first in the low bits of the first word: ``(count, lanes)``."""
+    """Unpack fields of ``bits`` bits, the first in the low bits of the first word, to ``(count, lanes)``."""
     each = 32 // bits
     shifts = np.arange(each, dtype=np.uint32)[None, :, None] * np.uint32(bits)
     fields = words[:, None, :] >> shifts & np.uint32((1 << bits) - 1)
@@ -27,7 +27,7 @@ def _unpacked(words: NDArray[np.uint32], bits: int, count: int) -> NDArray[np.ui
 
 @executes("spdecompress")
 def spdecompress(op: Op, metadata: Any, compressed: Any) -> NDArray[np.uint32]:
-    """PTX ISA #data-movement-and-conversion-instructions-spdecompress, its loop over repeats and elements."""
+    """Expand compressed elements as PTX ISA #data-movement-and-conversion-instructions-spdecompress does."""
     kept, dense = map(int, op.chosen["spfactor"].removeprefix("sp::").split(":"))
     bits, repeats = _ELEMENT_BITS[op.chosen["elemsize"]], int(op.chosen["num"][1:])
     metadata, compressed = np.atleast_2d(metadata), np.atleast_2d(compressed)
@@ -36,7 +36,7 @@ def spdecompress(op: Op, metadata: Any, compressed: Any) -> NDArray[np.uint32]:
         repeats, kept, lanes
     )
     values = _unpacked(compressed, bits, kept * repeats).reshape(repeats, kept, lanes)
-    # An index beyond the group is the implementation's: it wraps within the group here.
+    # The manual leaves an index beyond the group to the implementation: here it wraps within the group.
     places = places % np.uint32(dense)
     result = np.zeros((repeats, dense, lanes), np.uint32)
     for number in range(kept):

@@ -1,7 +1,7 @@
 """CTA and warp barriers, and fences.
 
-Fences have no effect on values here: the machine's memory is sequentially consistent within a proxy,
-and what a missing fence allows is the sanitizer's business.
+Fences have no effect on values here: the machine's memory is sequentially consistent within a proxy. The
+sanitizer reports what a missing fence allows.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def _misuse(s: Split, text: str) -> Fault:
 
 
 def _uniform(s: Split, name: str, value: Any) -> int:
-    """A value that all lanes must agree on."""
+    """Return a value that must be the same in all lanes; raise a fault if it is not."""
     values = np.ravel(value)
     if (values != values[0]).any():
-        raise _misuse(s, f"its {name} is not the same in all lanes: {values.min()} to {values.max()}")
+        raise _misuse(s, f"the {name} is not the same in all lanes: {values.min()} to {values.max()}")
     return int(values[0])
 
 
@@ -66,7 +66,7 @@ def _mask(lanes: Any) -> int:
 def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, finish: Any = None) -> Condition:
     def text() -> str:
         missing = s.warp.live & ~round_.partial.get(s.warp.index, s.warp.live)
-        elsewhere = f"; lanes {missing:#010x} of its warp have not" if missing else ""
+        elsewhere = f"; lanes {missing:#010x} of the same warp have not arrived" if missing else ""
         return f"waits at {op.name} {named.number}: {named.progress(round_)}{elsewhere}"
 
     acting = np.array(lanes)
@@ -83,27 +83,27 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
 @executes("bar.sync", per="warp", yields=True, collective="warp")
 @executes("barrier.sync", per="warp", yields=True)
 def bar_sync(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
-    """Lanes of a warp may come to ``barrier`` at different places, unless it is .aligned."""
+    """Arrive and wait. Lanes of a warp may execute ``barrier`` at different places, unless it is .aligned."""
     return _wait(s, op, lanes, *_arrive(s, op, lanes, "sync", barrier, threads))
 
 
 @executes("bar.arrive", per="warp", yields=True, collective="warp")
 @executes("barrier.arrive", per="warp", yields=True)
 def bar_arrive(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
-    """Waits for the live lanes of its own warp alone."""
+    """Arrive, and wait only for the live lanes of the thread's own warp."""
     named, round_ = _arrive(s, op, lanes, "sync", barrier, threads)
     warp = s.warp
 
     def arrived() -> bool:
         return named.advance(round_) or warp.index not in round_.partial
 
-    return Condition(arrived, lambda: f"waits at {op.name} {named.number} for the other lanes of its warp")
+    return Condition(arrived, lambda: f"waits at {op.name} {named.number} for the other lanes of the warp")
 
 
 @executes("bar.red", "bar.red.popc", per="warp", yields=True, collective="warp")
 @executes("barrier.red", "barrier.red.popc", per="warp", yields=True)
 def bar_red(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any, votes: Any) -> Condition:
-    """The result is written when the round is complete."""
+    """Arrive with a vote, and wait; the result is written when the round is complete."""
     kind = op.chosen.get("op", "popc")
     named, round_ = _arrive(s, op, lanes, kind, barrier, threads, votes)
     acting = np.array(lanes)
@@ -121,7 +121,7 @@ def bar_red(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any, votes: Any
 
 @executes("bar.warp.sync", per="warp", yields=True)
 def bar_warp_sync(s: Split, op: Op, lanes: Any, membermask: Any) -> Condition | None:
-    """Lanes meet at any ``bar.warp.sync`` of the same mask, not only at this one."""
+    """Wait until all lanes of the mask have arrived; they may arrive at different ``bar.warp.sync``."""
     masks = np.broadcast_to(membermask, (len(lanes),))
     waits = [
         wait
@@ -144,7 +144,7 @@ def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
     if executing & ~mask:
         raise machine.fault(
             "divergent-collective",
-            f"{op.name}: executed by lanes {executing:#010x}, its mask is {mask:#010x}",
+            f"{op.name}: executed by lanes {executing:#010x}, but its membermask is {mask:#010x}",
             s,
         )
     state = warp.syncs.setdefault(mask, [0, 0])
@@ -169,7 +169,7 @@ def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
         return None
 
     def text() -> str:
-        return f"waits at {op.name} for lanes {mask & warp.live & ~state[0]:#010x} of its warp"
+        return f"waits at {op.name} for lanes {mask & warp.live & ~state[0]:#010x} of the warp"
 
     return Condition(complete, text, leave)
 
@@ -202,7 +202,7 @@ def fence(s: Split, op: Op, lanes: Any) -> None:
 
 @executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
 def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
-    """The bytes that it names must exist."""
+    """Announce the fence; the bytes that it names must exist."""
     for number, one in enumerate(np.asarray(address).tolist()):
         announce_fence(s, op, lanes[number : number + 1], (one, int(size)))
     s.access(AccessKind.PROBE, op, lanes, address, int(size), align=1)

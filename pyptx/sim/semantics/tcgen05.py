@@ -1,8 +1,8 @@
-"""tcgen05: tensor memory and commits as events.
+"""tcgen05: allocation, loads, stores, copies, shifts and commits of tensor memory.
 
-What is ordered without a wait: the pairs of :mod:`..tensor_core.order`; a commit follows the thread's earlier
-mma, cp and shift; a load is unordered until waited for, except that an instruction which touches its
-registers finds them written.  PTX ISA #tcgen05-memory-consistency-model.
+Without a wait, these are ordered: the pairs of :mod:`pyptx.sim.tcgen05.order`, and a commit after the
+thread's earlier mma, cp and shift. A load is not ordered until a wait covers it; but an instruction that
+touches the load's registers finds them written.  PTX ISA #tcgen05-memory-consistency-model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 def _uniform(s: Split, op: Op, value: Any) -> int:
     values = np.atleast_1d(value)
     if (values != values[0]).any():
-        raise s.warp.cta.machine.fault("divergent-collective", f"{op.name}: lanes disagree on an operand", s)
+        raise s.warp.cta.machine.fault(
+            "divergent-collective", f"{op.name}: an operand is not the same in all lanes", s
+        )
     return int(values[0])
 
 
@@ -86,7 +88,11 @@ def _exclusive(op: Op) -> bool:
 
 @executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", yields=True, collective="warp")
 def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Condition | None:
-    """It may block until the peer does it too. Here it always does, which finds kernels that rely on less."""
+    """Free columns. With a CTA pair, wait until the peer CTA executes its dealloc too.
+
+    The manual allows this wait but does not promise it. The simulator always waits, so it finds kernels that
+    rely on a dealloc without a wait.
+    """
     group = group_of(s, op)
     tensor = s.warp.cta.unit(TensorMemory)
     where, count = _uniform(s, op, address), _uniform(s, op, columns)
@@ -133,7 +139,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
 
 
 def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
-    """The barrier at the offset of ``address`` in the shared memory of another CTA of the cluster."""
+    """Return the mbarrier at the offset of ``address`` in the shared memory of the cluster's CTA ``rank``."""
     cta = s.warp.cta
     _, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 8, s, cta.cluster_memory)
     there = cta.cluster_memory.get(rank)
@@ -153,7 +159,7 @@ def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
 
 
 def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
-    """Put the steps of an operation of these CTAs in flight."""
+    """Issue the steps of an operation that uses the tensor memory of these CTAs."""
     cta = s.warp.cta
     cta.machine.issue(cta, steps)
     for each in group:
@@ -190,8 +196,9 @@ def shift(s: Split, op: Op, lane: int, address: int) -> None:
 
 
 class _Access(NamedTuple):
-    """Cells of a load or store: the lane of each register of each thread, its column from the first, and all.
+    """Cells of a load or store, as ``[registers, threads]``: their lanes, and their columns from the first.
 
+    ``rows``: all lanes of tensor memory that are touched.
     ``windows``: the columns that are touched, as first and width.
     """
 
@@ -202,7 +209,7 @@ class _Access(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the cells, those between packed halves aside."""
+        """Number of bytes of the cells, without the second cells that packed halves use."""
         return 4 * self.lanes.size
 
     def check(self, s: Split, kind: AccessKind, first: int, operation: AsyncOperation) -> None:
@@ -212,7 +219,7 @@ class _Access(NamedTuple):
 
 
 def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
-    """What is accessed, and its first column."""
+    """Return the cells that a load or store accesses, and the first column."""
     lane, first = cell_at(s.warp.cta, _uniform(s, op, address), s)
     quarter = 32 * (s.warp.index % 4)
     if lane < 32 and quarter:
@@ -225,16 +232,16 @@ def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool
 
 
 def _in_quarter(s: Split, lane: int, quarter: int) -> int:
-    """The lane that a warp's load or store reaches where its address names none of the quarters.
+    """Report an address in the first quarter of the lanes; return the lane in the warp's own quarter.
 
-    A warp reaches its own quarter of the lanes, whichever the address names: kernels in production on B200s
-    (DeepGEMM's epilogues) give all warps the address of the first.  The manual asks for the warp's own lanes.
+    A warp always reaches its own quarter of the lanes. Kernels in production on B200s (DeepGEMM's epilogues)
+    give all warps an address in the first quarter. The manual asks for an address in the warp's own lanes.
     """
     s.warp.cta.machine.report(
         Finding(
             RULES["tensor-memory-lane"],
             f"lane {lane} in warp {s.warp.index}, which reaches lanes {quarter}..{quarter + 31}: "
-            f"taken as lane {quarter + lane}",
+            f"used as lane {quarter + lane}",
             s.location,
             s.description(),
         )
@@ -260,12 +267,12 @@ def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) 
     windows: tuple[tuple[int, int], ...] = ((0, width),)
     columns = columns * each
     if offset is not None:
-        # Two accesses: the lower half of the warp at the address, the upper one further on.
+        # Two accesses: the lower half of the warp at the address, the upper half `offset` columns further.
         columns = columns + offset * (np.arange(32) >= 16)
         windows = ((0, width), (offset, width))
     rows: Any = slice(lane, lane + height)
     if len(lanes) < 32:
-        # A warp of fewer threads touches its threads' cells.
+        # A warp with fewer threads touches only its threads' cells.
         cells, columns = cells[:, lanes], columns[:, lanes]
         rows = np.unique(cells) + lane
     return _Access(rows, cells + lane, columns, windows)
@@ -312,7 +319,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     held=("r", "redval"),
 )
 def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
-    """Each thread's registers, and the least or greatest of them."""
+    """Load each thread's registers, and the minimum or maximum of them."""
     access, first = _access(s, op, address, lanes, split, False)
     operation = s.warp.cta.machine.operation(s, Engine.LD)
     cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
@@ -329,7 +336,7 @@ def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> Non
 
 
 def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.uint32]:
-    """The extreme of each column of a matrix of registers."""
+    """Return the minimum or maximum of each column of a matrix of registers."""
     largest = chosen["redOp"] == "max"
     if chosen["type"] != "f32":
         values = words.view(np.int32 if chosen["type"] == "s32" else np.uint32)
@@ -341,7 +348,7 @@ def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.ui
 
 
 def _registers(dests: Any, lanes: Any) -> Any:
-    """The index of registers in the frame's rows of 32-bit registers, for these lanes."""
+    """Return the index of these registers and lanes in the frame's rows of 32-bit registers."""
     targets = np.array([d.row for d in dests])
     if len(lanes) < 32:
         return (targets[:, None], lanes)
@@ -377,14 +384,14 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.ST)
     cells = cta.unit(TensorMemory).cells
-    # The registers are read at issue: a later write to them does not change what is stored.
+    # The instruction reads its registers at issue: a later write to them does not change the stored values.
     held = np.array(values, np.uint32)
 
     def write() -> None:
         access.check(s, AccessKind.WRITE, first, operation)
         columns = access.columns + first
         if unpacked:
-            # One cell for each 16 bits, its upper half zero.
+            # Each 16 bits go to one cell; the cell's upper half becomes zero.
             cells[access.lanes, columns] = held & _LOW
             cells[access.lanes, columns + 1] = held >> np.uint32(16)
         else:
@@ -416,7 +423,7 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
-    """Operations before and after a synchronization of threads are ordered like those of one thread."""
+    """Order operations before and after a synchronization of threads like operations of one thread."""
     announce_fence(s, op, lanes)
     tensor = s.warp.cta.unit(TensorMemory)
     released = tensor.released

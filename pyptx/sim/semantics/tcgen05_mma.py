@@ -1,7 +1,7 @@
-"""tcgen05.mma: an MMA as two events, *read A and B* and *write D*; with ``.ashift`` a third, *shift A*.
+"""tcgen05.mma: an MMA has two events, *read A and B* and *write D*, and with ``.ashift`` a third, *shift A*.
 
-A collector buffer is a permission to read A or B from there again; the hardware may read them from memory as
-well, and so it does here.
+A collector buffer only permits the hardware to reuse A or B from the buffer. The hardware may also read them
+from memory again; the simulator always reads memory.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from .tcgen05 import issue
 
 _BOUND = Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction; kind::i8 is exact")
 
-#: Scales of a row, by modifier; .block32 and none are the kind's own (PTX ISA #tcgen05-mma-instructions-mma).
+#: Scales per row, by modifier. With .block32 or without a modifier, the kind fixes their number
+#: (PTX ISA #tcgen05-mma-instructions-mma).
 _COUNTS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4}
 
 
 def _mma(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function for A in shared memory and, marked so, for A in tensor memory."""
+    """Register a function for A in shared memory and for A in tensor memory (``op.traits`` tells which)."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for a, in_tensor_memory in (("ss", False), ("ts", True)):
@@ -41,11 +42,11 @@ def _kind(op: Op) -> str:
 
 
 def _scales(s: Split, op: Op, a: int, b: int, idesc: int) -> tuple[int, int, int]:
-    """Addresses of the scales of A and B, and how many a row has; half as many more with K = 96."""
+    """Return the addresses of the scales of A and B, and the scales per row; K = 96 has 1.5 times as many."""
     size = op.chosen.get("scale", "")
     if idesc >> 31 and size.startswith("scale_vec"):
         raise s.warp.cta.machine.fault(
-            "bad-descriptor", f"{op.name} with K = 96: its blocks are .block16 or .block32", s
+            "bad-descriptor", f"{op.name} with K = 96 and .{size}; expected .block16 or .block32", s
         )
     default = 1 if _kind(op) == "mxf8f6f4" else 2
     return a, b, _COUNTS.get(size, default)

@@ -1,6 +1,6 @@
-"""Tensor copies as events: what :mod:`.bulk_copy` does with bytes, for the boxes of a tensor map.
+"""Tensor copies as events: copies of boxes of a tensor map, with the steps of :mod:`.bulk_copy`.
 
-Not modeled are reports of validity, overrides of a map's fields, and the im2col orders along W.
+Not modeled: reports of validity, overrides of a map's fields, and the im2col orders along W.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..numbers.read_modify_write import combination
 from ..threads.warp import Split
 from .bulk_copy import Bytes, grouped, signaled, targets
 
-#: The map's address and the coordinates, innermost first.
+#: The tensor map's address, and the coordinates, innermost first.
 Tensor = tuple[int, tuple[int, ...]]
 
 
 def _mode(op: Op) -> str:
-    """The load mode, which a modifier or the form itself says."""
+    """Return the load mode; a modifier or the form names it."""
     return op.chosen.get("load_mode") or op.traits or "tile"
 
 
@@ -88,16 +88,20 @@ def _store(
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
     copy = tensor_copy(cta, tensor, _mode(op), (), operation)
     if min(tensor[1]) < 0:
-        # Measured on an H200: past the end is dropped, before the start is an illegal instruction.
+        # Measured on an H200: elements past the end are dropped; a start before 0 is an illegal instruction.
         raise cta.machine.fault(
             "bad-tensor-map",
-            f"a store at the negative coordinates {tensor[1]} (innermost first)",
+            f"{op.name} at the coordinates {tensor[1]} (innermost first); expected none below 0",
             operation,
         )
     for what in (copy.kind.name, copy.decoded.swizzle):
-        # The manual has them for loads alone.
+        # The manual allows these two for loads only.
         if what in ("b4x16_p64", "128B_ATOM_32B_FLIP_8B"):
-            raise cta.machine.fault("bad-tensor-map", f"a store through a tensor map with {what}", operation)
+            raise cta.machine.fault(
+                "bad-tensor-map",
+                f"{op.name} through a tensor map with {what}: only loads support {what}",
+                operation,
+            )
     grouped(
         s,
         lane,
@@ -115,7 +119,8 @@ def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int
     _store(s, op, lane, tensor, src)
 
 
-#: What a reduction takes each element type for; bitwise operations take words for what they are.
+#: Operation -> element types of the tensor map that support it. Bitwise operations support integers of 4 or 8
+#: bytes (``_WORDS``).
 _WORDS = {4: "b32", 8: "b64"}
 _REDUCED = {
     "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f64"),
@@ -138,7 +143,7 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
         known = bool(type) and not kind.type.is_float
     if not known:
         raise s.warp.cta.machine.fault(
-            "bad-tensor-map", f"{op.name} on a tensor of .{kind.name} elements: there is no such reduction", s
+            "bad-tensor-map", f"{op.name}: no reduction .{name} exists for .{kind.name} elements", s
         )
     _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
 
@@ -147,5 +152,5 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
 @executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits="im2col")
 @executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits="tile::gather4")
 def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
-    """Nothing that a thread could see; the map must be one, all the same."""
+    """Check the tensor map only: a prefetch changes nothing that a thread can observe."""
     tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)

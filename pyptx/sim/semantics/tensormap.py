@@ -1,7 +1,7 @@
 """tensormap.replace and tensormap.cp_fenceproxy: a tensor map in memory is 128 bytes with fields.
 
-The fields are those of :mod:`pyptx.layout.tensor_map_image`.  Only the first 64 bytes say anything; the
-others may be whatever they are.
+:mod:`pyptx.layout.tensor_map_image` defines the fields. Only the first 64 bytes hold fields; the other bytes
+may have any value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIELDS_BY_FORM = {
 }
 
 
-#: tensormap.replace's code of the 96-byte swizzle.
+#: Code of the 96-byte swizzle in tensormap.replace.
 _SWIZZLE_96B = 4
 
 
@@ -32,11 +32,13 @@ def _replace(s: Split, op: Op, lane: int, address: int, name: str, ordinal: int,
     machine = s.warp.cta.machine
     if address % IMAGE_BYTES:
         # The operand is one .b1024 object.
-        raise machine.fault("misaligned", f"{op.name} at {address:#x}, not a multiple of {IMAGE_BYTES}", s)
+        raise machine.fault(
+            "misaligned", f"{op.name} at {address:#x}; expected a multiple of {IMAGE_BYTES}", s
+        )
     if name == "swizzle_mode" and value == _SWIZZLE_96B:
         raise machine.fault("not-modeled", f"{op.name}: the 96-byte swizzle is not modeled yet", s)
     if name == "global_stride" and value % 16:
-        raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes is not a multiple of 16", s)
+        raise machine.fault("bad-tensor-map", f"{op.name}: {value} bytes; expected a multiple of 16", s)
     segment, offset = s.access_one(AccessKind.READ, op, lane, address, USED_BYTES)
     segment, offset = s.access_one(AccessKind.WRITE, op, lane, address, USED_BYTES)
     place = segment.data[int(offset) : int(offset) + USED_BYTES]
@@ -69,12 +71,14 @@ def replace_stride(s: Split, op: Op, lane: int, address: int, ordinal: int, valu
 
 @executes("tensormap.cp_fenceproxy", per="warp", collective="warp")
 def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -> None:
-    """The warp copies one map: the lanes agree on both addresses."""
+    """Copy one tensor map with the whole warp; both addresses must be the same in all lanes."""
     s.check_whole_warp(lanes)
     cta = s.warp.cta
     machine = cta.machine
     if (dst != dst[0]).any() or (src != src[0]).any():
-        raise machine.fault("divergent-collective", f"{op.name}: the lanes' addresses differ", s)
+        raise machine.fault(
+            "divergent-collective", f"{op.name}: the addresses are not the same in all lanes", s
+        )
     found = []
     for reads, space, address in ((True, "shared", int(src[0])), (False, "global", int(dst[0]))):
         segment, offset = machine.memory.access(

@@ -1,4 +1,7 @@
-"""Roots, reciprocals and transcendental functions: exact with a rounding, ``.approx`` within bounds."""
+"""Roots, reciprocals and transcendental functions.
+
+With a rounding mode the results are correctly rounded; ``.approx`` results lie within the manual's bounds.
+"""
 
 from __future__ import annotations
 

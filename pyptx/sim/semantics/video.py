@@ -1,17 +1,17 @@
-"""Video instructions: as the manual has them, and where ptxas makes something else of them, as that.
+"""Video instructions, as the manual defines them; where the code of ptxas differs, as ptxas executes them.
 
-No GPU of today has these instructions; ptxas (13.0 to 13.5, for sm_90) writes each as a sequence in 64-bit
-arithmetic, and such a sequence differs from the manual where intermediate results are long:
+No current GPU has these instructions. ptxas (13.0 to 13.5, for sm_90) expands each to a sequence in 64-bit
+arithmetic, which differs from the manual if an intermediate result needs more than 32 bits:
 
-* ``.sat`` of a part takes negative results for large ones, of an unsigned word lets large ones pass but for
-  shifts: see :func:`_saturated`;
-* a second operation compares the words that it is given, all 64 bits of them: see :func:`_second`; that of
-  ``vset`` as its first operand's type says, not as unsigned ones;
-* ``vmad`` multiplies and adds words as if they were signed.
+* ``.sat`` of a part treats a negative result as a large one. Except for shifts, ``.sat`` of an unsigned
+  32-bit result does not clamp large results. See :func:`_saturated`.
+* A second operation compares all 64 bits of its operands (see :func:`_second`). The second operation of
+  ``vset`` uses the type of its first operand, not an unsigned type.
+* ``vmad`` multiplies and adds 32-bit values as signed numbers.
 
-(That ptxas 13.0 merges the wrong half of a result into ``.h1`` is not here: 13.5 does not.)
+(ptxas 13.0 merges the wrong half of a result into ``.h1``. This module follows 13.5, which does not.)
 
-Operands come as whole registers: which part of one is meant, and its sign, stands in the instruction.
+The functions get whole registers; the instruction's operands name the part of a register and its sign.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _ARITHMETIC: dict[str, Binary] = {
     "vmin": np.minimum,
     "vmax": np.maximum,
 }
-#: Instructions whose result loses what lies beyond 32 bits before a second operation.
+#: Instructions whose result is cut to 32 bits before a second operation.
 _CUT = {"vadd", "vsub"}
-#: Those for which that is so after a saturation, which itself sees 34 bits.
+#: Instructions whose result is cut to 32 bits after a saturation; the saturation itself uses 34 bits.
 _SHIFTS = {"vshl", "vshr"}
 
 
 def _selector(operand: Operand) -> str:
-    """``b2`` of ``%r.b2`` and of ``-%r.b2``; empty if the register is meant as a whole."""
+    """Return ``b2`` for ``%r.b2`` and for ``-%r.b2``; an empty string for a whole register."""
     if isinstance(operand, Minus):
         operand = operand.operand
     return operand.selector if isinstance(operand, Element) else ""
@@ -74,7 +74,7 @@ def _selector(operand: Operand) -> str:
 
 
 def _place(selector: str) -> tuple[int, int]:
-    """First bit and width of a part of a word."""
+    """Return the first bit and the width of a part of a register."""
     if not selector:
         return 0, 32
     width = 8 if selector[0] == "b" else 16
@@ -82,12 +82,12 @@ def _place(selector: str) -> tuple[int, int]:
 
 
 def _signed(value: Any, width: int) -> Any:
-    """The low bits of 64, as a signed number."""
+    """Return the low ``width`` bits of an int64 as a signed number."""
     return value << (64 - width) >> (64 - width)
 
 
 def _part(op: Op, name: str, value: Array) -> Any:
-    """An operand's selected part as int64, extended as its type says."""
+    """Return the selected part of an operand as int64, extended by sign or zeros as its type says."""
     first, width = _place(_selector(op.binding.operands[name]))
     part = value.astype(np.int64) >> first
     if op.chosen.get(f"{name}type", "u32") == "s32":
@@ -96,7 +96,7 @@ def _part(op: Op, name: str, value: Array) -> Any:
 
 
 def _finished(op: Op, result: Any, kind: str, c: Array | None) -> Any:
-    """Saturation, then the second operation or the merge with ``c``; of the result the low 32 bits count."""
+    """Saturate the result, then apply the second operation or merge into ``c``; the low 32 bits are valid."""
     destination = op.binding.operands["d"]
     first, width = _place(_selector(destination))
     opcode = op.binding.match.form.opcode
@@ -114,8 +114,11 @@ def _finished(op: Op, result: Any, kind: str, c: Array | None) -> Any:
 
 
 def _saturated(result: Any, opcode: str, kind: str, width: int) -> Any:
-    """Of a shift: 34 bits into a word, whatever the part.  Of others into a part: no more than its greatest
-    value, as unsigned numbers, so that a negative one becomes that."""
+    """Saturate as the code of ptxas does.
+
+    A shift clamps 34 bits to 32 bits, also if the destination is a part. For other instructions and a part,
+    the unsigned minimum with the part's largest value is taken, so a negative result becomes this value.
+    """
     if opcode in _SHIFTS:
         return clamped(_signed(result, 34), *TYPES[kind].limits)
     if width < 32:
@@ -125,7 +128,7 @@ def _saturated(result: Any, opcode: str, kind: str, width: int) -> Any:
 
 
 def _second(name: str, result: Any, c: Any, kind: str) -> Any:
-    """add, min or max of 64 bits; of unsigned ones even where ``result`` is negative."""
+    """Apply add, min or max to 64 bits; for u32 the comparison is unsigned even if ``result`` is negative."""
     if name == "add":
         return result + c
     choose = np.minimum if name == "min" else np.maximum
@@ -180,16 +183,16 @@ def vmad(op: Op, a: Array, b: Array, c: Array) -> Any:
     return clamped(result, *TYPES["s32" if signed else "u32"].limits) if "sat" in op.chosen else result
 
 
-# --- halves and bytes side by side ------------------------------------------------------------
+# --- packed halves and bytes ------------------------------------------------------------------
 
 
 def _digits(operand: Operand, default: str) -> list[int]:
-    """Which elements a selector or a mask names, the lowest first."""
+    """Return the elements that a selector or a mask names, the lowest first."""
     return [int(digit) for digit in reversed(_selector(operand)[1:] or default)]
 
 
 def _lanes(operation: Binary | None, count: int) -> Callable[..., Any]:
-    """An instruction of ``count`` elements; without an operation, the comparison that is chosen."""
+    """Return the semantics of an instruction on ``count`` elements; ``operation`` None: the comparison."""
     bits = 32 // count
     places = "3210"[-count:]
     defaults = {"a": places, "b": "".join(str(int(p) + count) for p in places)}

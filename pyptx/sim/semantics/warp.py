@@ -1,6 +1,6 @@
 """Instructions that the lanes of a mask execute together.
 
-Each is a function of rows of 32 lanes, one row for each warp and member mask (:mod:`..threads.collectives`).
+Each function computes on rows of 32 lanes, one row per warp and member mask (:mod:`..threads.collectives`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CANONICAL_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
 
 def _masks(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Booleans in rows of 32 as one mask each, in place of the last axis."""
+    """Convert rows of 32 booleans (the last axis) to one mask each (a last axis of length 1)."""
     return np.packbits(flags, axis=-1, bitorder="little").view("<u4")
 
 
@@ -41,7 +41,7 @@ def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
 @executes("shfl.sync", per="warp", collective="membermask", team=True)
 def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) -> Any:
     if np.ndim(b) == np.ndim(c) == 0:
-        # Immediates: every warp takes from the same lanes.
+        # Both operands are immediates: every warp uses the same source lanes.
         amount, control = int(b), int(c)
         return collective(
             s,
@@ -74,7 +74,7 @@ def _exchange(s: Split, op: Op, groups: LaneGroups, values: Any, amount: Any, co
 
 
 def _check_sources(s: Split, op: Op, groups: LaneGroups, source: NDArray[Any]) -> None:
-    """Report a lane that takes from one that does not execute the instruction: what it gets is undefined."""
+    """Report a lane that reads from a lane outside the group: the value that it gets is undefined."""
     member = groups.member
     if member is None or groups.asked is None:
         return
@@ -89,7 +89,7 @@ def _check_sources(s: Split, op: Op, groups: LaneGroups, source: NDArray[Any]) -
     s.warp.cta.machine.report(
         Finding(
             RULES["shuffle-source"],
-            f"{op.name}: lane {lane} takes from lane {there}, which {why}",
+            f"{op.name}: lane {lane} reads from lane {there}, which {why}",
             op.location,
             s.description(),
         )
@@ -98,9 +98,9 @@ def _check_sources(s: Split, op: Op, groups: LaneGroups, source: NDArray[Any]) -
 
 
 def _sources(mode: str, amount: Any, control: Any) -> tuple[Any, Any]:
-    """Lane that each lane takes from, and whether that was in range.
+    """Return the source lane of each lane, and whether that source was in range.
 
-    The pseudocode of PTX ISA #data-movement-and-conversion-instructions-shfl-sync.
+    Follows the pseudocode of PTX ISA #data-movement-and-conversion-instructions-shfl-sync.
     """
     amount = amount & 31
     clamp, segment = control & 31, control >> 8 & 31
@@ -128,7 +128,7 @@ def vote(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
 
 def _vote(op: Op, groups: LaneGroups, flags: Any) -> Any:
     mode = op.chosen["mode"]
-    # Lanes that are no members hold False.
+    # Lanes outside the member mask hold False.
     some = flags.any(1, keepdims=True)
     if mode == "any":
         return some
@@ -143,7 +143,7 @@ def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
 
 @executes("activemask", per="warp", team=True)
 def activemask(s: Split, op: Op, lanes: Any) -> Any:
-    """The lanes that execute it in one step of the machine, which an H200 may choose otherwise."""
+    """Return the lanes that execute the instruction in this step; an H200 may group lanes otherwise."""
     flags = np.zeros(int(lanes[-1] >> 5) * 32 + 32, np.bool_)
     flags[lanes] = True
     return np.repeat(_masks(flags.reshape(-1, 32)), 32)[lanes]
@@ -211,14 +211,14 @@ def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
 
 
 def _redux_f32(op: Op, groups: LaneGroups, values: Any) -> Any:
-    """NaN counts only with .NaN, or where nothing else is there; +0 is above -0."""
+    """Return the minimum or maximum; NaN only with .NaN or if all values are NaN. +0 is above -0."""
     bits = values.view(np.uint32)
     if "abs" in op.chosen:
         bits = bits & np.uint32(0x7FFFFFFF)
     member = np.ones(bits.shape, np.bool_) if groups.member is None else groups.member
     nan = np.isnan(values) & member
     number = member & ~nan
-    # As signed integers whose order is that of the numbers, -0 below +0.
+    # Map the floats to signed integers of the same order, with -0 below +0.
     signed = bits.view(np.int32)
     ordered = np.where(signed < 0, signed ^ np.int32(0x7FFFFFFF), signed)
     lowest = op.chosen["op"] == "min"

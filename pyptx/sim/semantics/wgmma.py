@@ -1,9 +1,9 @@
 """wgmma: products of a warpgroup as events.
 
-Each warp's 16 rows of D execute with their own warp, and of the four warps the agreement is checked.  A and B
-are read from shared memory in one step (async proxy), D is written in another; registers of A, the metadata
-and scale-d are read at issue.  Ordered are: the read before the write; the writes of one accumulator;
-``wait_group`` after the writes of the groups that it covers, in all four warps.
+Each warp executes its own 16 rows of D; a check compares the operands of the four warps. One step reads A
+and B from shared memory (async proxy), another step writes D. Registers of A, the metadata and scale-d are
+read at issue. These are ordered: the read before the write; the writes of one accumulator; ``wait_group``
+after the writes of the groups that it covers, in all four warps.
 PTX ISA #asynchronous-warpgroup-level-matrix-instructions.
 """
 
@@ -41,7 +41,7 @@ _SIGNS = {"f16": 0x8000, "bf16": 0x8000, "tf32": 0x80000000, "e4m3": 0x80, "e5m2
 
 
 def _part(layout: FragmentLayout) -> FragmentLayout:
-    """One warp's part of a fragment of 64 rows: the last digit of the thread's number is the warp."""
+    """Return one warp's part of a fragment of 64 rows; the last digit of a thread's number names the warp."""
     return replace(layout, rows=layout.rows // 4, threads=layout.threads[:-1])
 
 
@@ -58,11 +58,11 @@ class _Operand:
 
     def __init__(self, rows: int, k: int, kind: str, bits: int, major: Major) -> None:
         self.rows, self.kind, self.major = rows, kind, major
-        # Bits are addressed as bytes.
+        # Matrices of single bits are addressed as bytes of eight bits.
         self.k, self.nbytes = (k // 8, 1) if bits == 1 else (k, bits // 8)
 
     def read(self, s: Split, word: int, actor: Any, first: int, end: int) -> Array:
-        """Codes ``[k, row]`` of some rows."""
+        """Return the codes ``[k, row]`` of the rows from ``first`` to ``end``."""
         extents = Extents(self.rows, self.k, self.nbytes, self.major, first, end)
         cta = s.warp.cta
         try:
@@ -77,7 +77,7 @@ def _descriptor(s: Split, word: int) -> Tcgen05SmemDescriptor:
 
 
 class _Product:
-    """What one ``wgmma.mma_async`` needs to run."""
+    """The plan of one ``wgmma.mma_async``: layouts, operands, registers and the multiplication."""
 
     def __init__(self, op: Op, code: FunctionCode) -> None:
         words = op.binding.match.spelling
@@ -87,7 +87,7 @@ class _Product:
         n, _, depth = shape[4:].partition("k")
         k = int(depth)
         self.kinds = Kinds(a, b, d, d)
-        #: What makes operations on one accumulator follow each other.
+        #: Operations on one accumulator are ordered if they have the same shape.
         self.shape = shape
         self.names = [spec.name for spec in specs]
         sparse = "sp-meta" in self.names
@@ -113,7 +113,7 @@ class _Product:
         first, end = self.rows[0], self.rows[-1] + 1
         rows_of_a = tuple(code.held_rows[r.name] for r in _registers(op, "a"))
         self.registers = OperandRegisters(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
-        #: Numbers and names of accumulators that some path leaves undefined.
+        #: Numbers and names of accumulator registers that may be undefined on some path.
         tracked = code.tracked
         self.undefined = tuple((tracked[r.name], r.name) for r in _registers(op, "d") if r.name in tracked)
         self.where: Any = slice(first, end) if self.rows == tuple(range(first, end)) else np.array(self.rows)
@@ -128,10 +128,12 @@ class _Product:
 
 
 def _uniform(s: Split, op: Op, name: str, value: Any) -> int:
-    """An operand that the threads of the warp share."""
+    """Return an operand that must be the same in all lanes; raise a fault if it is not."""
     values = np.atleast_1d(value)
     if (values != values[0]).any():
-        raise s.warp.cta.machine.fault("divergent-collective", f"{op.name}: lanes disagree on {name}", s)
+        raise s.warp.cta.machine.fault(
+            "divergent-collective", f"{op.name}: {name} is not the same in all lanes", s
+        )
     return int(values[0])
 
 

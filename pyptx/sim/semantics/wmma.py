@@ -1,6 +1,6 @@
-"""wmma: fragments loaded and stored by rows or columns, and their products.
+"""wmma: load and store fragments by rows or columns, and multiply them.
 
-PTX leaves the layout of a fragment to the machine; here it is an H200's.
+PTX does not define the layout of a fragment; this module uses the layout of an H200.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _shape(op: Op) -> str:
 
 
 class _Lines:
-    """A matrix in memory, as rows or columns one behind another, and its fragment."""
+    """A matrix in memory, stored by lines, which are its rows or its columns, and its fragment."""
 
     def __init__(self, op: Op) -> None:
         words = op.binding.match.spelling
@@ -45,7 +45,7 @@ class _Lines:
         by_rows = "row" in words
         self.lines, self.length = (layout.rows, layout.columns) if by_rows else (layout.columns, layout.rows)
         self.turned, self.bits = not by_rows, layout.bits
-        # A register whose elements are neighbors in memory is read or written at once.
+        # A register whose elements are adjacent in memory is read or written in one access.
         along = layout.values and (layout.values[0].column if by_rows else layout.values[0].row) == 1
         self.align = max(4 if along else 0, layout.bits // 8)
         self.gather, self.scatter = Gather(layout), Scatter(layout)
@@ -55,11 +55,11 @@ class _Lines:
 
     @property
     def nbytes(self) -> int:
-        """Of a line."""
+        """Number of bytes of a line."""
         return self.length * self.bits // 8
 
     def addresses(self, address: Array, stride: Any) -> Array:
-        """Of every line; all threads give the same address and stride."""
+        """Return the address of each line; all threads give the same address and stride."""
         elements = self.length if stride is None else int(np.ravel(stride)[0])
         return address[:1] + np.arange(self.lines) * (elements * self.bits // 8)
 
@@ -120,7 +120,7 @@ def _kinds(op: Op) -> Kinds:
 
 def _floats(op: Op) -> WarpProduct:
     kinds = _kinds(op)
-    # Of tf32 the machine multiplies four columns of A at once.
+    # For tf32 the hardware sums over four columns of A at a time.
     groups = (slice(0, 4), slice(4, 8)) if kinds.a == "tf32" else WHOLE
     return _product(op, kinds, partial(multiply_floats, kinds, groups=groups))
 

@@ -1,9 +1,9 @@
-"""The engines of tcgen05: products with D in tensor memory, copies into it, and their order.
+"""The engines of tcgen05: products with D in tensor memory, copies into tensor memory, and their order.
 
-PTX ISA ``#tcgen05-instructions-tcgen05-mma``.  :mod:`.operands` reads A and B, :mod:`.product` multiplies,
-:mod:`.sparsity` and :mod:`.scaling` do what their kinds of products do to A and B before, :mod:`.copies` is
-``tcgen05.cp`` and ``tcgen05.shift``, :mod:`.order` says what happens after what, :mod:`.pair` which CTAs an
-instruction concerns.
+PTX ISA ``#tcgen05-instructions-tcgen05-mma``.  :mod:`.operands` reads A and B; :mod:`.sparsity` and
+:mod:`.scaling` expand and scale them; :mod:`.product` multiplies; :mod:`.copies` executes ``tcgen05.cp`` and
+``tcgen05.shift``; :mod:`.order` orders a thread's operations; :mod:`.pair` finds the CTAs that execute an
+instruction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where an address of tensor memory lies: a lane and a column, PTX ISA ``#tensor-memory-addressing``."""
+"""Addresses of tensor memory: a lane and a column, PTX ISA ``#tensor-memory-addressing``."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["cell_at"]
 
 
 def cell_at(cta: CTA, address: int, actor: Actor) -> tuple[int, int]:
-    """The lane and the column of an address.
+    """Return the lane and the column of an address.
 
-    Of the lane the hardware takes the low bits: kernels that were verified on a B200 count the rows of the
-    whole pair.  The manual has no such lanes, so this is reported for review.
+    The hardware uses only the low bits of the lane: kernels that were verified on a B200 count lanes through
+    the rows of both CTAs of a pair. The manual does not define such lanes, so they are reported for review.
     """
     lane, column = unpack_address(address)
     if lane >= LANES:
         cta.machine.report(
             Finding(
                 RULES["tensor-memory-lane"],
-                f"the address {address:#x} has lane {lane}: taken as lane {lane % LANES}",
+                f"the address {address:#x} has lane {lane}: used as lane {lane % LANES}",
                 actor.location,
                 actor.description(),
             )

@@ -1,7 +1,7 @@
-"""tcgen05.cp and tcgen05.shift: what they write where.
+"""tcgen05.cp and tcgen05.shift: copies into tensor memory, and shifts of its rows.
 
-PTX ISA ``#tcgen05-instructions-tcgen05-cp``.  The source is a K-major tile of 16-byte units as its descriptor
-lays it out; which lanes each of its rows goes to is CUTLASS's ``cute/atom/copy_traits_sm100.hpp``.
+PTX ISA ``#tcgen05-instructions-tcgen05-cp``.  The source is a K-major tile of 16-byte units, laid out by its
+descriptor. The lanes that each row goes to follow CUTLASS's ``cute/atom/copy_traits_sm100.hpp``.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["Copy", "shift_down"]
 
 _ROWS = np.arange(128)
-#: For each lane behind the address that is written, the row of the tile it gets; and all such lanes.
+#: Rows of the tile, in the order in which they are written, and the lanes that get them, from the address on.
 _SHAPES: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {
     "128": (_ROWS, _ROWS),
-    # One row for each quarter of the lanes: the last one, that a shift leaves behind.
+    # One row for each quarter of the lanes: it refreshes the last lane, which a shift leaves unchanged.
     "4": (np.arange(4), 32 * np.arange(4)),
     "warpx4": (_ROWS % 32, _ROWS),
     "warpx2::02_13": (_ROWS % 64, _ROWS),
     "warpx2::01_23": (_ROWS % 32 + 32 * (_ROWS // 64), _ROWS),
 }
-#: How elements of 16 bytes are packed: a name of :data:`PADDED`, and bits that they move up in their byte.
+#: Source format -> element type (a key of :data:`PADDED`), and the left shift of an element in its byte.
 _FORMATS = {"b4x16_p64": ("e2m1", 2), "b6x16_p32": ("e3m2", 0)}
 
 
@@ -62,7 +62,7 @@ class Copy:
 
     def _tile(self, cta: CTA, actor: Actor) -> NDArray[np.uint8]:
         element, up = _FORMATS[self.format] if self.format else ("", 0)
-        # A tile has rows by eights; of the smallest shape four count.
+        # A tile has a multiple of eight rows; the smallest shape uses four of them.
         count = max(8, int(self.rows.max()) + 1)
         words = shared_words(cta, self.word, count, self.nbytes, element, "K", actor)
         if element:
@@ -70,7 +70,7 @@ class Copy:
         return np.asarray(words[self.rows])
 
     def write(self, actor: Actor) -> None:
-        """Write the cells."""
+        """Write the tiles that were read to the cells of each CTA."""
         lane, first = cell_at(self.ctas[0], self.address, actor)
         lanes = self.lanes + lane
         columns = self.nbytes // 4
@@ -82,15 +82,15 @@ class Copy:
 
 
 def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int = 1) -> None:
-    """``tcgen05.shift.down``: of 32 lanes and 32 bytes, each lane but the last gets what the next one holds.
+    """``tcgen05.shift.down``: in 32 lanes of 32 bytes, each lane except the last gets the next lane's bytes.
 
-    The last keeps its own, for a cp.4x256b to refresh (PTX ISA #tcgen05-data-movement-shape: ``.31x256b``).
-    ``quarters``: the same in so many runs of 32 lanes, as ``.ashift`` does.
+    The last lane keeps its bytes, until a cp.4x256b refreshes it (PTX ISA #tcgen05-data-movement-shape:
+    ``.31x256b``). ``quarters``: number of runs of 32 lanes that are shifted; ``.ashift`` shifts four.
     """
     lane, first = cell_at(ctas[0], address, actor)
     if lane % 32:
         raise ctas[0].machine.fault(
-            "tensor-memory", f"tcgen05.shift at lane {lane}, which is no multiple of 32", actor
+            "tensor-memory", f"tcgen05.shift at lane {lane}; expected a multiple of 32", actor
         )
     for cta in ctas:
         tensor = cta.unit(TensorMemory)

@@ -1,8 +1,9 @@
-"""Sums of products that tensor memory owes.
+"""Deferred sums: products of several MMAs to one accumulator, computed together.
 
-MMA after MMA adds to one accumulator, and nothing reads it before the last.  What they would add is kept
-here and computed in one product, when something else touches the accumulator's columns or enough has come
-together.  Which MMAs share a product depends on their order alone, so that schedules agree bit for bit.
+Many MMAs in a row add to one accumulator, and no instruction reads it before the last MMA. This module keeps
+their operands and computes one product, when another operation touches the accumulator's columns or enough
+operands are collected. Only the order of the MMAs decides which of them share a product, so all schedules
+give the same bits.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ __all__ = ["DeferredSum"]
 
 F32 = NDArray[np.float32]
 
-#: Elements of K after which a sum is computed: as many as one product computes well.
+#: Number of elements of K after which the sum is computed: a size that one product computes efficiently.
 _MOST = 256
 
 
 class DeferredSum:
-    """``D = A @ B.T``, plus D where it ``accumulates``; A and B come in parts along K."""
+    """``D = A @ B.T``, plus D if it ``accumulates``; A and B are added in parts along K."""
 
     __slots__ = ("_a", "_b", "_k", "accumulates", "checked", "first", "lanes")
 
     def __init__(self, lanes: Any, first: int) -> None:
         self.lanes, self.first = lanes, first
         self.accumulates = True
-        #: State of the allocations for which an access to the accumulator was checked.
+        #: Version of the allocations for which the access to the accumulator was last checked.
         self.checked = -1
         self._a: list[F32] = []
         self._b: list[F32] = []
@@ -38,10 +39,11 @@ class DeferredSum:
 
     @property
     def columns(self) -> int:
+        """Number of columns of D, 0 if no MMA was added."""
         return len(self._b[0]) if self._b else 0
 
     def add(self, a: F32, b: F32, accumulate: bool) -> bool:
-        """One MMA more; whether the sum should be computed now."""
+        """Add the operands of one MMA; return whether the sum should be computed now."""
         if not accumulate:
             self._a, self._b, self._k, self.accumulates = [], [], 0, False
         self._a.append(a)
@@ -50,7 +52,7 @@ class DeferredSum:
         return self._k >= _MOST
 
     def flush(self, cells: NDArray[np.uint32]) -> None:
-        """Compute the cells of D."""
+        """Compute D, write it to the cells, and forget the operands."""
         if not self._a:
             return
         at = (self.lanes, slice(self.first, self.first + self.columns))

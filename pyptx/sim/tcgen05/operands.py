@@ -1,8 +1,8 @@
-"""A and B of tcgen05.mma: codes from shared memory or tensor memory, and the numbers that they are.
+"""A and B of tcgen05.mma: read codes from shared memory or tensor memory, and decode them to numbers.
 
-Packing, PTX ISA `#tcgen05-packing-formats`_: elements of 6 and 4 bits lie in shared memory by sixteens,
-packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``); in tensor memory each has a byte, of
-4 bits the middle of it, ``00SEEM00``.  The mxf4 kinds pack two elements into a byte in both.
+Packing, PTX ISA `#tcgen05-packing-formats`_: in shared memory, sixteen elements of 6 or 4 bits are packed and
+padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``). In tensor memory each element has a byte; 4-bit
+elements lie in its middle, ``00SEEM00``. The mxf4 kinds pack two elements into a byte in both memories.
 
 .. _#tcgen05-packing-formats:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-packing-formats
@@ -41,25 +41,25 @@ __all__ = [
 Array = NDArray[Any]
 F32 = NDArray[np.float32]
 
-#: Bytes of an element; smaller ones have their own packing.
+#: Bytes of an element; other types have one byte or their own packing.
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
-#: Bytes that sixteen padded elements fill, of 16.
+#: Number of bytes, of 16, that sixteen packed elements fill; the rest is padding.
 PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
-#: Panels of one CTA whose numbers are kept.
+#: Maximum number of panels of one CTA whose numbers are kept.
 _PANELS = 32
 #: Bits 10 to 17 of a descriptor's address, which change no offset in the pattern of 1024 bytes.
 _PAGE = 0xFF << 6
-#: The bit of a descriptor that makes its leading offset an address.
+#: The bit of a descriptor that makes its leading offset an absolute address.
 _ABSOLUTE = 52
 
 
 def not_modeled(what: str, actor: Actor) -> Fault:
-    """A fault that ends a run as incomplete."""
+    """Return a fault that ends a run as incomplete."""
     return Fault(Finding(RULES["not-modeled"], what, actor.location, actor.description()))
 
 
 def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
-    """What a descriptor that decodes to nothing, or to what is not modeled, does to a run."""
+    """Return the fault for a descriptor that is invalid, or that describes a layout which is not modeled."""
     if isinstance(error, UnsupportedError):
         return not_modeled(error.message, actor)
     return cta.machine.fault("bad-descriptor", error.message, actor)
@@ -69,7 +69,11 @@ def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
 def _places(
     word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int
 ) -> TileOffsets:
-    """``word`` has no page; ``first``: rows before the tile's, behind the address."""
+    """Return the offsets of a tile's elements.
+
+    ``word`` is the descriptor without the page; ``first`` is the number of rows between the descriptor's
+    address and the tile.
+    """
     nbytes = _BYTES.get(element, 1)
     count = k // 2 if nibbles else k
     height = rows if not first else (first + rows + 15) // 16 * 16
@@ -81,10 +85,11 @@ def _places(
 
 
 class _Panel(NamedTuple):
-    """As many elements of K as the swizzle spans: several tiles side by side.
+    """All elements of K that the swizzle spans: several tiles side by side, decoded together.
 
-    ``low`` and ``nbytes``: where the tile lies behind its page; ``inside``: how far its address is behind the
-    panel's; ``units``: the panel's 16 bytes at a time, from its page on; ``columns``: those of the tile.
+    ``low`` and ``nbytes``: offset of the tile from its page, and its size; ``inside``: offset of the tile's
+    address from the panel's; ``first`` and ``end``: offsets of the panel from the page; ``units``: the
+    panel's units of 16 bytes, counted from the page; ``columns``: the tile's columns in the panel.
     """
 
     low: int
@@ -98,7 +103,7 @@ class _Panel(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel | None:
-    """The panel that a tile is part of, if it is part of one. ``word`` has no page."""
+    """Return the panel that contains a tile, or None. ``word`` is the descriptor without the page."""
     tile = Tcgen05SmemDescriptor.decode(word)
     nbytes = _BYTES.get(element, 1)
     span = OPERAND_SWIZZLES[tile.swizzle]
@@ -118,7 +123,10 @@ def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel |
 
 
 def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor) -> F32 | None:
-    """A tile out of its panel, whose numbers are kept until a write to the segment; None if it has none."""
+    """Return a tile from its panel, or None if no panel contains it.
+
+    The numbers of panels are kept until the next write to the segment.
+    """
     panel = _panel(word & ~_PAGE, rows, k, element, major)
     if panel is None:
         return None
@@ -169,9 +177,9 @@ def shared_words(
     nibbles: bool = False,
     first: int = 0,
 ) -> Array:
-    """The words of a tile of ``rows`` of k elements in shared memory, read through the async proxy.
+    """Read a tile of ``rows`` rows of k elements in shared memory through the async proxy, without padding.
 
-    Padding is left out.  ``nibbles``: two elements a byte.  ``first``: rows in front of the tile.
+    ``nibbles``: two elements per byte. ``first``: number of rows between the address and the tile.
     """
     if word >> _ABSOLUTE & 1:
         return _in_two_chunks(cta, word, rows, k, element, major, actor, nibbles=nibbles)
@@ -185,7 +193,7 @@ def shared_words(
 def _in_two_chunks(
     cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor, *, nibbles: bool
 ) -> Array:
-    """The words of a tile whose rows go on at an absolute address where their 128 bytes end.
+    """Read a tile whose rows continue at an absolute address after the end of their 128 bytes.
 
     PTX ISA ``#tcgen05-leading-dimension-byte-offset-absolute-address``: for rows of 48 bytes.
     """
@@ -218,12 +226,12 @@ def read_shared(
     nibbles: bool = False,
     first: int = 0,
 ) -> F32:
-    """The numbers of an operand tile ``[rows, k]``, as its descriptor lays it out in shared memory."""
+    """Read the numbers of an operand tile ``[rows, k]`` that a descriptor lays out in shared memory."""
     if not nibbles and not first:
         try:
             values = _from_panel(cta, word, rows, k, element, major, actor)
         except PyptxError:
-            values = None  # what is wrong is said below
+            values = None  # shared_words raises the fault below
         if values is not None:
             return values
     words = shared_words(cta, word, rows, k, element, major, actor, nibbles=nibbles, first=first)
@@ -235,7 +243,7 @@ def read_shared(
 
 
 def unpacked(words: Array, bits: int) -> Array:
-    """Codes of 4 or 6 bits that are packed along the last axis of bytes, the first in the low bits."""
+    """Unpack codes of 4 or 6 bits along the last axis of bytes; the first code is in the low bits."""
     if bits == 4:
         codes = np.stack([words & np.uint8(15), words >> np.uint8(4)], -1)
     else:
@@ -246,7 +254,7 @@ def unpacked(words: Array, bits: int) -> Array:
 
 
 def contained(cells: NDArray[np.uint32], element: str, nibbles: bool) -> F32:
-    """The numbers of rows of A, from the cells of its rows in tensor memory."""
+    """Return the numbers of rows of A from their cells in tensor memory."""
     nbytes = _BYTES.get(element, 1)
     words: Array = np.ascontiguousarray(cells).view(f"<u{nbytes}")
     if nibbles:
@@ -264,7 +272,7 @@ def _values(element: str) -> F32:
 
 
 def decode(words: Array, element: str) -> F32:
-    """The numbers that codes stand for; every one of them is an f32."""
+    """Return the numbers that codes stand for; an f32 holds each of them exactly."""
     if element == "bf16":
         return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if element == "f16":

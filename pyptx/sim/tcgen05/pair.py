@@ -1,8 +1,8 @@
-"""The CTAs that a tcgen05 instruction concerns, and what the two CTAs of a pair do only together.
+"""The CTAs that execute a tcgen05 instruction, and instructions that both CTAs of a pair execute together.
 
-PTX ISA `#tcgen05-cta-pair`_: a pair is the CTAs of a cluster whose ranks differ in the last bit alone.
+PTX ISA `#tcgen05-cta-pair`_: a pair is two CTAs of a cluster whose ranks differ only in the last bit.
 ``#tcgen05-issue-granularity``: with ``.cta_group::2`` one thread of either CTA issues an mma, cp, shift or
-commit for both, which must be running; alloc, dealloc and relinquish_alloc_permit need a warp of each.
+commit for both CTAs, which must be running; alloc, dealloc and relinquish_alloc_permit need a warp of each.
 
 .. _#tcgen05-cta-pair: https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-cta-pair
 """
@@ -25,9 +25,9 @@ __all__ = ["PairRequest", "group_of", "execute_as_pair"]
 
 
 def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
-    """The CTAs that an instruction concerns: the executing one, or its pair, the even one first.
+    """Return the CTAs that execute an instruction: the thread's CTA, or its pair with the even rank first.
 
-    Raises a fault where there is no pair, and where a kernel has instructions of both kinds.
+    Raises a fault if there is no pair, or if the kernel mixes ``.cta_group::1`` and ``.cta_group::2``.
     """
     cta = s.warp.cta
     group = cta.unit(TensorMemory).group
@@ -40,7 +40,9 @@ def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
         group = min((tensor.group for tensor in tensors), key=len)
     if len(group) != size:
         raise _fault(
-            s, f"{op.name} with cta_group::{size} in a kernel with cta_group::{len(group)}: it may name one"
+            s,
+            f"{op.name} with cta_group::{size}, after cta_group::{len(group)}: "
+            "all tcgen05 instructions of a kernel must name the same cta_group",
         )
     if size == 2:
         peer = group[1 - cta.rank % 2]
@@ -52,7 +54,7 @@ def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
 
 
 def _pair(s: Split, op: Op) -> tuple[CTA, ...]:
-    """The pair of the executing CTA, whose threads from now on share what they release with fences."""
+    """Return the pair of the thread's CTA; from now on its threads share what they release with fences."""
     cta = s.warp.cta
     even = cta.rank & ~1
     pair = tuple(cta.cluster.ctas[even : even + 2])
@@ -74,10 +76,10 @@ def _fault(s: Split, message: str) -> Exception:
 
 @dataclass(eq=False, slots=True)
 class PairRequest:
-    """What one warp brings to an instruction that both CTAs of a pair execute.
+    """The request of one warp to execute an instruction that both CTAs of a pair execute together.
 
-    ``name`` is the instruction's, ``text`` what it is given, which must be the same in both CTAs; ``perform``
-    does this CTA's part.
+    ``name`` is the instruction's name. ``text`` describes its arguments, which must be the same in both CTAs.
+    ``perform`` does this CTA's part.
     """
 
     split: Split
@@ -94,9 +96,9 @@ class PairRequest:
 def execute_as_pair(
     group: tuple[CTA, ...], mine: PairRequest, ready: Callable[[], int | None], need: Callable[[], str]
 ) -> Condition | None:
-    """Execute an instruction once every CTA of the group does and ``ready`` has an answer for all of them.
+    """Execute an instruction when every CTA of the group executes it and ``ready`` gives an answer for all.
 
-    ``need`` says what it waits for while ``ready`` gives None.
+    ``need`` describes what the warp waits for while ``ready`` gives None.
     """
     cta = mine.split.warp.cta
     if len(group) == 1:
@@ -130,20 +132,20 @@ def execute_as_pair(
             return f"waits for {need()}"
         peer = group[1 - cta.rank % 2]
         gone = "" if peer.rank in cta.cluster_memory else ", which has exited"
-        return f"waits at {mine.what} for its peer, CTA {peer.coordinates}{gone}"
+        return f"waits at {mine.what} for the peer CTA {peer.coordinates}{gone}"
 
     return Condition(over, describe, finish, ends_elsewhere=True)
 
 
 def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:
-    """Put ``mine`` where the peer finds it. Raises a fault if the two do not fit together."""
+    """Store ``mine`` for the peer CTA. Raises a fault if the requests of the two CTAs differ."""
     requests = cta.unit(TensorMemory).requests
     other = requests.get(mine.name)
     if other is not None:
         raise _fault(
             mine.split,
             f"{mine.what} while {other.split.description()} waits at the same instruction: "
-            "one warp of each CTA of a pair executes it at a time",
+            "only one warp of each CTA of a pair may execute it at a time",
         )
     requests[mine.name] = mine
     peer = group[1 - cta.rank % 2]
@@ -152,5 +154,5 @@ def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:
         raise _fault(
             mine.split,
             f"CTA {cta.coordinates} executes {mine.what}, its peer CTA {peer.coordinates} "
-            f"{theirs.text}: both must be the same",
+            f"{theirs.text}: the arguments must be the same",
         )

@@ -1,10 +1,10 @@
-"""The numbers of tcgen05.mma: D = A*B + D, D in tensor memory.
+"""The arithmetic of tcgen05.mma: D = A*B + D, with D in tensor memory.
 
-Products of factors are exact in f32 (with block scales, in f64).  One instruction computes ``A @ B.T`` of
-its K in an unspecified order and adds it to D with one rounding, which those that add to one accumulator may
-share (:mod:`.deferred`); hardware cuts addends differently, so results are *bounded*: within
-``K * 2**-23 * (|A| @ |B|)`` of the exact sum over a whole reduction.  Integers are exact: no sum of their
-products exceeds the 24 bits of an f32.
+Products of factors are exact in f32 (in f64 with block scales). One instruction computes ``A @ B.T`` over its
+K in an unspecified order and adds the product to D with one rounding; several instructions that add to one
+accumulator may share this rounding (:mod:`.deferred`). The hardware cuts addends differently, so results are
+*bounded*: within ``K * 2**-23 * (|A| @ |B|)`` of the exact sum over a whole reduction. Integers are exact: no
+sum of their products exceeds the 24 bits of an f32.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ __all__ = ["MmaOperation", "Operands"]
 
 Array = NDArray[Any]
 
-#: Bits of an element of A in tensor memory; other kinds have bytes.
+#: Bits of an element of A in tensor memory, by kind; other kinds use a byte.
 _CONTAINERS = {"f16": 16, "tf32": 32, "mxf4": 4, "mxf4nvf4": 4}
-#: Rows of D in the half-used lanes of layout F.
+#: Lanes of the 64 rows of D in layout F, which uses half of the lanes.
 _HALF = np.arange(64) % 16 + 32 * (np.arange(64) // 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What the instruction was given. Addresses of tensor memory, descriptors, and options.
+    """The operands of one instruction: addresses of tensor memory, descriptors, and options.
 
-    ``a`` is an address where ``a_in_tensor_memory``, else a descriptor; ``scales`` are the addresses of the
-    scales of A and B and how many a row has; ``halvings`` is scale-input-d; ``disabled`` the mask of lanes.
+    ``a`` is an address if ``a_in_tensor_memory``, else a descriptor. ``scales`` holds the addresses of the
+    scales of A and B, and the number of scales per row. ``halvings`` is scale-input-d. ``disabled`` is the
+    disable-output-lane mask.
     """
 
     d: int
@@ -66,10 +67,10 @@ class Operands:
 
 
 class MmaOperation:
-    """One ``tcgen05.mma`` of one CTA, or of the two of a pair, the even one first.
+    """One ``tcgen05.mma`` of one CTA, or of a pair of CTAs with the even rank first.
 
-    A pair's CTAs each hold half of the rows of A and D, at the same addresses, and in shared memory half of
-    the columns of B: ``BLayout`` and ``CLayout`` of CUTLASS ``cute/atom/mma_traits_sm100.hpp``.
+    Each CTA of a pair holds half of the rows of A and D, at the same addresses, and half of the columns of B
+    in shared memory: ``BLayout`` and ``CLayout`` of CUTLASS ``cute/atom/mma_traits_sm100.hpp``.
     """
 
     __slots__ = (
@@ -107,34 +108,38 @@ class MmaOperation:
             raise descriptor_fault(ctas[0], error, actor) from None
         self.descriptor = d
         if d.wide_k and ctas[0].grid.program.target.number < 103:
-            raise self._bad("K = 96 (bit 31) exists on sm_103a", actor)
+            raise self._bad("K = 96 (bit 31 of the instruction descriptor) needs sm_103a", actor)
         if d.wide_k and o.a_in_tensor_memory:
-            raise not_modeled(f"tcgen05.mma kind::{kind}: K = 96 with A in tensor memory", actor)
+            raise not_modeled(
+                f"tcgen05.mma kind::{kind}: K = 96 with A in tensor memory is not modeled yet", actor
+            )
         if d.sparse != (o.metadata is not None):
             raise self._bad(
-                f"the instruction descriptor says {'sparse' if d.sparse else 'dense'}, "
-                f"the instruction is {'sparse' if o.metadata is not None else 'dense'}",
+                f"the instruction descriptor is {'sparse' if d.sparse else 'dense'}, "
+                f"but the instruction is {'sparse' if o.metadata is not None else 'dense'}",
                 actor,
             )
         if self.mask.shift > d.max_shift:
             raise self._bad(
-                f"a shift of B's columns by {self.mask.shift}: the descriptor allows {d.max_shift}",
+                f"the zero-column mask shifts B's columns by {self.mask.shift}; the instruction descriptor "
+                f"allows at most {d.max_shift}",
                 actor,
             )
-        #: Rows of D in one CTA, and in how many parts, one below the other, its columns lie.
+        #: Number of rows of D in one CTA; ``parts`` is the number of parts of D's columns, which lie one
+        #: below the other in the lanes.
         self.held = d.m // len(ctas)
         folded = o.ws or (len(ctas) == 2 and not d.sparse)
         self.parts = 128 // self.held if folded else 1
         self.lane, self.first = cell_at(ctas[0], o.d, actor)
         self.where = self._lanes(self.lane, "an accumulator", actor)
-        #: For each CTA, factors of the products that lie below each other in D's lanes.
+        #: For each CTA, the factors of the products that lie one below the other in D's lanes.
         self.pairs: list[list[tuple[Array, Array]]] = []
 
     def _bad(self, message: str, actor: Actor) -> Fault:
         return self.ctas[0].machine.fault("bad-descriptor", message, actor)
 
     def _lanes(self, lane: int, what: str, actor: Actor) -> Any:
-        """The lanes in which a matrix of M rows lies that begins at ``lane``."""
+        """Return the lanes of a matrix of M rows that begins at ``lane``; raise a fault if it cannot."""
         if lane == 0 and self.held * self.parts == 128:
             return slice(0, 128)
         if lane in (0, 16) and self._half:
@@ -145,19 +150,19 @@ class MmaOperation:
 
     @property
     def _half(self) -> bool:
-        """Whether D has 64 rows in a CTA that use half of its lanes: layouts F and C."""
+        """True if D has 64 rows in a CTA and uses half of its lanes: layouts F and C."""
         return self.held * self.parts == 64
 
     @property
     def accumulator(self) -> Hashable:
-        """What makes two MMAs pipeline: same accumulator, shape and kind."""
+        """Key that is equal for MMAs which pipeline: the same accumulator, shape and kind."""
         d = self.descriptor
         return (self.operands.d, d.m, d.n, d.k, d.kind, d.ws)
 
     # --- read -------------------------------------------------------------------------------------
 
     def read(self, actor: Actor) -> None:
-        """Read A and B, and what says how to take them."""
+        """Read A and B, and their metadata, scales and zero-column mask."""
         b = self._b(actor)
         if self.mask.enabled:
             b = b.copy()
@@ -165,23 +170,23 @@ class MmaOperation:
         self.pairs = [self._factors(cta, b, actor) for cta in self.ctas]
 
     def _factors(self, cta: CTA, b: Array, actor: Actor) -> list[tuple[Array, Array]]:
-        """What one CTA multiplies."""
+        """Return the factors that one CTA multiplies."""
         o, d = self.operands, self.descriptor
         a = self._a(cta, actor)
         if o.metadata is not None:
             a = self._expanded(cta, a, o.metadata, actor)
         if d.negate_a != d.negate_b:
-            # An operand is negated, not the product: a sum that cancels is +0 either way.
+            # The hardware negates an operand, not the product: a sum that cancels is +0 with and without.
             a = -a
         if o.scales is not None:
             return self._scaled(cta, a, b, actor)
         if self.parts == 1:
             return [(a[0], b)]
-        # Each part of D's columns has a row of A of its own.
+        # Each part of D's columns uses its own copy of A.
         return [(a[n % len(a)], part) for n, part in enumerate(np.split(b, self.parts))]
 
     def _a(self, cta: CTA, actor: Actor) -> Array:
-        """The CTA's rows of A, ``[copies, rows, k]``, as stored: half of K if it is sparse."""
+        """Return the CTA's rows of A, ``[copies, rows, k]``, as stored: half of K for a sparse A."""
         o, d = self.operands, self.descriptor
         k = d.k // 2 if d.sparse else d.k
         nibbles = mma_kind(d.kind).k == 64
@@ -216,11 +221,15 @@ class MmaOperation:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _aligned(self, lane: int, what: str, actor: Actor) -> None:
-        """#tcgen05-sparse-matrices-alignment-restriction, and layouts F and C of A."""
+        """Raise a fault unless a half-lane matrix begins at D's lane.
+
+        PTX ISA #tcgen05-sparse-matrices-alignment-restriction, and layouts F and C of A.
+        """
         if self._half and lane != self.lane:
             raise self.ctas[0].machine.fault(
                 "tensor-memory",
-                f"{what} begins at lane {lane}, D at {self.lane}: M = {self.descriptor.m} needs the same",
+                f"{what} begins at lane {lane}, D at lane {self.lane}: "
+                f"M = {self.descriptor.m} needs the same lane for both",
                 actor,
             )
 
@@ -230,7 +239,7 @@ class MmaOperation:
         return expanded(a, read_indices(cta, metadata, d, actor), d.kind)
 
     def _scaled(self, cta: CTA, a: Array, b: Array, actor: Actor) -> list[tuple[Array, Array]]:
-        """The factors of each part of D's columns, ``a[copies, rows, k]`` and ``b`` times their scales."""
+        """Return the factors of each part of D's columns: ``a[copies, rows, k]`` and ``b``, scaled."""
         assert self.operands.scales is not None
         at_a, at_b, count = self.operands.scales
         if self.descriptor.wide_k:
@@ -240,13 +249,13 @@ class MmaOperation:
             of_b = read_scales(cta, at_b, "B", count, self.descriptor, actor)
         except PyptxError as error:
             raise descriptor_fault(cta, error, actor) from None
-        # Along a new axis the parts of D's columns; each part has some of the quarters of the lanes.
+        # A new axis counts the parts of D's columns; each part lies in some of the quarters of the lanes.
         b = b.reshape(self.parts, -1, b.shape[-1])
         of_b = of_b.reshape(len(of_b), self.parts, -1, count)
         same = all(np.array_equal(of, of[:1].repeat(len(of), 0), equal_nan=True) for of in (of_a, of_b))
         if same:
             return [(scaled(a[p % len(a)], of_a[0]), scaled(b[p], of_b[0, p])) for p in range(self.parts)]
-        # The kernel did not copy the scales to every quarter of the lanes: each computes with its own.
+        # The quarters of the lanes hold different scales: each quarter computes with its own scales.
         factors = []
         quarters = 4 // self.parts
         for q in range(4):
@@ -255,25 +264,25 @@ class MmaOperation:
         return factors
 
     def shift(self, actor: Actor) -> None:
-        """``.ashift``: A was read, and its rows in tensor memory move down.
+        """Execute ``.ashift``: after A was read, move its rows in tensor memory down.
 
-        Which ones, and when, is said by CUTLASS,
+        Source of the rows and the time: CUTLASS,
         ``examples/python/CuTeDSL/experimental/primitives/tcgen05/1cta_mma_a_from_tmem.py``, seen on a B200.
         """
         if self.held * self.parts != 128 or self.parts > 1:
-            raise self._bad(f".ashift with M = {self.descriptor.m}; each CTA must have 128 rows", actor)
+            raise self._bad(f".ashift with M = {self.descriptor.m}; each CTA must have 128 rows of A", actor)
         shift_down(self.ctas, self.operands.a, actor, quarters=4)
 
     # --- write ------------------------------------------------------------------------------------
 
     def write(self, actor: Actor) -> None:
-        """D = A @ B.T, plus D where it accumulates."""
+        """Write D = A @ B.T, plus D if the instruction accumulates."""
         for number, (cta, pairs) in enumerate(zip(self.ctas, self.pairs, strict=True)):
             self._write(cta, number, pairs, actor)
         self.pairs = []
 
     def _write(self, cta: CTA, number: int, pairs: list[tuple[Array, Array]], actor: Actor) -> None:
-        """What CTA ``number`` of the pair keeps of D."""
+        """Write the part of D that CTA ``number`` of the pair holds."""
         o, tensor = self.operands, cta.unit(TensorMemory)
         if self._only_adds(pairs):
             a, b = pairs[0]
@@ -297,7 +306,7 @@ class MmaOperation:
         tensor.cells[at] = result
 
     def _only_adds(self, pairs: list[tuple[Array, Array]]) -> bool:
-        """Whether nothing happens to D but a sum of products in f32, which can be left for later."""
+        """True if the instruction only adds products to D in f32, which can be deferred."""
         o = self.operands
         return (
             self.descriptor.d_type == "f32"
@@ -308,7 +317,7 @@ class MmaOperation:
         )
 
     def _sum(self, product: Array, old: Array | None) -> Array:
-        """Cells of D; a 16-bit D lies in the low half of its cells."""
+        """Return the cells of D; a 16-bit D lies in the low half of each cell."""
         d = self.descriptor
         if d.d_type == "s32":
             total = product.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Block scales of tcgen05.mma: read from tensor memory, and multiplied into A and B.
+"""Block scales of tcgen05.mma: read them from tensor memory, and multiply them into A and B.
 
 PTX ISA ``#tcgen05-block-scaling``: a row of A or column of B has ``count`` scales, each for an equal share of
-its elements along K.  The scales lie in each quarter of the lanes; what a quarter computes takes its own.
+its elements along K. Each quarter of the lanes holds a copy of the scales, and computes with its own copy.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["read_scales", "scaled"]
 
 F64 = NDArray[np.float64]
 
-#: Lanes of a quarter.
+#: Number of lanes of a quarter.
 _QUARTER = 32
 
 
 @cache
 def _values(kind: str) -> F64:
-    """ue4m3 is e4m3 without its sign, whose bit is ignored."""
+    """Return the value of each code; ue4m3 is e4m3 with the sign bit ignored."""
     return np.tile(decoded("e4m3")[:128], 2) if kind == "ue4m3" else decoded(kind)
 
 
 def read_scales(
     cta: CTA, address: int, matrix: str, count: int, d: InstructionDescriptor, actor: Actor
 ) -> F64:
-    """The scales ``[copies, extent, count]`` that lie at ``address``.
+    """Read the scales ``[copies, extent, count]`` at ``address``.
 
-    Of a pair, each CTA holds those of its own rows of A, and of all columns of B.
+    Each CTA of a pair holds the scales of its own rows of A, and of all columns of B.
     """
     of_a = matrix == "A"
     extent = d.m // d.cta_group if of_a else d.n
@@ -53,7 +53,7 @@ def read_scales(
     tensor = cta.unit(TensorMemory)
     lanes = np.arange(LANES) + base
     whole, rest = divmod(extent * len(lane) // 4, _QUARTER)
-    # With K = 96 the last scales may lie in the cells that follow those of all rows.
+    # With K = 96 the last scales may lie in the cells after the first scales of all rows.
     for start in sorted({first, first + int(column[0, 0, -1])}):
         if whole:
             tensor.check(AccessKind.READ, lanes, start, whole, actor)
@@ -65,7 +65,7 @@ def read_scales(
 
 
 def scaled(values: NDArray[Any], scales: F64) -> F64:
-    """Rows ``[rows, k]`` times their scales ``[rows, count]``."""
+    """Return the rows ``[rows, k]`` times their scales ``[rows, count]``."""
     rows, count = scales.shape
     shares = values.reshape(rows, count, -1) * scales[:, :, None]
     return np.asarray(shares.reshape(rows, -1))

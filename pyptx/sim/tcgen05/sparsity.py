@@ -1,7 +1,8 @@
-"""Sparse A: the indices in tensor memory, and A with its zeros back in place.
+"""Sparse A: read the indices from tensor memory, and expand A with its zeros.
 
-PTX ISA ``#tcgen05-sparse-matrices``: of every four elements two are stored, with a 2-bit index each; tf32 has
-one of two, and an index of 4 bits for its halves of 16; the mxf4 kinds have two of four pairs.
+PTX ISA ``#tcgen05-sparse-matrices``: two of each four elements are stored, with a 2-bit index each. tf32
+stores one of two elements, with a 4-bit index for its two halves of 16 bits. The mxf4 kinds store two of four
+pairs.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ __all__ = ["expanded", "read_indices"]
 
 Array = NDArray[Any]
 
-#: Stored elements of a chunk, its places, and neighbors that share one, by kind; others have two of four.
+#: By kind: stored places of a chunk, all places of a chunk, and elements per place; others: 2, 4 and 1.
 _CHUNKS = {"tf32": (1, 2, 1), "mxf4": (2, 4, 2), "mxf4nvf4": (2, 4, 2)}
 _WIDE = ("f16", "tf32")
 
 
 def read_indices(cta: CTA, address: int, d: InstructionDescriptor, actor: Actor) -> NDArray[np.uint8]:
-    """The 4-bit indices ``[copies, rows, chunks]`` of the CTA's rows of A."""
+    """Read the 4-bit indices ``[copies, rows, chunks]`` of the CTA's rows of A."""
     wide = d.kind in _WIDE
     lane, column, bit = sparsity_metadata(d.m, wide=wide, ws=d.ws, cta_group=d.cta_group)
     base, first = cell_at(cta, address, actor)
@@ -43,7 +44,7 @@ def read_indices(cta: CTA, address: int, d: InstructionDescriptor, actor: Actor)
 
 
 def expanded(stored: Array, indices: NDArray[np.uint8], kind: str) -> Array:
-    """Rows of stored elements ``[..., m, k/2]`` as rows of K elements, for each copy of the indices."""
+    """Expand rows of stored elements ``[..., m, k/2]`` to rows of K elements, for each copy of indices."""
     kept, places, width = _CHUNKS.get(kind, (2, 4, 1))
     chunks = indices.shape[-1]
     values = stored.reshape(*stored.shape[:-1], chunks, kept, width)
@@ -52,7 +53,7 @@ def expanded(stored: Array, indices: NDArray[np.uint8], kind: str) -> Array:
     for number in range(kept):
         place = indices >> np.uint8(2 * number) & np.uint8(3)
         if places == 2:
-            # The index of a half: both halves of an element are kept or not.
+            # The index names a half of an element; both halves of an element are kept or dropped.
             place = place >> np.uint8(1)
         where = np.broadcast_to(place[..., None, None].astype(np.intp), (*indices.shape, 1, width))
         np.put_along_axis(dense, where, values[..., number : number + 1, :], axis=-2)

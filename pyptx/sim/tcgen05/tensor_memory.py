@@ -1,7 +1,7 @@
 """Tensor memory: 128 lanes x 512 columns of 32-bit cells of a multiprocessor, their owners, and accesses.
 
-Owns :class:`TensorStorage`, which the CTAs on one multiprocessor share, and :class:`TensorMemory`, one CTA's
-part in it: its allocations, and the one seam for accesses.
+Owns :class:`TensorStorage`, which the CTAs on one multiprocessor share, and :class:`TensorMemory`, the part
+of one CTA: its allocations, and the check that every access goes through.
 Source: PTX ISA, `#tensor-memory`_ and ``#tcgen05-memory-alloc-manage-instructions``.
 
 .. _#tensor-memory: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-memory
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
 __all__ = ["TensorMemory", "TensorStorage", "find_room"]
 
 
-#: Bytes of a cell.
+#: Number of bytes of a cell.
 _CELL = 4
 
 
 class TensorStorage:
-    """What belongs to a multiprocessor: the cells, which of them were written, which columns are taken."""
+    """The tensor memory of a multiprocessor: its cells, which cells were written, which columns are taken."""
 
     #: Name of the state space, and the base of offsets, for observers.
     space, base = "tensor", 0
 
     def __init__(self) -> None:
-        #: First column of each live allocation: its width, and whose it is.
+        #: First column of each live allocation -> its width, and the CTA that owns it.
         self.taken: dict[int, tuple[int, CTA]] = {}
-        #: First column of the allocation that was made exclusively, while it lives.
+        #: First column of the exclusive allocation, while it lives.
         self.exclusive: int | None = None
         self._cells: np.ndarray[Any, np.dtype[np.uint32]] | None = None
         self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
 
     @property
     def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
-        """``uint32[lane, column]``; made on first use, since most kernels have none."""
+        """``uint32[lane, column]``; made on first use, since most kernels do not use tensor memory."""
         if self._cells is None:
             self._cells = np.zeros((LANES, COLUMNS), np.uint32)
             self._written = np.zeros((LANES, COLUMNS), np.bool_)
@@ -59,7 +59,7 @@ class TensorStorage:
 
     @property
     def written(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which cells their owner has written."""
+        """``bool[lane, column]``: whether the current owner of a cell has written the cell."""
         _ = self.cells
         assert self._written is not None
         return self._written
@@ -76,15 +76,15 @@ class TensorStorage:
         self.exclusive = None
 
     def describe(self) -> str:
-        """Who holds what."""
+        """Return the live allocations and their CTAs as text."""
         held = [f"{w} at {s} of CTA {o.coordinates}" for s, (w, o) in sorted(self.taken.items())]
         return ", ".join(held) or "nothing"
 
 
 def find_room(storages: Sequence[TensorStorage], columns: int, exclusive: bool = False) -> int | None:
-    """First column of an aligned run of ``columns`` that is free in all of ``storages``, or None.
+    """Return the first column of an aligned run of ``columns`` that is free in all ``storages``, or None.
 
-    An exclusive allocation suffers no other.
+    No other allocation may live at the same time as an exclusive one.
     """
     taken: list[tuple[int, int]] = []
     for storage in storages:
@@ -98,7 +98,7 @@ def find_room(storages: Sequence[TensorStorage], columns: int, exclusive: bool =
 
 
 class TensorMemory(CtaUnit):
-    """One CTA's part of its multiprocessor's tensor memory; a CTA reaches its own allocations alone."""
+    """One CTA's part of its multiprocessor's tensor memory; a CTA may access only its own allocations."""
 
     exit_order = 0
 
@@ -108,22 +108,22 @@ class TensorMemory(CtaUnit):
         #: First column and width of each live allocation, and the line that made it.
         self.allocations: dict[int, tuple[int, Any]] = {}
         self.relinquished = False
-        #: Columns of the last allocation: no later one may be larger.
+        #: Number of columns of the last allocation: a later one may not be larger.
         self.largest = COLUMNS
-        #: The CTAs of one instruction, once the kernel's ``.cta_group`` is known: this one, or the pair.
+        #: The CTAs that execute an instruction, this one or its pair, once the ``.cta_group`` is known.
         self.group: tuple[CTA, ...] = ()
-        #: By name, the instructions of the pair that a warp of this CTA executes and that are not done yet.
+        #: Instruction name -> the request of this CTA's warp to execute it with the peer, until it is done.
         self.requests: dict[str, PairRequest] = {}
-        #: What each thread, (warp, lane), has issued, and what the CTA's threads have released with
-        #: fence::before_thread_sync for others to be ordered behind.
+        #: Operations that each thread, (warp, lane), has issued; ``released``: operations that the CTA's
+        #: threads have released with fence::before_thread_sync, for other threads to be ordered behind.
         self.issued: dict[tuple[int, int], Issued] = {}
         self.released = Issued(all_steps=cta.machine.stream.active)
-        #: Steps in flight that work on this CTA's memory: its own, and those that another CTA issued.
+        #: Steps in flight that access this CTA's memory: steps that it issued, and steps of another CTA.
         self._own: list[Step] = []
         self._foreign: list[Step] = []
-        #: Counts changes of the allocations.
+        #: Number of changes of the allocations so far.
         self._allocated = 0
-        #: Sums that accumulators wait for, by lane, rows, first column and columns.
+        #: Deferred sums of accumulators, by lane, rows, first column and number of columns.
         self._deferred: dict[tuple[int, int, int, int], DeferredSum] = {}
 
     @property
@@ -132,7 +132,7 @@ class TensorMemory(CtaUnit):
         return self.storage.cells
 
     def issued_by(self, warp: int, lane: int) -> Issued:
-        """What one thread has issued."""
+        """Return the operations that one thread has issued."""
         found = self.issued.get((warp, lane))
         if found is None:
             found = self.issued[warp, lane] = Issued(all_steps=self.cta.machine.stream.active)
@@ -141,11 +141,11 @@ class TensorMemory(CtaUnit):
     # --- allocation ---------------------------------------------------------------------------
 
     def request(self, columns: int, exclusive: bool, actor: Actor) -> None:
-        """alloc, before it waits for room. Raises a fault for what may not be asked for."""
+        """Check an alloc before it waits for room; raise a fault if the request is not allowed."""
         legal = range(32, COLUMNS + 1, 32) if exclusive else (32, 64, 128, 256, 512)
         if columns not in legal:
             rule = "a multiple of 32" if exclusive else "a power of two"
-            why = f"alloc of {columns} columns; it takes {rule} from 32 to {COLUMNS}"
+            why = f"alloc of {columns} columns; expected {rule} from 32 to {COLUMNS}"
         elif self.relinquished:
             why = "alloc after relinquish_alloc_permit"
         elif columns > self.largest:
@@ -163,12 +163,12 @@ class TensorMemory(CtaUnit):
         self._allocated += 1
 
     def _life(self, first: int, columns: int) -> Life:
-        """An allocation, for observers."""
+        """Return an allocation as observers see it."""
         key = (self.cta.multiprocessor.number, first)
         return Life(LifeKind.TENSOR_MEMORY, key, columns, "tensor memory", self.cta.key)
 
     def check_free(self, address: int, columns: int, exclusive: bool, actor: Actor) -> int:
-        """The first column of what dealloc names. Raises a fault unless exactly this was allocated so."""
+        """Return the first column for a dealloc; raise a fault unless exactly this allocation exists."""
         lane, first = unpack_address(address)
         width, _ = self.allocations.get(first, (0, None))
         if lane or width != columns or exclusive != (self.storage.exclusive == first):
@@ -193,14 +193,15 @@ class TensorMemory(CtaUnit):
     # --- the CTA ends -------------------------------------------------------------------------
 
     def concern(self, steps: list[Step], *, own: bool = False) -> None:
-        """An instruction has put these steps in flight: the CTA's ``own``, or another CTA's."""
+        """Remember steps in flight that access this CTA's memory: its ``own``, or another CTA's."""
         known = self._own if own else self._foreign
         known[:] = [step for step in [*known, *steps] if not step.done]
 
     def leave(self) -> None:
-        """All threads of the CTA have ended: report and finish the work in flight that still needs it.
+        """At the end of all threads: report and finish the work in flight that still needs the CTA.
 
-        Its signals to other CTAs' mbarriers do not need it.  Those to its own come to memory that is gone.
+        Signals to other CTAs' mbarriers do not need the CTA. Signals to its own mbarriers reach memory that
+        no longer exists.
         """
         machine = self.cta.machine
         self._report_commits()
@@ -221,7 +222,7 @@ class TensorMemory(CtaUnit):
             machine.engines.force(step)
 
     def _report_commits(self) -> None:
-        """Commits in flight that signal an mbarrier of the CTA itself."""
+        """Report commits in flight that signal an mbarrier of this CTA."""
         for step in self.cta.in_flight:
             operation, signal = step.operation, step.signal
             if step.done or signal is None or operation.engine is not Engine.MMA:
@@ -239,7 +240,7 @@ class TensorMemory(CtaUnit):
             )
 
     def at_exit(self) -> None:
-        """Nothing may be allocated any more; what is, is free from now on."""
+        """Report allocations that were not freed, and free them."""
         for first, (width, location) in list(self.allocations.items()):
             self.cta.machine.report(
                 Finding(
@@ -263,7 +264,7 @@ class TensorMemory(CtaUnit):
         accumulate: bool,
         actor: Actor,
     ) -> None:
-        """``D = A @ B.T`` (+ D), columns from ``first`` on; ``shape``: the accumulator's lane and rows."""
+        """Defer ``D = A @ B.T`` (+ D) for the columns from ``first``; ``shape``: D's lane and rows."""
         key = (*shape, first, len(b))
         known = self._deferred.get(key)
         if known is None:
@@ -278,19 +279,19 @@ class TensorMemory(CtaUnit):
             known.flush(self.cells)
 
     def _flush(self, first: int, columns: int) -> None:
-        """Compute what is owed to these columns."""
+        """Compute the deferred sums of these columns."""
         for key in [k for k in self._deferred if k[2] < first + columns and first < k[2] + k[3]]:
             self._deferred.pop(key).flush(self.cells)
 
     def check(
         self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor, *, flushed: bool = True
     ) -> None:
-        """The seam for tensor memory: the columns must be allocated, and written before a read.
+        """Check an access to tensor memory: columns must be allocated, and cells written before a read.
 
         ``lanes`` is a slice of lanes or an array of lane numbers.
 
-        Reports an access outside the allocations and goes on, as the hardware would; raises a fault outside
-        the 128 x 512 cells.
+        Reports an access outside the allocations and continues, as the hardware would; raises a fault for an
+        access outside the 128 x 512 cells.
         """
         if flushed and self._deferred:
             self._flush(first, columns)
@@ -332,7 +333,7 @@ class TensorMemory(CtaUnit):
             )
 
     def _announce(self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor) -> None:
-        """Tell the observers of an access to ``columns`` cells from ``first`` on of each of ``lanes``."""
+        """Tell the observers of an access to ``columns`` cells, from ``first``, in each of ``lanes``."""
         starts = _CELL * (COLUMNS * np.asarray(lanes, np.int64) + first)
         footprint = Footprint(starts, _CELL * columns)
         self.cta.machine.stream.access(
@@ -340,7 +341,7 @@ class TensorMemory(CtaUnit):
         )
 
     def _where(self) -> str:
-        """Which CTA's tensor memory it is, where an instruction reaches that of two."""
+        """Return text that names the CTA if instructions access the tensor memory of two CTAs."""
         return f" of CTA {self.cta.coordinates}" if len(self.group) == 2 else ""
 
 
@@ -348,7 +349,7 @@ class TensorMemory(CtaUnit):
 _DOES = {
     StepKind.READ: "read its operands",
     StepKind.READ_A: "read its operands",
-    StepKind.WRITE: "write its tensor memory",
-    StepKind.SHIFT: "shift rows of its tensor memory",
+    StepKind.WRITE: "write the CTA's tensor memory",
+    StepKind.SHIFT: "shift rows of the CTA's tensor memory",
     StepKind.SIGNAL: "signal its mbarrier",
 }

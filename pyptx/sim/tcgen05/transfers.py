@@ -1,7 +1,7 @@
 """Loads and stores of tensor memory that one warp has in flight.
 
-A load's registers are written when its step happens; an instruction that touches any of them before lets all
-loads of the warp happen first, as waits that ptxas inserts would.
+A load's step writes its registers. If an instruction touches one of these registers earlier, all loads of the
+warp happen first, as with the waits that ptxas inserts.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["TensorTransfers"]
 
 
 class TensorTransfers(RegisterOwner):
-    """See the module's docstring. The steps of its loads are those that write registers."""
+    """The loads (``steps``, which write registers) and stores of one warp; see the module's docstring."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stores: list[Step] = []
 
     def store(self, step: Step) -> None:
-        """A store is in flight."""
+        """Add a store in flight."""
         self._stores = [earlier for earlier in self._stores if not earlier.done]
         self._stores.append(step)
 
     def in_flight(self, *, loads: bool) -> list[Step]:
-        """Loads, or stores, that have not happened."""
+        """Return the loads, or the stores, that have not happened."""
         return [step for step in (self.steps if loads else self._stores) if not step.done]
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:

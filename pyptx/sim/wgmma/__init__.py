@@ -1,1 +1,1 @@
-"""wgmma: what warps of a warpgroup have in flight, and whether they execute the same."""
+"""wgmma: the operations that a warpgroup has in flight, and checks that its warps execute the same."""

@@ -1,20 +1,20 @@
-"""Warpgroups: what a warp's wgmma have in flight, and whether the four warps do the same.
+"""Warpgroups: a warp's wgmma operations in flight, and checks that the four warps execute the same.
 
-The ISA orders little here, and every rule that a kernel can break is a finding:
+The ISA orders little here. Every rule that a kernel can break is a finding:
 
-* accumulators and A in registers belong to the operation from its issue until a ``wgmma.wait_group`` that
-  covers it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group`), whatever has really
-  happened by then;
-* groups are the warpgroup's: a ``wgmma.wait_group`` of one warp waits until all four have issued and
-  completed the operations that it covers, so that one thread can hand back the memory that all have read;
-* a ``wgmma.fence`` stands before the first operation, and between an ordinary access to such a register and
-  an operation that has it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence`); operations of
-  one shape on one accumulator follow each other without;
-* the four warps, of which the first has a rank that is a multiple of 4, execute the same instructions with
-  the same descriptors.
+* Accumulators and A in registers belong to the operation from its issue until a ``wgmma.wait_group`` that
+  covers it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group`), even if the operation is
+  complete earlier.
+* Groups belong to the warpgroup: a ``wgmma.wait_group`` of one warp waits until all four warps have issued
+  and completed the operations that it covers. So one thread can release the memory that all four have read.
+* A kernel needs a ``wgmma.fence`` before the first operation, and between an ordinary access to such a
+  register and an operation that uses it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence`).
+  Operations of one shape on one accumulator need no fence between them.
+* The four warps execute the same instructions with the same descriptors. The first of them has an index that
+  is a multiple of 4.
 
-ptxas mends both misuses of registers with waits of its own (C7517, C7519), and so values are those of an
-H200: a register that is touched too early has the operation's result.
+ptxas repairs both misuses of registers with its own waits (C7517, C7519), so values are those of an H200: a
+register that is touched too early holds the operation's result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class OperandRegisters:
-    """The registers that an operation has: rows of its accumulator and of its A, in order."""
+    """The registers that an operation uses: rows of its accumulator and of its A, in order."""
 
     accumulator: tuple[int, ...]
     a: tuple[int, ...]
@@ -68,34 +68,34 @@ class PendingWgmma:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Equal for operations of which the newest stands for all."""
+        """Key that is equal for operations on the same registers; only the newest of them is kept."""
         return self.code, self.registers, self.shape
 
 
 class WgmmaState(RegisterOwner):
-    """The wgmma of one warp. See the module's docstring."""
+    """The wgmma operations of one warp; see the module's docstring."""
 
     def __init__(self) -> None:
         super().__init__()
         self._fenced = False
-        #: Rows of registers that others touched since the last fence.
+        #: Rows of registers that other instructions touched since the last fence.
         self._touched: dict[FunctionCode, set[int]] = {}
         #: The newest operation that no wait has covered, by its registers.
         self._pending: dict[tuple[Any, ...], PendingWgmma] = {}
         #: Operations that are in no group yet, and the groups that no wait has covered, oldest first.
         self._open: list[PendingWgmma] = []
         self._groups: list[list[PendingWgmma]] = []
-        #: How many groups this warp has committed.
+        #: Number of groups that this warp has committed.
         self.committed = 0
-        #: How many are waited for, without the last ones that have no operations.
+        #: Number of groups that a wait has covered, without empty groups at the end.
         self._waited = 0
         #: Last steps of operations that may not have happened, with the number of their group, from 0.
         self._last_steps: deque[tuple[int, Step]] = deque()
 
-    # --- what the warp's other instructions do --------------------------------------------------
+    # --- the warp's other instructions ----------------------------------------------------------
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """An ordinary instruction reads or writes registers of the chapter's operations."""
+        """Note that an ordinary instruction accesses registers that wgmma uses; report early accesses."""
         self._touched.setdefault(s.frame.code, set()).update(rows)
         for pending in self._pending.values():
             taken = pending.registers.taken
@@ -108,8 +108,8 @@ class WgmmaState(RegisterOwner):
         s.warp.cta.machine.report(
             Finding(
                 RULES["wgmma-register"],
-                f"register %{_name(pending.code, row)} is touched while {operation.name} has it: "
-                "no wgmma.wait_group has waited for that",
+                f"register %{_name(pending.code, row)} is touched while {operation.name} uses it: "
+                "no wgmma.wait_group has waited for this operation",
                 location,
                 s.description(),
                 ((f"{operation.name}, in flight", operation.location),),
@@ -118,21 +118,21 @@ class WgmmaState(RegisterOwner):
         if not pending.step.done:
             s.warp.cta.machine.engines.force(pending.step)
 
-    # --- the chapter's instructions ---------------------------------------------------------------
+    # --- instructions of wgmma --------------------------------------------------------------------
 
     def fence(self) -> None:
         self._fenced = True
         self._touched.clear()
 
     def before(self, s: Split, registers: OperandRegisters, shape: str) -> list[Step]:
-        """Check the registers of an operation that is issued now; what its write is ordered after."""
+        """Check the registers of an operation that is issued now; return the steps before its write."""
         if not self._fenced:
             self._unfenced(s, "no wgmma.fence before the first wgmma.mma_async of the warp")
         touched = self._touched.get(s.frame.code)
         if touched and not touched.isdisjoint(registers.taken):
             name = _name(s.frame.code, min(touched & registers.taken))
             self._unfenced(
-                s, f"no wgmma.fence between an access to register %{name} and {_named(s)}, which has it"
+                s, f"no wgmma.fence between an access to register %{name} and {_named(s)}, which uses it"
             )
         after: list[Step] = []
         for pending in self._pending.values():
@@ -161,8 +161,10 @@ class WgmmaState(RegisterOwner):
         self._open = []
 
     def wait(self, keep: int) -> int:
-        """All but the newest ``keep`` groups are waited for: how many groups of the warpgroup these are,
-        without the last ones that have no operations."""
+        """Cover all but the newest ``keep`` groups; return the number of groups to wait for.
+
+        The number counts from the warpgroup's first group, without empty groups at the end.
+        """
         count = max(len(self._groups) - keep, 0)
         first = self.committed - len(self._groups)
         covered, self._groups = self._groups[:count], self._groups[count:]
@@ -175,7 +177,7 @@ class WgmmaState(RegisterOwner):
         return self._waited
 
     def missing(self, groups: int) -> list[Step]:
-        """What has not happened of the first ``groups`` groups, as far as they are issued; oldest first."""
+        """Return the issued steps of the first ``groups`` groups that have not happened, oldest first."""
         while self._last_steps and self._last_steps[0][1].done:
             self._last_steps.popleft()
         return [step for number, step in self._last_steps if number < groups and not step.done]
@@ -184,7 +186,7 @@ class WgmmaState(RegisterOwner):
 class WgmmaGroupsDone(Wait):
     """Waits until the four warps have issued and completed the first groups of their warpgroup.
 
-    A warp that has ended issues no more: what it leaves out is told at the CTA's end.
+    A warp that has ended issues no more operations: the CTA's end reports operations that are missing.
     """
 
     __slots__ = ("_groups", "_leave", "_warps")
@@ -225,7 +227,7 @@ def _named(s: Split) -> str:
 
 @dataclass(slots=True)
 class _WarpgroupInstruction:
-    """One instruction that the four warps execute: its operands, and which of them have."""
+    """One instruction of the four warps: its operands, and a mask of the warps that have executed it."""
 
     op: Op
     operands: tuple[Any, ...]
@@ -233,7 +235,7 @@ class _WarpgroupInstruction:
 
 
 class _Warpgroup:
-    """Four warps: what each has executed that the others have not yet."""
+    """Four warps: the instructions that some of them have executed and others have not yet."""
 
     __slots__ = ("_counts", "_first", "_turns")
 
@@ -252,7 +254,7 @@ class _Warpgroup:
         if turn.op is not op:
             raise s.warp.cta.machine.fault(
                 "warpgroup",
-                f"{op.name}, while another warp of the warpgroup executes {turn.op.name} elsewhere",
+                f"{op.name}, while another warp of the warpgroup executes {turn.op.name} at another place",
                 s,
             )
         if turn.operands != operands:
@@ -268,7 +270,7 @@ class _Warpgroup:
             self._first += 1
 
     def at_exit(self, number: int) -> Iterable[Finding]:
-        """The CTA ends: what some warps never executed."""
+        """At the CTA's end: yield a finding if some warps did not execute an instruction."""
         if self._turns:
             turn = self._turns[0]
             absent = [str(_WARPS * number + i) for i in range(_WARPS) if not turn.seen >> i & 1]
@@ -307,11 +309,11 @@ def check_warpgroup(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()
         if 32 * _WARPS * (number + 1) > cta.threads:
             raise cta.machine.fault(
                 "warpgroup",
-                f"{op.name} in warp {s.warp.index} of {len(cta.warps)}: its warpgroup is warps "
-                f"{_WARPS * number}..{_WARPS * number + 3}, of 32 threads each",
+                f"{op.name} in warp {s.warp.index} of {len(cta.warps)}: its warpgroup needs the full warps "
+                f"{_WARPS * number}..{_WARPS * number + 3} of 32 threads each",
                 s,
             )
         group = groups[number] = _Warpgroup()
     if len(lanes) != 32:
-        raise cta.machine.fault("warpgroup", f"{op.name} in a warp of which threads have ended", s)
+        raise cta.machine.fault("warpgroup", f"{op.name} in a warp with threads that have ended", s)
     group.execute(s, op, operands)

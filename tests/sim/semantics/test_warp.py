@@ -246,7 +246,7 @@ def test_bar_warp_sync_without_all_of_its_mask_hangs() -> None:
 def test_bar_warp_sync_outside_its_mask_is_refused() -> None:
     kernel = Kernel(HANDED_OVER.replace(SYNC + " // above", "bar.warp.sync 0xffff"), "out:u64")
     (found,) = kernel.run(np.zeros(32, np.uint32), block=32).findings
-    assert "executed by lanes 0xffff0000, its mask is 0x0000ffff" in str(found)
+    assert "executed by lanes 0xffff0000, but its membermask is 0x0000ffff" in str(found)
 
 
 # --- special registers ------------------------------------------------------------------------
@@ -395,10 +395,10 @@ def partly(text: str, mode: str, amount: str, mask: str, block: int) -> tuple[Ke
 
 
 @pytest.mark.parametrize(("mode", "amount", "mask", "said"), [
-    ("down", "1", "0xffff", "lane 15 takes from lane 16, which is not in the member mask 0x0000ffff"),
-    ("down", "n", "0xffff", "lane 15 takes from lane 16, which is not in the member mask 0x0000ffff"),
-    ("bfly", "16", "0xffff", "lane 0 takes from lane 16, which is not"),
-    ("idx", "31", "0xffff", "lane 0 takes from lane 31, which is not"),
+    ("down", "1", "0xffff", "lane 15 reads from lane 16, which is not in the member mask 0x0000ffff"),
+    ("down", "n", "0xffff", "lane 15 reads from lane 16, which is not in the member mask 0x0000ffff"),
+    ("bfly", "16", "0xffff", "lane 0 reads from lane 16, which is not"),
+    ("idx", "31", "0xffff", "lane 0 reads from lane 31, which is not"),
     ("up", "1", "0xffff", ""),
     ("bfly", "8", "0xffff", ""),
     ("idx", "15", "0xffff", ""),
@@ -418,7 +418,7 @@ def test_shfl_from_a_lane_that_has_exited() -> None:
     text = PARTLY.replace("@p bra HIGH", "@p exit")
     _, report = partly(text, "down", "4", "0xffffffff", 32)
     found = finding(report, "shuffle-source", "review")
-    assert "lane 12 takes from lane 16, which has exited" in found.message and "lane 12" in found.thread
+    assert "lane 12 reads from lane 16, which has exited" in found.message and "lane 12" in found.thread
 
 
 def test_shfl_from_a_lane_that_the_block_never_had() -> None:
@@ -426,6 +426,6 @@ def test_shfl_from_a_lane_that_the_block_never_had() -> None:
     text = PARTLY.replace("@p bra HIGH\n", "")
     _, report = partly(text, "down", "4", "0xffffffff", 20)
     assert (
-        "lane 16 takes from lane 20, which has exited" in finding(report, "shuffle-source", "review").message
+        "lane 16 reads from lane 20, which has exited" in finding(report, "shuffle-source", "review").message
     )
     assert partly(text, "down", "4", "0xffffffff", 32)[1].verdict == "clean"

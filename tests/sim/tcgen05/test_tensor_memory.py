@@ -542,7 +542,7 @@ def test_lanes_must_agree_on_the_address() -> None:
     body += "tcgen05.ld.sync.aligned.32x32b.x1.b32 {r0}, [n] // bad\n" + FREE
     kernel = Kernel(body.replace("{columns}", "32"))
     found = finding(kernel.run(block=128), "divergent-collective")
-    assert "lanes disagree" in found.message
+    assert "not the same in all lanes" in found.message
 
 
 def test_collectives_in_divergent_code() -> None:

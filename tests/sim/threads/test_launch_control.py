@@ -215,7 +215,7 @@ def test_an_answer_that_is_decoded_wrong() -> None:
     """A refusal taken for a grant: its coordinates are those of no CTA."""
     blind = READ.replace(f"{QUERY}.is_canceled.pred.b128 %more, %response", "setp.eq.u32 %more, 0, 0")
     found = worst(source(read=blind), tiles=6)
-    assert "what it gives is undefined" in found["launch-control-answer"]
+    assert "its result is undefined" in found["launch-control-answer"]
     assert "out-of-bounds" in found
 
 
@@ -233,7 +233,7 @@ AGAIN:
     for schedule, seed in SCHEDULES:
         report, counts, _ = run(source(close=CLOSE + again), schedule=schedule, seed=seed)
         assert [finding.rule.name for finding in report.findings] == ["launch-control"], report
-        assert "after the CTA has seen a refusal" in report.findings[0].message
+        assert "after the CTA has read a refusal" in report.findings[0].message
         assert (counts == 1).all()
 
 

@@ -271,7 +271,7 @@ def test_two_barriers_for_two_halves_of_a_warp_hang() -> None:
     finding = found(APART.format(odd="barrier.sync 1", even="barrier.sync 2"), timeout=None)
     assert finding.rule.name == "deadlock"
     assert (
-        "waits at barrier.sync 1: 0 of 64 threads have arrived; lanes 0x55555555 of its warp have not"
+        "waits at barrier.sync 1: 0 of 64 threads have arrived; lanes 0x55555555 of the same warp have not arrived"
         in str(finding)
     )
 
