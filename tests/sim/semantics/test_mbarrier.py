@@ -353,6 +353,67 @@ def test_another_cta_is_out_of_reach() -> None:
     assert finding.rule.name == "out-of-bounds"
 
 
+@pytest.mark.parametrize("bit", [1, 30, 31])
+def test_every_bit_of_a_mask_names_a_cta(bit: int) -> None:
+    lines = ["mbarrier.init.shared.b64 [b], 4", f"mov.u32 n, {1 << bit}"]
+    lines += ["mbarrier.arrive.shared::cluster.multicast::cluster::32b.b64 _, [b], n"]
+    (finding,) = kernel(lines, target="sm_107a").run(np.zeros(1, np.uint64), block=1).findings
+    assert finding.rule.name == "out-of-bounds" and f"no CTA of rank {bit}" in finding.message
+
+
+MEET = ["barrier.cluster.arrive.release.aligned", "barrier.cluster.wait.acquire.aligned"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "counts"),
+    [
+        ("arrive.shared::cluster.multicast::cluster::32b.b64 _, [b], x, n", range(1, 33)),
+        ("arrive.shared::cluster.multicast::cluster::32b.b64 _, [b], 3, n", [3] * 32),
+        ("arrive.expect_tx.shared::cluster.multicast::cluster::32b.b64 _, [b], 0, n", [1] * 32),
+    ],
+)
+def test_each_lane_has_a_mask_of_its_own(operation: str, counts: list[int]) -> None:
+    """Lane t of the first CTA arrives at the objects of the CTAs of mask t % 4."""
+    lines = [
+        "@lead mbarrier.init.shared.b64 [b], 900",
+        "bar.sync 0",
+        *MEET,
+        "mov.u32 y, %cluster_ctarank",
+        "setp.eq.u32 p, y, 0",
+        "and.b32 n, t, 3",
+        "add.u32 x, t, 1",
+        f"@p mbarrier.{operation}",
+        *MEET,
+        "mad.lo.u32 x, y, 32, t",
+        "mad.wide.u32 o, x, 8, out",
+        "mbarrier.arrive.shared.b64 state, [b]",
+        "st.global.u64 [o], state",
+    ]
+    out = np.zeros((2, 32), np.uint64)
+    kernel(lines, target="sm_107a").clean(out, block=32, grid=2, cluster=2)
+    for rank in range(2):
+        arrived = sum(count for t, count in enumerate(counts) if t >> rank & 1)
+        assert out[rank].tolist() == [upper(900 - arrived)] * 32
+
+
+@pytest.mark.parametrize("first", ["eager", "late", "random"])
+def test_lanes_that_ask_of_several_objects_do_not_park(first: str) -> None:
+    """A wait for different phases answers at once: true for the lanes whose phase is complete."""
+    ask = ["mbarrier.try_wait.parity.shared.b64 p, [y], 0", "selp.u64 state, 1, 0, p"]
+    blocks = [
+        ["mov.u64 state, 5", *ask],
+        ["@lead mbarrier.arrive.shared.b64 _, [b+8], 700", "bar.warp.sync 0xffffffff", *ask],
+        ["@lead mbarrier.arrive.shared.b64 _, [b], 900", "bar.warp.sync 0xffffffff", *ask],
+    ]
+    lines, rows = kept(32, *blocks)
+    out = np.full((rows, 32), 9, np.uint64)
+    kernel([*TWO, *ODD, *lines]).clean(out, block=32, schedule=first)
+    neither, odd, both = out.tolist()
+    assert neither == [0] * 32
+    if first != "random":  # which may answer no where the phase is complete
+        assert odd == [t % 2 for t in range(32)] and both == [1] * 32
+
+
 # --- misuse -----------------------------------------------------------------------------------
 
 
