@@ -184,7 +184,7 @@ def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
     )
 
 
-class _Memory:
+class _HostMemory:
     """A range of host memory with numpy's array interface; it keeps the owner of the memory alive."""
 
     def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
@@ -227,7 +227,7 @@ def host_bytes(array: Any) -> npt.NDArray[np.uint8]:
         )
     if info.extent == 0:
         return np.empty(0, np.uint8)
-    return np.asarray(_Memory(info.pointer, info.extent, info.obj))
+    return np.asarray(_HostMemory(info.pointer, info.extent, info.obj))
 
 
 def to_numpy(array: Any) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ..engine.events import Engine
 from .report import Report
 
-__all__ = ["EVERY_SCHEDULE", "Buffer", "Outcome", "run_every_schedule"]
+__all__ = ["EVERY_SCHEDULE", "LaunchBuffer", "Outcome", "run_every_schedule"]
 
 #: The name that asks for all schedules.
 EVERY_SCHEDULE = "all"
@@ -28,7 +28,7 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class LaunchBuffer:
     """Memory that outlives a run: a view of its bytes, and the size of one element in bytes."""
 
     name: str
@@ -52,18 +52,18 @@ class RunOne(Protocol):
         schedule: str,
         seed: int,
         timeout: float | None,
-        begin: Callable[[list[Buffer]], None],
+        begin: Callable[[list[LaunchBuffer]], None],
     ) -> Outcome: ...
 
 
 @dataclass
-class _Memory:
+class _Contents:
     """The buffers of a stream, their contents before the first run, and methods to copy and restore them."""
 
-    buffers: list[Buffer] = field(default_factory=list)
+    buffers: list[LaunchBuffer] = field(default_factory=list)
     initial: list[Bytes] | None = None
 
-    def begin(self, buffers: list[Buffer]) -> None:
+    def begin(self, buffers: list[LaunchBuffer]) -> None:
         """Save the contents before the first run. Before each other run, restore them."""
         self.buffers = buffers
         if self.initial is None:
@@ -82,7 +82,7 @@ class _Memory:
 class _Results:
     """Compares what each complete run left in memory with what the first complete run left."""
 
-    def __init__(self, memory: _Memory) -> None:
+    def __init__(self, memory: _Contents) -> None:
         self.memory = memory
         self.first = ""
         self.contents: list[Bytes] = []
@@ -125,7 +125,7 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
         timeout: seconds for all runs together.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    memory = _Memory()
+    memory = _Contents()
     results = _Results(memory)
     runs: list[list[Report]] = []
     left_out: list[str] = []

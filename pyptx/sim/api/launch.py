@@ -30,7 +30,7 @@ from ..memory.address_space import Fault
 from ..threads.grid import Grid
 from ..threads.limits import Limits, Progress
 from .arguments import Mapped, bind_arguments, unwritten_outputs
-from .every_schedule import EVERY_SCHEDULE, Buffer, Outcome, run_every_schedule
+from .every_schedule import EVERY_SCHEDULE, LaunchBuffer, Outcome, run_every_schedule
 from .options import LaunchOptions, checked_arguments, positions, run_options
 from .report import Report
 
@@ -245,7 +245,7 @@ def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
         return _run(requests, options).reports
 
     def run_one(
-        schedule: str, seed: int, timeout: float | None, begin: Callable[[list[Buffer]], None]
+        schedule: str, seed: int, timeout: float | None, begin: Callable[[list[LaunchBuffer]], None]
     ) -> Outcome:
         one = replace(options, schedule=schedule, seed=seed, timeout=timeout)
         return _run(requests, one, begin)
@@ -256,7 +256,7 @@ def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
 def _run(
     requests: Sequence[Request],
     options: LaunchOptions,
-    begin: Callable[[list[Buffer]], None] | None = None,
+    begin: Callable[[list[LaunchBuffer]], None] | None = None,
 ) -> Outcome:
     """Run under one schedule. ``begin``, if given, is called first, with the memory that outlives the run."""
     policy = make_policy(options.schedule, options.seed)
@@ -332,15 +332,15 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
     return mapped
 
 
-def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[Buffer]:
+def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[LaunchBuffer]:
     """Return the memory that outlives a run: the modules' variables and the mapped arrays."""
     images = {id(program.image): program.image for program in programs}
     variables = [
-        Buffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
+        LaunchBuffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
         for image in images.values()
         for stored in image.stored
     ]
-    arrays = [Buffer(array.name, array.segment.data, array.info.itemsize) for array in mapped.values()]
+    arrays = [LaunchBuffer(array.name, array.segment.data, array.info.itemsize) for array in mapped.values()]
     return [*variables, *arrays]
 
 
