@@ -1,6 +1,6 @@
 """Functions that the system provides to kernels: printf, the heap, failed assertions.
 
-Source: CUDA C++ Programming Guide, formatted output and dynamic global memory allocation; the signatures are
+Source: CUDA C++ Programming Guide, formatted output and dynamic global memory allocation. The signatures are
 those that compilers declare in PTX (``.extern .func (.param .b32 _) vprintf(...)``).
 """
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["BUILTINS", "SIGNATURES", "CallArguments", "formatted"]
 
-#: Bytes of the device's heap, as the CUDA runtime sets it up.
+#: Bytes of the device's heap, the default of the CUDA runtime.
 _HEAP = 8 << 20
-#: Bytes of it that an allocation takes at least.
+#: Least number of bytes of the heap that an allocation takes.
 _SMALLEST = 64
 _LONGEST_STRING = 1 << 16
-#: Characters of one conversion, and of all that a launch prints.
+#: Most characters of one conversion, and of everything that a launch prints.
 _WIDEST, _MOST_PRINTED = 1 << 12, 16 << 20
 _CONVERSION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsaAeEfFgGp%])")
 
@@ -37,7 +37,7 @@ _SIGNLESS = re.compile(r"[+ #]")
 
 @dataclass(frozen=True)
 class CallArguments:
-    """What a call hands over: the lanes that make it, and for each parameter the words of these lanes."""
+    """The arguments of a call: the lanes that make it, and for each parameter the values of these lanes."""
 
     machine: MachineState
     at: At
@@ -45,7 +45,7 @@ class CallArguments:
     values: list[NDArray[Any]]
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes at a generic address."""
+        """Return the bytes at a generic address."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
             AccessKind.READ, "generic", address, size, self.at, cta.cluster_memory, align=1
@@ -53,7 +53,7 @@ class CallArguments:
         return bytes(segment.data[offset : offset + size])
 
     def string(self, address: int) -> bytes:
-        """The bytes up to a zero byte."""
+        """Return the bytes up to a zero byte."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
             AccessKind.READ, "generic", address, 1, self.at, cta.cluster_memory, align=1
@@ -62,11 +62,12 @@ class CallArguments:
         length = rest.find(b"\0")
         if length < 0 and len(rest) == _LONGEST_STRING:
             return self.read(address, _LONGEST_STRING)
-        # Without a zero byte it runs past the end of its memory: as a GPU would see it.
+        # Without a zero byte the string runs past the end of its memory: read on, which is a fault as on a
+        # GPU.
         return self.read(address, (len(rest) if length < 0 else length) + 1)[:-1]
 
     def each(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Lane by lane: its number and its arguments."""
+        """Return, for each lane, its number and its arguments."""
         columns = [value.tolist() for value in self.values]
         return list(zip(self.lanes.tolist(), zip(*columns, strict=True), strict=True))
 
@@ -74,8 +75,10 @@ class CallArguments:
 def formatted(
     template: bytes, read: Callable[[int, int], bytes], string: Callable[[int], bytes]
 ) -> tuple[str, int]:
-    """What printf prints, and how many conversions it made. ``read(offset, size)`` reads the packed
-    arguments.  Raises OverflowError for more characters than anybody means.
+    """Return the text that printf prints, and the number of conversions.
+
+    ``read(offset, size)`` reads the packed arguments. Raises OverflowError if a field or the text is too
+    long.
     """
     position = count = total = 0
 
@@ -92,7 +95,7 @@ def formatted(
         else:
             value = int(word[:10])
         if abs(value) > _WIDEST:
-            raise OverflowError(f"printf of a field of {value} characters")
+            raise OverflowError(f"printf of a field of {value} characters; the limit is {_WIDEST}")
         return value
 
     def convert(match: re.Match[bytes]) -> bytes:
@@ -112,7 +115,7 @@ def formatted(
         spec = "%" + flags.decode() + (str(number(width)) if width is not None else "")
         digits = number(precision) if precision is not None else -1
         if digits >= 0:
-            # A negative one counts as none.
+            # A negative precision counts as none.
             spec += f".{digits}"
         letter = kind.decode()
         double: float
@@ -139,7 +142,7 @@ def formatted(
             if signed and value >> (bits - 1):
                 value -= 1 << bits
         if letter == "o":
-            # Python writes 0o where C writes 0.
+            # Python writes the prefix 0o where C writes 0.
             octal = f"{value:o}"
             if "#" in spec and not octal.startswith("0"):
                 octal = "0" + octal
@@ -205,14 +208,14 @@ def _assertfail(a: CallArguments) -> None:
     raise a.machine.fault("trap", f"{texts[0]}:{line}: {texts[1]}: assertion `{texts[2]}` failed", a.at)
 
 
-#: By name, what the call does: it returns the results of the lanes, or nothing.
+#: For each name, the function that executes the call. It returns the results of the lanes, or None.
 BUILTINS: dict[str, Callable[[CallArguments], Any]] = {
     "vprintf": _vprintf,
     "malloc": _malloc,
     "free": _free,
     "__assertfail": _assertfail,
 }
-#: Bytes of their parameters and results.
+#: For each name, the bytes of the parameters and of the results.
 SIGNATURES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "vprintf": ((8, 8), (4,)),
     "malloc": ((8,), (8,)),

@@ -1,7 +1,7 @@
-"""Calls of device functions: activations, arguments and results, and the way back.
+"""Calls of device functions: activations, arguments, results and returns.
 
-Parameters in ``.param`` space lie in the activation's frame in local memory; a call copies the bytes of its
-arguments there, and a return those of the results.  Lanes that called together come back together, unless
+Parameters in ``.param`` space lie in the activation's frame in local memory. A call copies the bytes of its
+arguments there, and a return copies those of the results. Lanes that called together return together, unless
 nothing else can run.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionCalls"]
 
-#: Activations of one thread, at most: what is deeper has lost its way.
+#: The largest depth of calls of one thread. A deeper recursion ends the run with a finding.
 _DEEPEST = 2000
 
 
@@ -37,7 +37,7 @@ class FunctionCalls:
         self.machine = machine
 
     def enter(self, s: Split, block: CodeBlock) -> Split | None:
-        """The split in the called function; None if lanes call different ones and have parted."""
+        """Return the split in the called function, or None if lanes call different ones and have diverged."""
         site = block.call
         assert site is not None and block.next is not None
         s.scatter()
@@ -58,7 +58,7 @@ class FunctionCalls:
             found = image.functions.get(site.callee)
             if found is None or found.kind == "entry":
                 raise self.machine.fault(
-                    "not-modeled", f"{site.callee} is no function of the module", At(s, site)
+                    "not-modeled", f"{site.callee} is not a function of the module", At(s, site)
                 )
             return found
         addresses = s.frame.u64[site.callee.row]
@@ -72,7 +72,7 @@ class FunctionCalls:
         if found is None or found.kind == "entry":
             raise self.machine.fault(
                 "out-of-bounds",
-                f"indirect call of {address:#x}, which is the address of no function that can be called",
+                f"indirect call of {address:#x}, which is not the address of a function that can be called",
                 At(s, site),
             )
         return found
@@ -85,7 +85,9 @@ class FunctionCalls:
         warp, caller = s.warp, s.frame
         if caller.depth + 1 > _DEEPEST:
             raise machine.fault(
-                "stack-overflow", f"calls are {_DEEPEST} deep: {function.name} never returns", At(s, site)
+                "stack-overflow",
+                f"calls are {_DEEPEST} deep, the limit, at a call of {function.name}",
+                At(s, site),
             )
         self._check(s, site, function)
         frame = machine.registers(code, 1).frame(0)
@@ -103,7 +105,7 @@ class FunctionCalls:
         return Split(warp, s.mask, code.first, [point], frame)
 
     def _check(self, s: Split, site: CallSite, function: Function) -> None:
-        """Raise a fault unless the call fits the function: a pointer may lead to any."""
+        """Raise a fault unless the call fits the function: an indirect call may reach any function."""
         wrong = ""
         places = s.frame.code.places
         if len(site.arguments) != len(function.params):
@@ -113,10 +115,10 @@ class FunctionCalls:
         passed = zip((*site.arguments, *site.results), (*function.params, *function.returns), strict=False)
         for operand, param in passed if not wrong else ():
             if param.space == "reg" and param.vector > 1:
-                wrong = f"{param.name} of {function.name}: a vector register as a parameter"
+                wrong = f"{param.name} of {function.name} is a vector register, which a parameter cannot be"
             elif isinstance(operand, Symbol) and operand.name in s.frame.code.symbols:
                 if s.frame.code.symbols[operand.name][0] != "local":
-                    wrong = f"{operand.name}, a parameter of the kernel, as an operand of a call"
+                    wrong = f"{operand.name}, a parameter of the kernel, is an operand of a call"
             elif isinstance(operand, Register):
                 held = max(8, CLASS_BITS[places[operand.name].cls]) // 8
                 if param.nbytes > held or param.type.bits == 1:
@@ -125,7 +127,7 @@ class FunctionCalls:
             raise self.machine.fault("not-modeled", wrong, At(s, site))
 
     def leave(self, s: Split) -> Split:
-        """The split back in the caller, with the results."""
+        """Return the split back in the caller, after storing the results."""
         frame = s.frame
         caller, site = frame.caller, frame.site
         assert caller is not None and frame.stack is not None
@@ -138,13 +140,13 @@ class FunctionCalls:
         frame.lanes &= ~s.mask & s.warp.live
         back = Split(s.warp, s.mask, frame.resume, frame.outer, caller)
         if not frame.lanes:
-            # What is still in flight writes registers that are given away here.
+            # Writes in flight must not reach registers that are released here.
             s.warp.complete_register_writes()
             self.machine.release(frame.registers)
         return back
 
     def _pass(self, s: Split, argument: Operand, caller: Frame, param: Param, frame: Frame) -> None:
-        """One argument into its parameter."""
+        """Copy one argument into its parameter."""
         lanes = s.lanes
         if param.space == "reg":
             place = frame.code.places[param.name]
@@ -160,7 +162,7 @@ class FunctionCalls:
             self._write(s, place_of, self._value(argument, caller, param)[lanes], param.nbytes)
 
     def _fetch(self, s: Split, result: Operand, caller: Frame, param: Param, frame: Frame) -> None:
-        """One result from its parameter to where the caller wants it."""
+        """Copy one result from its parameter to the caller's operand."""
         lanes = s.lanes
         if isinstance(result, Sink):
             return
@@ -188,7 +190,7 @@ class FunctionCalls:
             caller.written[caller.code.tracked[result.name], lanes] = True
 
     def _value(self, argument: Operand, caller: Frame, param: Param) -> Any:
-        """An argument that is a register or a constant, for every lane."""
+        """Return the values, for every lane, of an argument that is a register or a constant."""
         if isinstance(argument, Register):
             place = caller.code.places[argument.name]
             return getattr(caller, CLASSES[place.cls])[place.row]
@@ -252,7 +254,7 @@ class FunctionCalls:
 
 
 class At:
-    """A split at a call, which is no operation with semantics: what findings say, what it may reach."""
+    """The actor of a call, which is not an operation with semantics: for findings and memory accesses."""
 
     def __init__(self, s: Split, site: CallSite) -> None:
         self.split, self.acting = s, None

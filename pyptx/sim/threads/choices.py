@@ -1,7 +1,7 @@
-"""What threads and instructions leave to the schedule.
+"""Choices that threads and instructions leave to the schedule.
 
-Owns the defaults, those of ``eager``.  The schedules themselves, which also choose what happens next, derive
-from it in :mod:`pyptx.sim.machine.schedule`.
+Owns the defaults, which are those of ``eager``. The schedules in :mod:`pyptx.sim.machine.schedule` derive
+from them, and also choose what happens next.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ __all__ = ["ScheduleChoices"]
 
 
 class ScheduleChoices:
-    """The questions that threads and instructions ask."""
+    """The choices of ``eager``, as attributes and methods."""
 
-    #: Whether warps of a CTA that are at one place in the code may run together.
+    #: True if warps of a CTA that are at one place in the code may run together.
     warp_teams = True
-    #: Whether blocks of code end wherever others can act, so that others may run there.
+    #: True if blocks of code end wherever other threads or engines can act, so that they may act there.
     interleaves = False
-    #: Whether a thread may be kept from running for so long that others complete several phases meanwhile.
+    #: True if a thread may be kept from running while other threads complete several phases of an mbarrier.
     starves_threads = False
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 
     def elect(self, mask: int) -> int:
-        """The lane that elect.sync picks: the lowest, as an H200 does (the ISA leaves it open)."""
+        """Return the lane that elect.sync picks: the lowest, as an H200 does.
+
+        The ISA leaves the choice open.
+        """
         return (mask & -mask).bit_length() - 1
 
     def gives_up(self) -> bool:
-        """Whether a try_wait that could go on waiting answers false now."""
+        """True if a try_wait that could wait longer times out now and answers false."""
         return False
 
     def starts(self) -> bool:
-        """Whether a launch, or a cluster that may still be canceled, starts now that it can."""
+        """True if a launch that can start starts now, or a cluster that may still be canceled."""
         return True

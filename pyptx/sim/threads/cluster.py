@@ -1,4 +1,4 @@
-"""A cluster of CTAs: which ones, each other's shared memory, and the barrier that they share.
+"""A cluster: its CTAs, their shared memories, and the cluster's barrier.
 
 Source: PTX ISA, `#cluster-of-cooperative-thread-arrays`_ and
 `#parallel-synchronization-and-communication-instructions-barrier-cluster`_.
@@ -24,15 +24,16 @@ __all__ = ["Cluster", "ClusterBarrier"]
 
 
 class Cluster:
-    """The CTAs of one cluster by rank, each on one of ``places``. ``number`` counts clusters of the grid, x
-    fastest.
+    """The CTAs of one cluster by rank, each on one of ``places``.
+
+    ``number`` counts the clusters of the grid, x fastest.
     """
 
     def __init__(self, grid: Grid, number: int, places: Sequence[Multiprocessor]) -> None:
         self.grid, self.number = grid, number
         self.coordinates = grid.place_of(number)
         extent = grid.launch.cluster
-        #: Shared memories by rank, of the CTAs that have not ended.
+        #: Shared memories of the CTAs that have not ended, by rank.
         self.memory = ClusterMemory(grid.params, grid.const)
         self.ctas: list[CTA] = []
         for rank, place in enumerate(places):
@@ -43,35 +44,36 @@ class Cluster:
     # --- copies between its CTAs ----------------------------------------------------------------
 
     def deliveries(self, rank: int) -> list[Step]:
-        """Signals in flight, newest first, of bulk copies into the shared memory of one CTA, whoever issued
-        them.
+        """Return the signals in flight, newest first, of bulk copies into the shared memory of one CTA.
+
+        Copies that any CTA of the cluster issued are included.
         """
         return [step for cta in self.ctas for step in reversed(cta.in_flight) if _goes_to(step) == rank]
 
     @staticmethod
     def sent(cta: CTA) -> list[Step]:
-        """Writes and signals in flight of bulk copies that a CTA has issued and that go to another one."""
+        """Return the writes and signals in flight of bulk copies that ``cta`` has issued to another CTA."""
         signals = [step for step in cta.in_flight if _goes_to(step) not in (None, cta.rank)]
         return [each for step in signals for each in (step, *step.after)]
 
 
 def _goes_to(step: Step) -> int | None:
-    """The rank of the CTA whose barrier a step of a bulk copy in flight signals, if it signals any."""
+    """Return the rank of the CTA whose barrier a bulk copy's step in flight signals, or None."""
     if step.done or step.signal is None or step.operation.engine is not Engine.TMA:
         return None
     return step.signal.barrier.address >> 24
 
 
 class ClusterBarrier:
-    """The barrier of a cluster: which of its threads have arrived, and how often all have.
+    """The barrier of a cluster: the threads that have arrived, and the number of completed phases.
 
-    ``owed`` holds the phase that each thread has arrived for and not waited for, or -1; threads count
-    from the first of the CTA of rank 0 on.
+    ``owed`` holds the phase that each thread has arrived for and not waited for, or -1. Threads are numbered
+    from the first thread of the CTA of rank 0.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        #: What tells it from the barriers of other clusters, for observers.
+        #: For observers: a key that no barrier of another cluster has.
         self.key = (cluster.grid.number, cluster.number)
         self.phase = 0
         threads = 32 * sum(len(cta.warps) for cta in cluster.ctas)
@@ -79,13 +81,13 @@ class ClusterBarrier:
         self.owed = np.full(threads, -1, np.int64)
 
     def missing(self) -> int:
-        """Threads that live and have not arrived in this phase."""
+        """Return the number of live threads that have not arrived in this phase."""
         live = np.array([warp.live for cta in self.cluster.ctas for warp in cta.warps], np.uint32)
         threads: NDArray[np.bool_] = np.unpackbits(live.view(np.uint8), bitorder="little").view(np.bool_)
         return int(np.count_nonzero(threads & ~self.arrived))
 
     def advance(self) -> None:
-        """Begin the next phase if no thread is missing: a thread that has ended counts as arrived."""
+        """Begin the next phase if no thread is missing. A thread that has ended counts as arrived."""
         if self.arrived.any() and not self.missing():
             self.arrived[:] = False
             self.phase += 1

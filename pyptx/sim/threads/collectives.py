@@ -1,11 +1,12 @@
-"""Lanes of a member mask brought together, for ``shfl``, ``vote``, ``match``, ``redux`` and ``elect.sync``.
+"""Brings the lanes of a member mask together for ``shfl``, ``vote``, ``match``, ``redux`` and ``elect.sync``.
 
-Owns :class:`LaneGroups`, the lanes of one call sorted into groups, one for each warp and member mask, and
-:class:`Rendezvous`, for lanes that execute the same collective at different places of the code.
+Owns :class:`LaneGroups`, which sorts the lanes of one call into groups, one for each warp and member mask,
+and :class:`Rendezvous`, for lanes that execute the same collective at different places of the code.
 
-The member mask is a value of each lane: two tiles of a warp may execute one instruction with two masks.  All
-lanes of a mask that have not exited execute it groups, with the same mask (PTX ISA,
-`#parallel-synchronization-and-communication-instructions-vote-sync`); an H200 lets them come from two places.
+The member mask is a value of each lane: two tiles of a warp may execute one instruction with two masks. All
+lanes of a mask that have not exited must execute the collective with the same mask (PTX ISA,
+`#parallel-synchronization-and-communication-instructions-vote-sync`). An H200 accepts lanes that come from
+two places.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FULL = np.uint32(0xFFFFFFFF)
 _WHOLE = np.full((1, 1), _FULL)
 _BITS = np.uint64(1) << np.arange(32, dtype=np.uint64)
 
-#: ``compute(op, groups, *inputs)``: inputs and results have a row of 32 lanes for each group.
+#: ``compute(op, groups, *inputs)``: inputs and results have one row of 32 lanes for each group.
 Compute = Callable[..., Any]
 
 
@@ -35,13 +36,13 @@ def _all_set(membermask: Any) -> bool:
 
 
 class LaneGroups:
-    """Groups of lanes, one row of 32 each.
+    """Groups of lanes, one row of 32 lanes each.
 
     Attributes:
         lanes_here: the numbers of all lanes of the call.
-        asked: the member mask of each group, as the lanes gave it, with lanes that have exited.
+        asked: the member mask of each group as the lanes gave it, including lanes that have exited.
         masks: the live members of each group, ``(groups, 1)``.
-        member: which lanes are members, ``(groups, 32)``; None if all are.
+        member: flags of the lanes that are members, ``(groups, 32)``; None if all are.
     """
 
     __slots__ = ("_lane", "_row", "asked", "lanes_here", "masks", "member")
@@ -76,17 +77,17 @@ class LaneGroups:
             if lanes_there != mask:
                 raise s.warp.cta.machine.fault(
                     "divergent-collective",
-                    f"{op.name}: executed by lanes {lanes_there:#010x}, "
+                    f"{op.name}: executed by lanes {lanes_there:#010x}, but "
                     f"its mask and the live lanes give {mask:#010x}",
                     s,
                 )
 
     def positions(self, row: int, lane: int) -> NDArray[np.intp]:
-        """Where one lane of a group is among the lanes of the call."""
+        """Return the positions of one lane of a group among the lanes of the call."""
         return np.flatnonzero((self._row == row) & (self._lane == lane))
 
     def rows(self, values: Any) -> NDArray[Any]:
-        """Values of the lanes as rows; lanes that are no members hold zero."""
+        """Arrange values of the lanes in rows. Lanes that are not members get zero."""
         if self._row is None:
             if np.ndim(values):
                 return np.asarray(values).reshape(-1, 32)
@@ -97,7 +98,7 @@ class LaneGroups:
         return full
 
     def lanes(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Rows, or one value for each group, as values of the lanes."""
+        """Convert rows, or one value for each group, to values of the lanes."""
         if self._row is None:
             return rows.reshape(-1) if rows.shape == (len(self.masks), 32) else np.repeat(rows, 32)
         values: NDArray[Any] = np.broadcast_to(rows, (len(self.masks), 32))[self._row, self._lane]
@@ -105,11 +106,11 @@ class LaneGroups:
 
 
 class Deposited(Exception):
-    """The operands of the lanes that met are in the rendezvous; the instruction executes later."""
+    """Raised when the operands of the lanes are in the rendezvous; the instruction executes later."""
 
 
 class Rendezvous:
-    """Lanes that execute one collective at several places: each brings its operands, then all get results."""
+    """Lanes at several places that execute one collective: all deposit operands, then all get results."""
 
     def __init__(self) -> None:
         self._lanes: list[NDArray[np.intp]] = []
@@ -117,13 +118,13 @@ class Rendezvous:
         self._results: Any = None
 
     def deposit(self, lanes: NDArray[np.intp], *operands: Any) -> None:
-        """Keep the operands of ``lanes``. Raises :class:`Deposited`."""
+        """Store the operands of ``lanes``. Always raises :class:`Deposited`."""
         self._lanes.append(np.array(lanes))
         self._operands.append([np.array(np.broadcast_to(o, (len(lanes),))) for o in operands])
         raise Deposited
 
     def results(self, s: Split, op: Op, lanes: NDArray[np.intp], compute: Compute) -> Any:
-        """What ``lanes`` get, once all have deposited."""
+        """Return the results of ``lanes``, after all lanes have deposited."""
         everyone = np.concatenate(self._lanes)
         order = np.argsort(everyone)
         everyone = everyone[order]
@@ -139,7 +140,7 @@ class Rendezvous:
 def collective(
     s: Split, op: Op, lanes: NDArray[np.intp], membermask: Any, operands: tuple[Any, ...], compute: Compute
 ) -> Any:
-    """Execute a collective for ``lanes``: its result per lane, or a tuple of results."""
+    """Execute a collective for ``lanes``. Return one result for each lane, or a tuple of such results."""
     if s.rendezvous is not None:
         rendezvous, s.rendezvous = s.rendezvous, None
         return rendezvous.results(s, op, lanes, compute)

@@ -1,5 +1,7 @@
-"""One cooperative thread array of a launch: its shared and local memory, its warps, what it has in
-flight, and what units of the hardware hold for it.
+"""One cooperative thread array of a launch.
+
+Owns its shared and local memory, its warps, its operations in flight, and the state that units of the
+hardware hold for it.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ Unit = TypeVar("Unit", bound=CtaUnit)
 
 
 class CTA:
-    """See the module's docstring. ``number`` counts CTAs of the grid, x fastest.
+    """See the module's docstring.
 
-    ``rank`` counts the CTAs of its cluster, which it is ``within`` at these coordinates.
+    ``number`` counts the CTAs of the grid, x fastest. ``rank`` is the CTA's number in its cluster, and
+    ``within`` its coordinates there.
     """
 
     def __init__(
@@ -50,11 +53,11 @@ class CTA:
         )
         self.coordinates = (x, y, z)
         self.number = x + launch.grid[0] * (y + launch.grid[1] * z)
-        #: What tells it from every other CTA that may live at the same time.
+        #: A key that no other CTA has that may live at the same time.
         self.key = (grid.number, self.number)
-        #: Whether dependent launches still wait for it to let them go.
+        #: True until the CTA has let dependent launches go.
         self.holds = True
-        #: Whether its threads have seen that no cluster is left whose launch could be canceled.
+        #: True if its threads have seen that no cluster is left whose launch could be canceled.
         self.refused = False
         start = program.shared_start
         data = np.zeros(grid.shared_bytes + SHARED_START - start, np.uint8)
@@ -66,16 +69,16 @@ class CTA:
             tracked=True,
         )
         self.shared.parts = grid.shared_parts
-        # The system's part is zero at first.
+        # The system's part of shared memory is initialized with zeros.
         self.shared.mark(0, SHARED_START - start)
         #: Shared memories of the cluster that this CTA can reach, by rank.
         self.cluster_memory = cluster.memory
         self.cluster_memory[rank] = self.shared
         self.threads: int = grid.threads
         self.local_memory = LocalMemory(self, program.entry.local_bytes)
-        #: The CTA's barriers that have been used, by number.
+        #: The named barriers that have been used, by number.
         self.bars: dict[int, NamedBarrier] = {}
-        #: Bulk groups of (warp, lane).
+        #: Bulk groups by (warp, lane).
         self.bulk: dict[tuple[int, int], BulkGroups] = {}
         self._units: dict[Any, Any] = {}
         #: Steps of this CTA in flight.
@@ -92,31 +95,34 @@ class CTA:
         self.live_warps = count
 
     def unit(self, kind: type[Unit]) -> Unit:
-        """What a unit of the hardware holds for this CTA, made when first asked for."""
+        """Return the state that a unit of the hardware holds for this CTA.
+
+        It is made at the first request.
+        """
         found: Unit | None = self._units.get(kind)
         if found is None:
             found = self._units[kind] = kind(self)
         return found
 
     def units(self) -> list[CtaUnit]:
-        """The units that hold something, in the order in which they are called at the CTA's end."""
+        """Return the units that hold state, in the order in which they are called at the CTA's end."""
         return sorted(self._units.values(), key=lambda unit: unit.exit_order)
 
     def life(self) -> Life:
-        """The CTA and its shared memory, for observers."""
+        """Return the record of the CTA and its shared memory for observers."""
         return Life(LifeKind.CTA, self.key, self.threads, f"CTA {self.coordinates}", self.key)
 
     @property
     def shared_base(self) -> int:
-        """What the rank adds to every address of its shared memory."""
+        """The part of every shared-memory address that the CTA's rank gives."""
         return self.rank << 24
 
     def special(self, warp: int, count: int = 1) -> SpecialRegisters:
-        """Values of the special registers that do not change, for the threads of ``count`` warps."""
+        """Return the special registers that do not change, for the threads of ``count`` warps."""
         return SpecialRegisters(self, slice(32 * warp, 32 * (warp + count)))
 
     def special_values(self, name: str) -> NDArray[Any]:
-        """Values of one special register, for every thread of the CTA's warps."""
+        """Return the values of one special register for every thread of the CTA's warps."""
         found = self._special.get(name)
         if found is None:
             found = self._special[name] = self._compute(name)
@@ -166,7 +172,7 @@ class CTA:
             "cluster_nctarank": grid.cluster_size,
             "gridid": 1 + grid.number,
             "dynamic_smem_size": launch.dynamic_smem,
-            # Measured on an H200, the sizes and the offsets.
+            # The sizes and the offsets are measured on an H200.
             "total_smem_size": round_up(grid.shared_bytes, 128),
             "aggr_smem_size": SHARED_START + grid.shared_bytes,
             "reserved_smem_offset_begin": 0,
@@ -174,7 +180,7 @@ class CTA:
             "reserved_smem_offset_cap": SHARED_START,
             "reserved_smem_offset_0": 0,
             "reserved_smem_offset_1": 0,
-            # Where a cooperative launch has its barrier of the grid.
+            # Address of the workspace with the grid barrier of a cooperative launch.
             "envreg1": grid.workspace >> 32 if base == "envreg1" else 0,
             "envreg2": grid.workspace & 0xFFFFFFFF if base == "envreg2" else 0,
             "is_explicit_cluster": int(grid.explicit_cluster),
@@ -182,7 +188,7 @@ class CTA:
 
 
 class SpecialRegisters(dict[str, "NDArray[Any]"]):
-    """Special registers by name, computed when first read."""
+    """Special registers by name. Values are computed at the first read."""
 
     def __init__(self, cta: CTA, span: slice) -> None:
         super().__init__()

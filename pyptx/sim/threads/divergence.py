@@ -1,8 +1,7 @@
-"""How lanes of a warp part and meet: divergent branches, reconvergence, exits, and collectives that gather
-lanes.
+"""Divergence of a warp's lanes: divergent branches, reconvergence, exits, and collectives that gather lanes.
 
-Diverged lanes meet again at the branch's immediate post-dominator, or where the function returns.  If nothing
-else can run, lanes that wait there go on alone: progress is independent.
+Diverged lanes reconverge at the branch's immediate post-dominator, or where the function returns. If nothing
+else can run, lanes that wait there continue alone: threads make progress independently.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ class Divergence:
     # --- branches -----------------------------------------------------------------------------
 
     def part(self, s: Split, rpc: int, ways: list[tuple[int, int]]) -> None:
-        """``s`` goes several ways: (mask, block) each; the last runs first. They meet at ``rpc`` unless it is
-        EXIT.
+        """Split ``s`` into (mask, block) parts, of which the last runs first.
+
+        The parts reconverge at ``rpc`` unless it is EXIT.
         """
         stack = s.stack
         if rpc != EXIT:
@@ -48,21 +48,24 @@ class Divergence:
             if target == EXIT:
                 self.leave(part, mask)
                 continue
-            # Both may be there already: a branch to the next statement.
+            # Both parts may be there already, for a branch to the next statement.
             if part.pc == part.rpc:
                 part = self.arrive(part)
             if part is not None:
                 self.machine.wake(part)
 
     def arrive(self, s: Split) -> Split | None:
-        """``s`` has reached its reconvergence point: the merged split if it was the last."""
+        """Note that ``s`` has reached its reconvergence point.
+
+        Return the merged split if ``s`` was the last.
+        """
         s.scatter()
         point = s.stack[-1]
         point.arrived |= s.mask
         return self._merge(s.warp, point, s.stack[:-1]) if point.arrived == point.expected else None
 
     def abandon(self, s: Split) -> None:
-        """``s`` returns out of divergent branches of a function: they do not wait for its lanes any more."""
+        """Take ``s``, which returns, out of a function's divergent branches: they no longer await it."""
         inner = s.stack[1:]
         s.stack = s.stack[:1]
         s.rpc = s.stack[0].rpc
@@ -83,7 +86,7 @@ class Divergence:
                 self.machine.wake(merged)
 
     def leave(self, s: Split, mask: int) -> None:
-        """Lanes of ``mask`` end."""
+        """End the lanes of ``mask``."""
         warp, machine = s.warp, self.machine
         s.scatter()
         warp.live &= ~mask
@@ -98,7 +101,10 @@ class Divergence:
                 machine.residency.retire(warp.cta)
 
     def release(self) -> bool:
-        """Independent progress: lanes parked at a reconvergence point go on without the others."""
+        """Let lanes that are parked at a reconvergence point continue without the others.
+
+        False if there are none.
+        """
         for cta in self.machine.residency.live.values():
             for warp in cta.warps:
                 for point, stack in warp.reconvergence[::-1]:
@@ -112,7 +118,7 @@ class Divergence:
     # --- collectives --------------------------------------------------------------------------
 
     def gathered(self, s: Split, block: CodeBlock) -> bool:
-        """Whether all lanes that must execute the block's collective are in ``s``; else ``s`` parks."""
+        """True if ``s`` has all lanes that must execute the block's collective. Otherwise ``s`` parks."""
         if s.rendezvous is not None:
             return True
         needed = self.needed(s, block)
@@ -126,7 +132,7 @@ class Divergence:
 
     @staticmethod
     def _tiles(s: Split, block: CodeBlock) -> list[Split]:
-        """The lanes of ``s`` by the mask that they give: each tile of a warp waits for its own lanes."""
+        """Split ``s`` by the member mask of its lanes: each tile of a warp waits for its own lanes only."""
         instruction, op = block.ops[0]
         mask = op.binding.operands.get("membermask")
         if not isinstance(mask, Register) or instruction.guard is not None:
@@ -138,13 +144,13 @@ class Divergence:
         return [Split(s.warp, mask_of(values == v) & s.mask, s.pc, s.stack, s.frame) for v in several]
 
     def needed(self, s: Split, block: CodeBlock) -> int:
-        """The live lanes that execute the collective together with those of ``s``."""
+        """Return the live lanes that execute the collective together with those of ``s``."""
         op = block.ops[0][1]
         if block.collective == "warp":
             return s.warp.live
         lanes, guard = s.lanes, block.ops[0][0].guard
         if guard is not None:
-            # Lanes that it does not let through need no others.
+            # Lanes whose guard is false need no other lanes.
             s.scatter()
             flags = s.frame.p[s.frame.code.places[guard.register.name].row, lanes]
             lanes = lanes[flags != guard.negated]
@@ -157,12 +163,12 @@ class Divergence:
             if s.regs is not None:
                 value = s.regs[place.index]
             else:
-                # The mask is a value of each lane: tiles of a warp have their own.
+                # The mask is a value of each lane: tiles of a warp have different masks.
                 value = np.bitwise_or.reduce(s.frame.u32[place.row, lanes])
         return int(value) & s.warp.live
 
     def regather(self, warp: Warp) -> None:
-        """Merge lanes that wait at one collective once all that it needs are there."""
+        """Merge lanes that wait at one collective once all needed lanes are there."""
         blocks = warp.cta.grid.program.blocks
         for pc, waiting in list(warp.gathering.items()):
             if len(waiting) == 1 and self.needed(waiting[0], blocks[pc]) & ~waiting[0].mask:
@@ -177,8 +183,9 @@ class Divergence:
             self._meet(warp)
 
     def _complete_sets(self, waiting: list[Split], block: CodeBlock) -> list[list[Split]]:
-        """Those that have all the lanes that they need, for each activation: tiles of a warp do not wait for
-        each other.
+        """Return, for each activation, the splits that have all the lanes that they need.
+
+        Tiles of a warp do not wait for each other.
         """
         pools: dict[int, list[tuple[Split, int]]] = {}
         for s in waiting:
@@ -207,7 +214,7 @@ class Divergence:
         union = 0
         for s in waiting:
             union |= s.mask
-        # Lanes keep the divergent branches that they are all inside of.
+        # The merged lanes keep only the divergent branches that all of them are inside of.
         common: list[ReconvergencePoint] = []
         for level in zip(*(s.stack for s in waiting), strict=False):
             if any(point is not level[0] for point in level):
@@ -221,9 +228,7 @@ class Divergence:
         self.machine.wake(Split(warp, union, pc, common, waiting[0].frame))
 
     def _meet(self, warp: Warp) -> None:
-        """Lanes at several places, or in several activations of a function, that execute the same collective
-        with one mask do so together.
-        """
+        """Let lanes with one mask execute the same collective together from several places or activations."""
         blocks = warp.cta.grid.program.blocks
         by_kind: dict[tuple[str, int], list[Split]] = {}
         for pc, waiting in warp.gathering.items():

@@ -1,6 +1,6 @@
-"""What threads tell the observers of a machine: synchronization and fences.
+"""Sends the synchronization and fences of threads to the observers of a machine.
 
-Both functions cost one test where the machine has no observers.
+Both functions cost one test if the machine has no observers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def announce_sync(
 ) -> None:
     """Send the part of ``lanes`` (of the acting ones if None) in a synchronization; see :class:`Sync`.
 
-    ``order`` is semantics and scope.
+    ``order`` is (semantics, scope).
     """
     stream = s.warp.cta.machine.stream
     if stream.active:

@@ -1,6 +1,6 @@
 """Registers of threads: storage for the activations of one function, and views of some warps of it.
 
-Registers are numpy arrays ``[register, thread]``, one array per width, so that one warp is a view and so are
+Registers are numpy arrays ``[register, thread]``, one array for each width. So a view can show one warp or
 several neighboring warps of a CTA, which then execute together.
 """
 
@@ -38,27 +38,27 @@ _TYPED = {
 
 
 class Registers:
-    """Registers of ``warps`` warps for one function, zero at first. Storage is used again by later CTAs."""
+    """Registers of ``warps`` warps for one function, initialized with zeros. Later CTAs reuse the storage."""
 
     def __init__(self, code: FunctionCode, warps: int) -> None:
         self.code, self.warps = code, warps
         columns = 32 * warps
         self.raw = {view: np.zeros((code.rows[cls], columns), _RAW[view]) for cls, view in CLASSES.items()}
-        #: For registers that some read may reach before a write: which threads have written.
+        #: For registers that a path may read before any write: flags of the threads that have written them.
         self.written = np.zeros((len(code.tracked), columns), np.bool_)
-        #: The condition code's carry.
+        #: The carry flag of the condition code.
         self.carry = np.zeros(columns, np.uint8)
         self._frames: dict[tuple[int, int], Frame] = {}
 
     def clear(self) -> None:
-        """As new."""
+        """Reset everything to the state of new registers."""
         for array in (*self.raw.values(), self.written, self.carry):
             array[...] = 0
         for frame in self._frames.values():
             frame.special = {}
 
     def frame(self, first: int, count: int = 1) -> Frame:
-        """The registers of ``count`` warps from warp ``first`` on."""
+        """Return the registers of ``count`` warps, starting at warp ``first``."""
         key = (first, count)
         found = self._frames.get(key)
         if found is None:
@@ -69,8 +69,9 @@ class Registers:
 class Frame:
     """Registers of some warps in one activation of a function.
 
-    ``u32`` and its like are arrays ``[register, thread]``; ``r_u32`` is a list of their rows.  Both are made
-    on first use.  What an activation of a device function goes back to is in ``caller`` and what follows it.
+    ``u32`` and the other views are arrays ``[register, thread]``; ``r_u32`` and its like are lists of their
+    rows. Both are made at the first use. ``caller`` and the attributes after it hold the state to which an
+    activation of a device function returns.
     """
 
     def __init__(self, registers: Registers, first: int, end: int) -> None:
@@ -83,14 +84,15 @@ class Frame:
         self.special: dict[str, NDArray[Any]] = {}
         #: Address of the function's local variables in the threads' local memory.
         self.base = 0
-        #: What the CTA's rank in its cluster adds to the addresses of shared variables.
+        #: The part of a shared variable's address that the CTA's rank in its cluster gives.
         self.shared = 0
         self.caller: Frame | None = None
-        #: Block after the call, the groups that the caller is inside of, and the call itself.
+        #: The block after the call, the reconvergence points around the call, and the call itself.
         self.resume = 0
         self.outer: list[ReconvergencePoint] = []
         self.site: Any = None
-        #: Threads' local stack pointers before the call; lanes that have not returned; number of callers.
+        #: The threads' local stack pointers before the call, the lanes that have not returned, the number of
+        #: callers.
         self.stack: NDArray[np.int64] | None = None
         self.lanes = 0
         self.depth = 0
@@ -111,7 +113,7 @@ class Frame:
         return value
 
     def constant(self, value: int) -> NDArray[np.int64]:
-        """``value`` for each thread; not to be written."""
+        """Return ``value`` for each thread as an array, which must not be written."""
         found = self._constants.get(value)
         if found is None:
             bits = np.full(self.columns, value & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)
@@ -119,7 +121,7 @@ class Frame:
         return found
 
     def lane_values(self, lane: int) -> list[Any]:
-        """Every register of one thread as Python numbers, raw bits, in the order of places."""
+        """Return every register of one thread as Python numbers (raw bits), in the order of places."""
         values: list[Any] = []
         for view in ("p", "u16", "u32", "u64"):
             values += getattr(self, view)[:, lane].tolist()
@@ -127,7 +129,7 @@ class Frame:
         return values
 
     def set_lane_values(self, lane: int, values: list[Any]) -> None:
-        """The opposite of :meth:`lane_values`."""
+        """Write every register of one thread, from values as :meth:`lane_values` returns them."""
         start = 0
         for view in ("p", "u16", "u32", "u64"):
             array = getattr(self, view)
@@ -139,5 +141,5 @@ class Frame:
             wide[row, lane] = (value & (2**64 - 1), value >> 64)
 
     def snapshot(self, lanes: Any) -> bytes:
-        """The registers of some threads as bytes that compare."""
+        """Return the registers of some threads as bytes that can be compared."""
         return b"".join(getattr(self, view)[:, lanes].tobytes() for view in CLASSES.values())

@@ -1,9 +1,9 @@
-"""The CTAs of one launch: what they run, which of them have not started, and what the launch did.
+"""The CTAs of one launch: their program, the clusters that have not started, and the launch's counts.
 
-A launch may be one of several in a stream.  Without programmatic dependent launch it starts when all earlier
-ones have completed.  A ``dependent`` one may start when every CTA of the one before has executed
-``griddepcontrol.launch_dependents`` or ended; its ``griddepcontrol.wait`` waits for that one's completion,
-and for no other's.
+A launch may be one of several in a stream. Without programmatic dependent launch it starts when all earlier
+ones have completed. A ``dependent`` launch may start when every CTA of the previous launch has executed
+``griddepcontrol.launch_dependents`` or ended. Its ``griddepcontrol.wait`` waits for the completion of the
+previous launch only.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-griddepcontrol`_ and
 `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`_.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Grid"]
 
-#: Bytes that a cooperative launch has for the barrier of its grid.
+#: Bytes of workspace that a cooperative launch has for the barrier of its grid.
 _WORKSPACE = 4096
-#: Registers are given out to warps in steps of so many a thread.
+#: Registers of a thread are allocated in multiples of this number.
 _REGISTER_STEP = 8
 
 
 class Grid:
-    """See the module's docstring. ``number`` counts the launches of a stream from the one ``before``."""
+    """See the module's docstring. ``number`` is the launch's position in its stream, after ``before``."""
 
     def __init__(
         self,
@@ -64,22 +64,22 @@ class Grid:
         )
         warps = -(-self.threads // 32)
         self.demand = Demand(32 * warps, self.shared_bytes + SHARED_START, self._registers(warps))
-        #: Bytes of the host's memory that one of its CTAs takes.
+        #: Bytes of the host's memory that one CTA takes.
         self.held = program.host_bytes(warps, self.shared_bytes)
         #: Numbers of the clusters that have not started.
         self.waiting = range(self.ctas // self.cluster_size)
-        #: CTAs that live, and those of them that have not let dependent launches go.
+        #: Number of live CTAs, and of those that have not let dependent launches go.
         self.live = self.holding = 0
         self.started = False
-        #: Whether its CTAs ask for the work of others: it matters then when these start.
+        #: True if the CTAs cancel launches of other clusters: the time at which clusters start then matters.
         self.gives_away = program.cancels_launches
         self.account = LaunchAccount(self.number, program.function.name)
-        #: What the kernel printed, in order.
+        #: The texts that the kernel printed, in order.
         self.printed: list[str] = []
         self._workspace: int | None = None
 
     def _registers(self, warps: int) -> int:
-        """Registers of one CTA where the kernel says how many a thread has; else 0, as if they were free."""
+        """Return the registers of one CTA if the kernel states a thread's registers, else 0 (no limit)."""
         function = self.program.function
         most = function.directive("maxnreg")
         if most is None:
@@ -92,36 +92,36 @@ class Grid:
 
     @property
     def complete(self) -> bool:
-        """Whether all of its CTAs have ended, and with them what they left in flight."""
+        """True if all CTAs have ended and everything that they left in flight has happened."""
         return not self.waiting and not self.live
 
     @property
     def lets_go(self) -> bool:
-        """Whether a dependent launch may start: nothing of this one holds it back any more."""
+        """True if a dependent launch may start: no CTA of this launch holds it back any more."""
         return self.started and not self.waiting and not self.holding
 
     def life(self) -> Life:
-        """The launch, for observers."""
+        """Return the record of the launch for observers."""
         return Life(LifeKind.GRID, self.number, self.ctas, self.program.function.name)
 
     def entered(self) -> None:
-        """A CTA begins."""
+        """Note that a CTA begins."""
         self.live += 1
         self.holding += 1
 
     def left(self, cta: CTA) -> None:
-        """A CTA has ended, which lets dependent launches go as well."""
+        """Note that a CTA has ended. This lets dependent launches go, too."""
         self.live -= 1
         self.let_go(cta)
 
     def let_go(self, cta: CTA) -> None:
-        """One of the CTA's threads has executed ``griddepcontrol.launch_dependents``."""
+        """Let dependents go: a thread of the CTA has executed ``griddepcontrol.launch_dependents``."""
         if cta.holds:
             cta.holds = False
             self.holding -= 1
 
     def steal(self) -> tuple[int, int, int] | None:
-        """Cancel the next cluster that has not started: coordinates of its first CTA, or None."""
+        """Cancel the next cluster that has not started. Return the coordinates of its first CTA, or None."""
         if not self.waiting:
             return None
         place = self.place_of(self.waiting[0])
@@ -130,13 +130,13 @@ class Grid:
         return x, y, z
 
     def place_of(self, cluster: int) -> tuple[int, int, int]:
-        """Coordinates of a cluster among the clusters."""
+        """Return the coordinates of a cluster among the clusters."""
         across, down = (self.launch.grid[axis] // self.launch.cluster[axis] for axis in (0, 1))
         return cluster % across, cluster // across % down, cluster // (across * down)
 
     @property
     def workspace(self) -> int:
-        """Address of the bytes with which all CTAs synchronize; 0 if they do not run at once."""
+        """Address of the bytes with which all CTAs synchronize; 0 if not all CTAs can run at once."""
         if self._workspace is None:
             self._workspace = 0
             if self._fits_whole():

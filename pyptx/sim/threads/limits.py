@@ -1,4 +1,4 @@
-"""When a run ends though its kernel goes on, and what is shown of a long one."""
+"""Limits at which a run ends although its kernel has not, and the progress of a long run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ __all__ = ["Limits", "Progress"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one run.
+    """Limits of one run.
 
     Attributes:
         max_steps: warp-instructions.
         timeout: seconds, or None.
-        memory: bytes of the host's memory that the threads of the CTAs that run at once may take: fewer run
-        at
-            once where they would take more. Calls may make them take up to twice as much.
+        memory: bytes of the host's memory for the threads of the CTAs that run at once. If more would be
+            needed, fewer CTAs run at once. Function calls may increase the use up to twice this number.
         progress_interval: seconds between two calls of a progress function.
     """
 
@@ -28,7 +27,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: seconds since it began, warp-instructions, CTAs that have ended and all of them."""
+    """Progress of a run: seconds since it began, warp-instructions, CTAs that have ended, all CTAs."""
 
     seconds: float
     steps: int

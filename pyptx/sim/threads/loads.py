@@ -1,7 +1,7 @@
-"""Loads and stores of threads: lanes' addresses to values, and values to bytes.
+"""Loads and stores of threads: convert lanes' addresses to values, and values to bytes.
 
-Owns :class:`Transfer`, what an ``ld`` or ``st`` moves and how, and the functions that do it for many lanes
-and for one.  A vector is moved as one unit of its whole size, so that a load is one gather whatever its
+Owns :class:`Transfer`, which describes what an ``ld`` or ``st`` moves, and the functions that execute it for
+many lanes and for one. A vector is moved as one unit of its whole size, so that a load is one gather for any
 number of elements.
 """
 
@@ -36,22 +36,22 @@ __all__ = [
 
 Array = NDArray[Any]
 
-#: What struct calls an unsigned integer of so many bytes.
+#: Letters of struct for unsigned integers, by size in bytes.
 _LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one instruction moves.
+    """The description of what one instruction moves.
 
     Attributes:
-        count: elements, 0 for a scalar.
-        nbytes: bytes of all elements together; the alignment as well.
-        dtype: of one element in a register.
+        count: number of elements, 0 for a scalar.
+        nbytes: bytes of all elements together, which is also the alignment.
+        dtype: dtype of one element in a register.
         unit: dtype of ``nbytes`` bytes moved at once.
-        how: order and scope, for the seam.
-        pattern: the elements as integers, for struct (empty for a 128-bit register).
-        kept: elements of a stored vector that are not ``_``, or None for all.
+        how: order and scope, passed to :meth:`.Memory.access`.
+        pattern: format of the elements as integers for struct (empty for a 128-bit register).
+        kept: positions of the elements of a stored vector that are not ``_``, or None for all.
     """
 
     count: int
@@ -65,7 +65,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class AccessOrder:
-    """Order, scope and proxy of a form's accesses, where its modifiers do not say."""
+    """Order, scope and proxy of a form's accesses, used where the instruction's modifiers give none."""
 
     semantics: str = "weak"
     scope: str = ""
@@ -80,7 +80,7 @@ _WEAK = AccessOrder()
 
 
 def _order(op: Op) -> dict[str, str]:
-    """Order, scope and proxy as the memory model sees them; what has no qualifier is weak."""
+    """Return order, scope and proxy for the memory model. An access without a qualifier is weak."""
     form: AccessOrder = op.traits or _WEAK
     chosen = op.chosen
     return {
@@ -91,7 +91,7 @@ def _order(op: Op) -> dict[str, str]:
 
 
 def transfer_of(op: Op) -> Transfer:
-    """What ``op`` moves, worked out once."""
+    """Return what ``op`` moves. The result is computed once and cached."""
     found: Transfer | None = op.cache.get("transfer")
     if found is None:
         found = op.cache["transfer"] = _read(op)
@@ -115,7 +115,7 @@ def _read(op: Op) -> Transfer:
 
 
 def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
-    """Values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
+    """Return the values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
     what = transfer_of(op)
     spans = s.access(AccessKind.READ, op, lanes, address, what.nbytes, **what.how)
     if len(spans) == 1:
@@ -131,7 +131,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> 
 
 
 def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
-    """The raw value of one lane as a Python integer, a tuple for a vector."""
+    """Return the raw value of one lane as a Python integer, or a tuple for a vector."""
     what = transfer_of(op)
     segment, offset = s.access_one(AccessKind.READ, op, lane, address, what.nbytes, **what.how)
     values = struct.unpack_from(what.pattern, segment.data.data, offset)
@@ -142,7 +142,7 @@ def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> A
 
 
 def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: Any = None) -> None:
-    """Write the lanes' values; where lanes write the same bytes, the last lane's stay."""
+    """Write the lanes' values. If lanes write the same bytes, the last lane's value stays."""
     what = transfer_of(op)
     if what.kept is not None:
         return _store_some(s, op, lanes, address, value)
@@ -158,7 +158,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
 
 
 def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) -> None:
-    """A vector with ``_`` in it: nothing is written there."""
+    """Write a vector that contains ``_``: those elements are not written."""
     what = transfer_of(op)
     assert what.kept is not None
     size = what.dtype.itemsize
@@ -174,7 +174,7 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
 
 
 def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: int) -> None:
-    """Tell the observers of one element of a stored vector that has ``_`` in it."""
+    """Send one element of a stored vector that contains ``_`` to the observers."""
     memory = s.warp.cta.machine.memory
     if memory.observers:
         how = transfer_of(op).how
@@ -183,7 +183,7 @@ def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: i
 
 
 def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
-    """Write the value (or tuple of them) of one lane, given as Python integers."""
+    """Write the value (or a tuple of values) of one lane, given as Python integers."""
     what = transfer_of(op)
     size = what.dtype.itemsize
     mask = (1 << (8 * size)) - 1

@@ -1,6 +1,6 @@
-"""Local memory of the threads of a CTA: every thread has its own bytes at the same addresses.
+"""Local memory of a CTA's threads: every thread has its own bytes at the same addresses.
 
-Stacks grow as functions call each other; the storage grows with them, up to what the hardware allows a
+Stacks grow as functions call each other. The storage grows with them, up to the hardware's limit for a
 thread.
 """
 
@@ -24,13 +24,13 @@ _STEP = 256
 
 
 class LocalMemory:
-    """Bytes ``[thread, address]``, made when something first uses them."""
+    """Bytes ``[thread, address]``, allocated at the first use."""
 
     def __init__(self, cta: CTA, nbytes: int) -> None:
         self.cta = cta
         self.threads = 32 * ((cta.threads + 31) // 32)
         self.capacity = nbytes
-        #: Bytes that the machine knows of.
+        #: Bytes that are counted in the machine.
         self._held = 0
         self._segment: Segment | None = None
 
@@ -43,25 +43,25 @@ class LocalMemory:
     def _made(self, capacity: int) -> Segment:
         self.capacity = max(_STEP, -(-capacity // _STEP) * _STEP)
         nbytes = self.threads * self.capacity
-        # It may take long for a large block, so that few turns of the run do.
+        # Allocating a large block takes long while few turns of the run pass, so the time is checked here.
         self.cta.machine.check_time()
         self.cta.machine.take(nbytes - self._held)
         self._held = nbytes
         data = np.zeros(nbytes, np.uint8)
-        # Not tracked: compilers load what they did not write and throw it away.
+        # Not tracked: compilers load bytes that they did not write and discard them.
         return Segment(f"local memory of CTA {self.cta.coordinates}", "local", 0, data, tracked=False)
 
     def release(self) -> None:
-        """The CTA has ended."""
+        """Free the storage. Called when the CTA has ended."""
         self.cta.machine.take(-self._held)
         self._held = 0
         self._segment = None
 
     def ensure(self, s: Split, nbytes: int) -> None:
-        """Room for ``nbytes`` per thread. Raises a fault past what a thread can have."""
+        """Make room for ``nbytes`` for each thread. Raise a fault above the limit of a thread."""
         if nbytes > LOCAL_LIMIT:
             raise self.cta.machine.fault(
-                "stack-overflow", f"{nbytes} bytes of local memory; a thread has at most {LOCAL_LIMIT}", s
+                "stack-overflow", f"{nbytes} bytes of local memory, but a thread has at most {LOCAL_LIMIT}", s
             )
         if self._segment is None:
             self.capacity = max(self.capacity, nbytes)
@@ -71,8 +71,9 @@ class LocalMemory:
             self.table()[:, :before] = old.data.reshape(self.threads, before)
 
     def resolve(self, s: Split, lanes: Any, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
-        """The segment, and the bytes in it that ``address`` means for each of ``lanes`` (of the split's first
-        warp on).
+        """Return the segment, and the offsets in it of each lane's own ``address``.
+
+        ``lanes`` count from the split's first warp.
         """
         segment = self.segment
         one = isinstance(address, int)
@@ -98,5 +99,5 @@ class LocalMemory:
         return segment, threads * self.capacity + address
 
     def table(self) -> NDArray[np.uint8]:
-        """The bytes as an array ``[thread, address]``."""
+        """Return the bytes as an array ``[thread, address]``."""
         return self.segment.data.reshape(self.threads, self.capacity)

@@ -1,7 +1,7 @@
-"""What a run holds and offers to threads, engines and instructions.
+"""The state of a run, and its services to threads, engines and instructions.
 
 Owns memory, the engines, the launches' accounts, limits, clocks, findings, storage of threads, and the splits
-that can run.  The run loop, which derives from it, is :class:`pyptx.sim.machine.machine.Machine`.
+that can run. The run loop, which derives from it, is :class:`pyptx.sim.machine.machine.Machine`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MachineState"]
 
-#: Blocks that a split may run before the machine moves on as if it waited: it may be polling.
+#: Blocks that a split may run before the machine proceeds as if the split waited, since it may be polling.
 _PATIENCE = 4096
 
 
 class MachineState:
-    """See the module's docstring. ``progress`` is called now and then with the state of a long run."""
+    """See the module's docstring. ``progress`` is called now and then with the progress of a long run."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class MachineState:
         self.progress = progress
         #: The launches of the stream in order.
         self.grids: list[Grid] = []
-        #: Of the launch that a thread or an engine acts for: steps, events and findings are its own.
+        #: Account of the launch that currently acts, by a thread or an engine. It gets the steps, events and
+        #: findings.
         self.account: LaunchAccount
         self._counted = self._happened = 0
         self.residency = Residency(self)
@@ -62,32 +63,32 @@ class MachineState:
         self.memory = Memory(self.report)
         #: The threads and operations that completed a phase of an mbarrier in this turn.
         self.completed: list[Split | AsyncOperation] = []
-        #: Every event, for those who observe the machine.
+        #: The stream of all events for the machine's observers.
         self.stream = EventStream()
         self.engines = Engines(self._charge_operation, self._changed, self.stream)
         self.divergence = Divergence(self)
         self.printed_characters = 0
-        #: Live allocations of the device's heap: bytes of it that each takes, by address.
+        #: Live allocations of the device's heap: address to the bytes that the allocation takes.
         self.heap: dict[int, int] = {}
         self.heap_bytes = 0
         #: Splits that can run, the newest last.
         self.ready: deque[Split] = deque()
-        #: Splits that take the same back edge again and again while nothing changes.
+        #: Splits that take the same back edge repeatedly while memory does not change.
         self.spinning: list[Split] = []
-        #: Splits that ran for long without waiting for anything.
+        #: Splits that ran for long without a wait.
         self.busy: list[Split] = []
         #: Warp-instructions executed.
         self.steps = 0
-        #: Bytes of the host's memory for registers and local memory.
+        #: Bytes of the host's memory that registers and local memory take.
         self.held = 0
         self._ticks = self._slept = 0
-        #: When the run began, of which making the code ready is a part.
+        #: Time when the run began. Preparing the code is part of the run.
         self._started = time.monotonic() if started is None else started
         self._shown = self._started
         self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
 
     def observe(self, observer: Observer) -> None:
-        """Send ``observer`` all events from now on."""
+        """Send all further events to ``observer``."""
         self.stream.add(observer)
         self.memory.observers = [self.stream.access]
         self.memory.on_life = self._tell_life
@@ -99,7 +100,7 @@ class MachineState:
     # --- storage of threads ---------------------------------------------------------------------
 
     def registers(self, code: FunctionCode, warps: int) -> Registers:
-        """Registers for ``warps`` warps in one activation of a function."""
+        """Return registers for ``warps`` warps in one activation of a function."""
         free = self._free.get((code, warps))
         if free:
             found = free.pop()
@@ -109,19 +110,22 @@ class MachineState:
         return Registers(code, warps)
 
     def take(self, nbytes: int) -> None:
-        """Threads need ``nbytes`` more of the host's memory, or fewer; ends the run at the limit."""
+        """Count ``nbytes`` more of the host's memory for threads (fewer if negative).
+
+        End the run at the limit.
+        """
         self.held += nbytes
         if self.held > 2 * self.limits.memory:
             self.stop(f"stopped: the threads take more than twice memory={self.limits.memory} bytes")
 
     def release(self, registers: Registers) -> None:
-        """No activation uses these registers any more."""
+        """Keep registers that no activation uses any more, for reuse."""
         self._free.setdefault((registers.code, registers.warps), []).append(registers)
 
     # --- findings -------------------------------------------------------------------------------
 
     def report(self, finding: Finding) -> None:
-        """Keep a finding; the same rule at the same line is kept once."""
+        """Store a finding. Further findings of the same rule at the same line are dropped."""
         what = finding.message if finding.location is None else ""
         key = (self.account.number, finding.rule.name, finding.location, what)
         if key not in self._reported:
@@ -129,14 +133,17 @@ class MachineState:
             self.account.findings.append(finding)
 
     def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
-        """A finding that ends the run, to raise. Of a trap it says which wait the warp gave up before."""
+        """Return a fault with a finding that ends the run.
+
+        For a trap the message names the wait that timed out before.
+        """
         others: tuple[tuple[str, SourceLocation | None], ...] = ()
         if rule == "trap":
             given_up = getattr(actor, "split", actor).warp.given_up
             if given_up is not None and not given_up[0].over():
-                message += f"; its warp had given up: it {given_up[0].describe()}"
-                others = (("gave up waiting", given_up[1]),)
-        # Of a collective the instruction says more than the rule, which is about all of them.
+                message += f"; an earlier wait of its warp had timed out: it {given_up[0].describe()}"
+                others = (("the wait that timed out", given_up[1]),)
+        # For a collective, the section of the instruction is more specific than the rule's.
         op = actor.op if rule == "divergent-collective" else None
         anchor = op.binding.match.form.anchor if op is not None else ""
         return Fault(
@@ -149,7 +156,7 @@ class MachineState:
         self.report(
             Finding(
                 RULES["undefined-register"],
-                f"register %{name} is read before anything wrote it",
+                f"register %{name} is read before any instruction wrote it",
                 location,
                 split.description(lane),
             )
@@ -158,7 +165,7 @@ class MachineState:
     # --- limits and clocks ----------------------------------------------------------------------
 
     def check_time(self) -> None:
-        """End the run if its time is over; show how far it is now and then."""
+        """End the run if its time is over. Report the progress now and then."""
         now = time.monotonic()
         timeout = self.limits.timeout
         if timeout is not None and now - self._started > timeout:
@@ -170,7 +177,7 @@ class MachineState:
             self.progress(Progress(now - self._started, self.steps, ctas - left, ctas))
 
     def count_steps(self, steps: int) -> None:
-        """``steps`` more warp-instructions; ends the run at the limit."""
+        """Count ``steps`` more warp-instructions. End the run at the limit."""
         self.steps += steps
         if self.steps > self.limits.max_steps:
             self.stop(f"stopped at max_steps={self.limits.max_steps}")
@@ -179,7 +186,11 @@ class MachineState:
         raise Fault(Finding(RULES["step-limit"], f"{why}, {self.steps} warp-instructions", None))
 
     def clock(self, name: str) -> Any:
-        """Clock registers: no two reads give the same; a tick a warp-instruction, and what threads slept."""
+        """Return the value of a clock register. It ticks once for each warp-instruction and for each ns of
+        sleep.
+
+        No two reads return the same value.
+        """
         self._ticks = max(self._ticks + 1, self.steps + self._slept)
         if name in ("clock64", "globaltimer"):
             return np.uint64(self._ticks)
@@ -187,7 +198,7 @@ class MachineState:
         return np.uint32((self._ticks >> 32 if high else self._ticks) & FULL_MASK)
 
     def sleep(self, nanoseconds: int) -> None:
-        """A thread has slept: clocks show it."""
+        """Advance the clocks by the time that a thread slept."""
         self._slept += nanoseconds
 
     # --- engines --------------------------------------------------------------------------------
@@ -197,14 +208,14 @@ class MachineState:
         self.engines.issue(steps)
         self.issued(steps)
         if cta.grid.account is not self.account:
-            # Operations of other launches may have gone on.
+            # The schedule may have executed operations of other launches.
             self.charge(cta.grid.account)
         flying = [step for step in steps if not step.done]
         if flying:
             cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
 
     def issued(self, steps: list[Step]) -> None:
-        """The schedule's turn: ``steps`` are in flight, and those of them that may happen now can."""
+        """Called when ``steps`` are in flight. The schedule may execute those that are ready."""
         raise NotImplementedError
 
     def operation(self, split: Split, engine: Engine, *, takes_padding: bool = False) -> AsyncOperation:
@@ -217,27 +228,27 @@ class MachineState:
         self.memory.version += 1
 
     def charge(self, account: LaunchAccount) -> None:
-        """What was executed since the last call was for one launch; what comes is for that of ``account``."""
+        """Charge what was executed since the last call to the current account, then switch to ``account``."""
         self.account.steps += self.steps - self._counted
         self.account.events += self.engines.executed - self._happened
         self._counted, self._happened = self.steps, self.engines.executed
         self.account = account
 
     def _charge_operation(self, operation: AsyncOperation) -> None:
-        """A step of ``operation`` happens."""
+        """Called when a step of ``operation`` happens: charge it to its launch."""
         if operation.issuer.account is not self.account:
             self.charge(operation.issuer.account)
 
     # --- splits that can run --------------------------------------------------------------------
 
     def wake(self, s: Split) -> None:
-        """``s`` can run."""
+        """Make ``s`` ready to run."""
         s.queued = True
         self.ready.append(s)
         self._note_whole(s)
 
     def give_way(self, s: Split, blocks: int) -> None:
-        """``s`` has run so many ``blocks``: the others get a turn, and now and then the engines too."""
+        """Give others a turn after ``s`` has run ``blocks`` blocks, and sometimes the engines, too."""
         self.check_time()
         s.blocks += blocks
         self._note_whole(s)
@@ -250,6 +261,6 @@ class MachineState:
 
     @staticmethod
     def _note_whole(s: Split) -> None:
-        """A split of all live lanes of its warp may join a team."""
+        """Note a split of all live lanes of its warp, which may join a team."""
         if s.mask == s.warp.live:
             s.warp.whole = s

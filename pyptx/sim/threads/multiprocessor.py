@@ -1,9 +1,10 @@
-"""Multiprocessors: what each holds, and which of them a cluster of CTAs is placed on.
+"""Multiprocessors: the resources of each one, and the placement of clusters of CTAs.
 
-The hardware's rules as far as programs can tell: a CTA lies on one multiprocessor for its life, next to
-others as long as threads, shared memory, places and (where the kernel states them) registers suffice; the
-CTAs of a cluster lie within one group of multiprocessors, those of ranks 2i and 2i + 1 on the two of a pair.
-Which of the fitting ones is free: here the one with the fewest CTAs, so that CTAs spread before they share.
+These are the hardware's rules as far as programs can observe them. A CTA stays on one multiprocessor for its
+life, next to others as long as threads, shared memory, CTA slots and (where the kernel states them) registers
+suffice. The CTAs of a cluster lie within one group of multiprocessors, those of ranks 2i and 2i + 1 on the
+two of a pair. Among the multiprocessors that fit, the hardware may choose any. This module chooses the one
+with the fewest CTAs, so that CTAs spread before they share.
 
 Source: PTX ISA, `#cluster-of-cooperative-thread-arrays`_ and ``#tcgen05-cta-pair``; CUDA C++ Programming
 Guide, compute capabilities.
@@ -28,13 +29,13 @@ Unit = TypeVar("Unit")
 
 #: 32-bit registers of a multiprocessor.
 REGISTERS = 1 << 16
-#: Multiprocessors of a group, at least: a cluster of the largest size has one for each of its CTAs.
+#: Least number of multiprocessors of a group: a cluster of the largest size has one for each of its CTAs.
 _GROUP = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a CTA takes, or a multiprocessor has: threads (whole warps), shared memory, registers."""
+    """Resources that a CTA takes, or that a multiprocessor has: threads (whole warps), memory, registers."""
 
     threads: int
     shared: int
@@ -42,25 +43,28 @@ class Demand:
 
 
 class Multiprocessor:
-    """One multiprocessor, ``number`` as in %smid: what is free of it, the CTAs on it, its units."""
+    """One multiprocessor: its free resources, its CTAs and its units. ``number`` is the value of %smid."""
 
     def __init__(self, number: int, most: int, room: Demand) -> None:
         self.number, self.most = number, most
         self.ctas: list[CTA] = []
         self._units: dict[Any, Any] = {}
-        #: CTAs that have their place, here perhaps before they are made.
+        #: Number of CTAs that have their place here, including those that have not been made yet.
         self.held = 0
         self.threads, self.shared, self.registers = room.threads, room.shared, room.registers
 
     def unit(self, kind: Callable[[], Unit]) -> Unit:
-        """What a unit of the hardware holds here for all CTAs, made when first asked for."""
+        """Return the state that a unit of the hardware holds here for all CTAs.
+
+        It is made at the first request.
+        """
         found: Unit | None = self._units.get(kind)
         if found is None:
             found = self._units[kind] = kind()
         return found
 
     def fits(self, demand: Demand) -> bool:
-        """Whether one more such CTA has room. Alone, any CTA has."""
+        """True if there is room for one more such CTA. Any CTA fits alone."""
         return not self.held or (
             self.held < self.most
             and self.threads >= demand.threads
@@ -69,14 +73,14 @@ class Multiprocessor:
         )
 
     def take(self, demand: Demand, count: int = 1) -> None:
-        """Hold ``count`` more such CTAs, or fewer."""
+        """Take the resources of ``count`` such CTAs. A negative count frees them."""
         self.held += count
         self.threads -= count * demand.threads
         self.shared -= count * demand.shared
         self.registers -= count * demand.registers
 
 
-#: Where CTAs may be placed together: one multiprocessor, or a group of pairs.
+#: Pairs of multiprocessors that form a group, on which CTAs of a cluster may be placed together.
 _Pairs = Sequence[tuple[Multiprocessor, Multiprocessor]]
 
 
@@ -84,11 +88,11 @@ class Multiprocessors:
     """All multiprocessors of the largest part of a target."""
 
     def __init__(self, target: Target) -> None:
-        # The system takes 1 KiB of shared memory for each CTA, also of the largest.
+        # The system takes 1 KiB of shared memory for each CTA, also for the largest one.
         room = Demand(target.threads_per_sm, target.shared_limit + SHARED_START, REGISTERS)
         most = target.ctas_per_sm
         self.all = [Multiprocessor(number, most, room) for number in range(target.multiprocessors)]
-        #: Places that may have room for a CTA, or a cluster of CTAs, of one kind: multiprocessors or groups.
+        #: For each demand and cluster size, the places that may have room: multiprocessors or groups.
         self._open: dict[tuple[Demand, int], dict[int, None]] = {}
 
     @cached_property
@@ -102,22 +106,25 @@ class Multiprocessors:
         return {one.number: i for i, group in enumerate(self._groups) for one in _flat(group)}
 
     def place(self, demand: Demand, size: int) -> list[Multiprocessor] | None:
-        """Room for a cluster of ``size`` such CTAs, taken: where each rank lies. None if there is not."""
+        """Place a cluster of ``size`` such CTAs.
+
+        Return the multiprocessor of each rank, or None if there is no room.
+        """
         units = range(len(self.all) if size == 1 else len(self._groups))
         open_ = self._open.setdefault((demand, size), dict.fromkeys(units))
         load = self._held if size == 1 else self._held_in_group
         while open_:
-            # Of those with the fewest CTAs the first.
+            # Choose the first of the places with the fewest CTAs.
             unit = min(open_, key=load)
             found = self._within(unit, demand, size)
             if found is not None:
                 return found
-            # Nothing has room there until something leaves.
+            # The place stays full until a CTA leaves it.
             del open_[unit]
         return None
 
     def free(self, multiprocessor: Multiprocessor, demand: Demand) -> None:
-        """A CTA is gone: others may take its place."""
+        """Free the resources of a CTA that has ended, so that others can take its place."""
         multiprocessor.take(demand, -1)
         for (_, size), open_ in self._open.items():
             number = multiprocessor.number

@@ -1,10 +1,10 @@
-"""The sixteen barriers of a CTA: which warps have arrived in the current round, how many must, votes.
+"""The sixteen barriers of a CTA: arrivals of warps in the current round, and votes.
 
-Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-bar`.  A barrier counts whole
-warps: a warp arrives once all of its live lanes have, and counts as 32 threads.  It counts arrivals, not
-warps: one that has arrived without waiting may arrive again in the same round, as FlashAttention's first
-warpgroup does, which gives itself the turn.  Without a thread count, the round waits for every warp that has
-not exited.
+Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-bar`. A barrier counts whole warps:
+a warp arrives once all of its live lanes have, and counts as 32 threads. The barrier counts arrivals, not
+different warps: a warp that has arrived without waiting may arrive again in the same round. FlashAttention's
+first warpgroup does that when it gives itself the turn. Without a thread count, the round waits for every
+warp that has not exited.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ BARRIERS = 16
 
 
 class BarrierMisuse(Exception):
-    """What is wrong with an arrival, in words."""
+    """Raised for an illegal arrival. The text says what is wrong."""
 
 
 class Round:
-    """One use of a barrier, from its first arrival until all have arrived.
+    """One use of a barrier, from its first arrival until all threads have arrived.
 
     Attributes:
-        number: counts the rounds of the barrier, from 0.
+        number: number of the barrier's round, from 0.
         kind: ``sync`` (also for arrivals without waiting), or the operation of a reduction.
-        count: threads that the instructions name, or None: all.
-        arrivals: how often whole warps have arrived.
-        partial: for warps some of whose lanes have arrived: mask of these.
-        places: for such warps, the .aligned instruction at which they did.
-        votes, voters: lanes whose predicate was true, and lanes that voted.
-        complete: whether all have arrived.
+        count: number of threads that the instructions name, or None for all.
+        arrivals: number of arrivals of whole warps.
+        partial: for warps of which only some lanes have arrived: mask of these lanes.
+        places: for such warps, the .aligned instruction at which the lanes arrived.
+        votes, voters: number of lanes whose predicate was true, and of lanes that voted.
+        complete: True if all threads have arrived.
     """
 
     __slots__ = ("arrivals", "complete", "count", "kind", "number", "partial", "places", "voters", "votes")
@@ -51,7 +51,7 @@ class Round:
 
     @property
     def result(self) -> int:
-        """Of a reduction: how many voted yes; or whether all did, or any."""
+        """Result of a reduction: the number of true votes (popc), or 1 if all (and) or any (or) are true."""
         if self.kind == "popc":
             return self.votes
         return int(self.votes == self.voters if self.kind == "and" else self.votes > 0)
@@ -65,19 +65,23 @@ class NamedBarrier:
     def __init__(self, cta: CTA, number: int) -> None:
         self.cta, self.number = cta, number
         self.round: Round | None = None
-        #: Rounds that have begun.
+        #: Number of rounds that have begun.
         self.rounds = 0
 
     def expected(self, round_: Round) -> int:
-        """Threads that complete a round, in whole warps."""
+        """Return the number of threads that complete a round, in whole warps."""
         return 32 * self.cta.live_warps if round_.count is None else round_.count
 
     def arrive(
         self, warp: int, lanes: int, kind: str, count: int | None, *, yes: int = 0, place: int | None = None
     ) -> Round:
-        """``lanes`` of ``warp`` arrive, of which ``yes`` vote yes. Raises :class:`BarrierMisuse`.
+        """Count ``lanes`` of ``warp`` as arrived. ``yes`` has the lanes that vote yes.
 
-        ``place`` is the statement of an .aligned instruction: all lanes of the warp come to the same one.
+        ``place`` is the statement of an .aligned instruction: all lanes of the warp must arrive at the same
+        one.
+
+        Raises:
+            BarrierMisuse: the arrival is illegal.
         """
         if count is not None:
             self._check_count(count)
@@ -92,7 +96,7 @@ class NamedBarrier:
             )
         elif count != round_.count:
             everyone = 32 * len(self.cta.warps)
-            # A count of all threads says the same as none, until some have exited.
+            # A count of all threads means the same as no count, until some threads have exited.
             if {count, round_.count} != {None, everyone}:
                 raise BarrierMisuse(
                     f"{_threads(count)} meets {_threads(round_.count)} in one round of barrier {self.number}"
@@ -110,12 +114,12 @@ class NamedBarrier:
 
     def _check_count(self, count: int) -> None:
         if count % 32 or count <= 0:
-            raise BarrierMisuse(f"a thread count of {count}; it is a multiple of 32, at least 32")
+            raise BarrierMisuse(f"a thread count of {count}: it must be a multiple of 32, at least 32")
         if count > 32 * len(self.cta.warps):
             raise BarrierMisuse(f"a thread count of {count} in a CTA of {self.cta.threads} threads")
 
     def advance(self, round_: Round) -> bool:
-        """Whether the round is complete; looks at what lanes that exited leave to wait for."""
+        """Return True if the round is complete. Counts warps whose missing lanes have exited as arrived."""
         if round_.complete:
             return True
         for warp, lanes in list(round_.partial.items()):
@@ -130,7 +134,7 @@ class NamedBarrier:
         return True
 
     def progress(self, round_: Round) -> str:
-        """How many have arrived, in words."""
+        """Return the number of arrived threads for a message."""
         return f"{32 * round_.arrivals} of {self.expected(round_)} threads have arrived"
 
 

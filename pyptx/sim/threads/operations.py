@@ -1,4 +1,4 @@
-"""Running the operations of one block of code for a split."""
+"""Runs the operations of one block of code for a split."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["run_operations"]
 
 
 def run_operations(s: Split, block: CodeBlock) -> Any:
-    """Run the block: what its generated function returns.
+    """Run the block, and return the result of its generated function.
 
-    That is the wait, or None, of a block that yields; else the number of the next block in the one-lane form,
-    and None in the others.
+    For a block that yields, the result is the wait or None. Otherwise it is the number of the next block in
+    the one-lane form, and None in the other forms.
     """
     if s.lane >= 0 and not block.deferred:
         if block.lane is None:
@@ -23,6 +23,6 @@ def run_operations(s: Split, block: CodeBlock) -> Any:
         return lane_function(block)(s, s.regs if s.regs is not None else s.gather())
     s.scatter()
     if (block.wide if s.k is None else block.masked) is None:
-        # Translation takes long where code does.
+        # Translating long code takes long.
         s.warp.cta.machine.check_time()
     return array_function(block, masked=s.k is not None)(s, s.frame)

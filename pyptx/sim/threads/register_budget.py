@@ -1,7 +1,8 @@
-"""Registers that ``setmaxnreg`` gives back or asks for: what a warp's instructions alone show to be wrong.
+"""Checks ``setmaxnreg`` instructions, which release or request registers, as far as one warp's instructions
+show.
 
-The pool of a CTA's registers is not modeled, so that ``.inc`` never waits.
-Source: PTX ISA, `#miscellaneous-instructions-setmaxnreg`_.
+The pool of a CTA's registers is not modeled, so ``.inc`` never waits. Source: PTX ISA,
+`#miscellaneous-instructions-setmaxnreg`_.
 
 .. _#miscellaneous-instructions-setmaxnreg:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#miscellaneous-instructions-setmaxnreg
@@ -25,15 +26,16 @@ __all__ = ["RegisterBudget", "registers_at_entry"]
 
 #: Warps of a warpgroup.
 _WARPS = 4
-#: Registers are given out in steps of so many a thread, at most so many.
+#: Registers of a thread are allocated in multiples of the first number, up to the second.
 _STEP, _MOST = 8, 255
 
 
 def registers_at_entry(function: Function) -> tuple[bool, int | None]:
-    """Whether ptxas knows how many registers a thread has at the entry, and how many, if that is certain.
+    """Return whether ptxas knows a thread's number of registers at the entry, and the number if it is
+    certain.
 
-    Without ``.maxnreg``, or ``.minnctapersm`` beside the size of a block, ptxas drops ``setmaxnreg``.
-    A block so small that a thread could have all registers begins with as many as ptxas likes.
+    Without ``.maxnreg``, or ``.minnctapersm`` together with the size of a block, ptxas drops ``setmaxnreg``.
+    For a block so small that a thread could have all registers, ptxas chooses the number.
     """
     most = function.directive("maxnreg")
     if most is not None:
@@ -50,26 +52,26 @@ def registers_at_entry(function: Function) -> tuple[bool, int | None]:
 
 
 class RegisterBudget(CtaUnit):
-    """What the warps of one CTA have asked for."""
+    """The ``setmaxnreg`` instructions of one CTA's warps."""
 
     exit_order = 2
 
     def __init__(self, cta: CTA) -> None:
         super().__init__(cta)
         self.known, self._first = registers_at_entry(cta.grid.program.function)
-        #: Of each warp: (action, count) of its instructions, and the line of each.
+        #: For each warp: (action, count) of its instructions, and the line of each.
         self._asked: dict[int, list[tuple[str, int]]] = {}
         self._lines: dict[int, list[SourceLocation | None]] = {}
 
     def change(self, warp: int, action: str, count: int, line: SourceLocation | None) -> str:
-        """A warp executes one ``setmaxnreg``: what is wrong with it, or nothing."""
+        """Record that a warp executes one ``setmaxnreg``. Return what is wrong with it, or ""."""
         asked = self._asked.setdefault(warp, [])
         before = asked[-1][1] if asked else self._first
         asked.append((action, count))
         self._lines.setdefault(warp, []).append(line)
         if not self.known:
             return (
-                f"setmaxnreg.{action} to {count}: ptxas drops it, for the kernel does not say how many "
+                f"setmaxnreg.{action} to {count}: ptxas drops it, since the kernel does not state how many "
                 "registers a thread has at its entry"
             )
         if before is not None and (count < before if action == "inc" else count > before):

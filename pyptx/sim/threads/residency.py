@@ -1,7 +1,7 @@
-"""CTAs come and go: which launches and clusters start, where they find room, and what is left at the end.
+"""Starts and ends CTAs: decides which launches and clusters start, where they are placed, and cleans up.
 
-A cluster runs as a whole, or not at all.  How many run at once is bounded by the multiprocessors and by the
-host's memory; which of those that could start does is the schedule's choice where a program can tell.
+A cluster starts as a whole. The multiprocessors and the host's memory limit how many clusters run at once. If
+a program can observe the order, the schedule chooses which of the possible ones starts.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["Residency"]
 
 
 class Residency:
-    """The part of a machine that starts CTAs and ends them."""
+    """The part of a machine that starts and ends CTAs."""
 
     def __init__(self, machine: MachineState) -> None:
         self.machine = machine
         self.multiprocessors = Multiprocessors(machine.target)
         #: The launches that are not complete, in order.
         self.open: list[Grid] = []
-        #: The CTAs that live, by launch and number.
+        #: The live CTAs, by launch and number.
         self.live: dict[tuple[int, int], CTA] = {}
-        #: Whether something may start that the schedule has not let start yet.
+        #: True if something could start that the schedule has not let start yet.
         self.undecided = False
-        #: Bytes of the host's memory that the CTAs took when they began.
+        #: Bytes of the host's memory that the live CTAs took when they began.
         self._occupied = 0
 
     def admit(self, *, idle: bool = False) -> bool:
-        """Let CTAs start where there is room for them: whether any did. The first of them runs first.
+        """Start CTAs where there is room. Return whether any started. The first of them runs first.
 
-        Those that the schedule may hold back start when it says so; if no thread can run, at least one
-        cluster does.
+        CTAs that the schedule may hold back start when it lets them. If no thread can run (``idle``), at
+        least one cluster starts.
         """
         new: list[CTA] = []
         self.undecided = False
@@ -67,7 +67,7 @@ class Residency:
         return bool(new)
 
     def _starts(self, grid: Grid) -> bool:
-        """Whether a launch starts now, as far as the launches before it are concerned."""
+        """True if a launch may start now, considering the launches before it."""
         if grid is not self.open[0]:
             if not (grid.dependent and grid.before is not None and grid.before.lets_go):
                 return False
@@ -80,9 +80,9 @@ class Residency:
         return True
 
     def _place(self, grid: Grid) -> Cluster | None:
-        """The next cluster of a grid, on its multiprocessors: it runs as a whole, or not at all."""
+        """Place the next cluster of a grid, as a whole. Return None if there is no room."""
         size = grid.cluster_size
-        # One cluster always runs.
+        # One cluster may always run.
         if self.live and self._occupied + size * grid.held > self.machine.limits.memory:
             return None
         places = self.multiprocessors.place(grid.demand, size)
@@ -100,7 +100,7 @@ class Residency:
         return cluster
 
     def retire(self, cta: CTA) -> None:
-        """The last thread of a CTA ended: what it left in flight happens, then its place is free."""
+        """End a CTA whose last thread has ended: what it left in flight happens, then its place is free."""
         units = cta.units()
         for unit in units:
             unit.leave()
@@ -120,7 +120,7 @@ class Residency:
                 )
             )
             self.machine.engines.force(step)
-        # What it has sent to others comes to them without it.
+        # Copies that it has sent to other CTAs stay in flight.
         sent = cta.cluster.sent(cta)
         for step in cta.in_flight[::-1]:
             if not step.done and step not in sent:
@@ -144,12 +144,12 @@ class Residency:
         self.admit()
 
     def _report_never_waited(self, cta: CTA, steps: list[Step]) -> None:
-        """Copies that have read the CTA's shared memory in time, though nothing made it wait for that."""
+        """Report copies that have read the CTA's shared memory in time although no wait ensured it."""
         for operation in dict.fromkeys(step.operation for step in steps):
             self.machine.report(
                 Finding(
                     RULES["copy-never-waited"],
-                    f"CTA {cta.coordinates} ended and no wait told that {operation.name} "
+                    f"CTA {cta.coordinates} ended, and no wait ensured that {operation.name} "
                     "had read its shared memory",
                     operation.location,
                     operation.description(),
@@ -158,5 +158,5 @@ class Residency:
 
 
 def _reads_shared(step: Step) -> bool:
-    """Whether a step of a copy reads the shared memory of the CTA that issued it."""
+    """True if a step of a copy reads the shared memory of the CTA that issued it."""
     return step.kind is StepKind.READ_SHARED

@@ -1,6 +1,7 @@
 """State that units of the hardware attach to a CTA, a warp or a multiprocessor.
 
-Threads know no unit by name: a unit is made when an instruction first asks its owner for it.
+The code of threads names no unit. A unit is made when an instruction first asks its CTA, warp or
+multiprocessor for it.
 """
 
 from __future__ import annotations
@@ -18,41 +19,43 @@ __all__ = ["CtaUnit", "RegisterOwner"]
 
 
 class CtaUnit:
-    """What a unit holds for one CTA."""
+    """The state that a unit holds for one CTA."""
 
-    #: At the end of a CTA its units are called in this order.
+    #: Position in the order in which a CTA's units are called at its end.
     exit_order: ClassVar[int]
 
     def __init__(self, cta: CTA) -> None:
         self.cta = cta
 
     def leave(self) -> None:
-        """All threads of the CTA have ended; what they left in flight has not happened yet."""
+        """Called when all threads of the CTA have ended. What they left in flight has not happened yet."""
 
     def at_exit(self) -> None:
-        """What the CTA's threads left in flight has happened; its memory is still there."""
+        """Called when everything that the CTA's threads left in flight has happened.
+
+        The CTA's memory still exists.
+        """
 
 
 class RegisterOwner:
-    """A unit that has registers of a warp from its instruction on until a step has happened."""
+    """A unit that owns registers of a warp from the time of an instruction until a step has happened."""
 
     def __init__(self) -> None:
-        #: Steps in flight that write the registers, some of them perhaps done.
+        #: Steps that write the registers. Some of them may be done.
         self.steps: list[Step] = []
 
     def own(self, step: Step) -> None:
-        """``step`` will write registers of the warp."""
+        """Note that ``step`` will write registers of the warp."""
         self.steps = [earlier for earlier in self.steps if not earlier.done]
         self.steps.append(step)
 
     def complete(self, engines: Engines) -> None:
-        """Let every step in flight write the registers."""
+        """Complete every step in flight that writes the registers."""
         steps, self.steps = self.steps, []
         for step in steps:
             if not step.done:
                 engines.force(step)
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """An ordinary instruction of ``s`` reads or writes rows of 32-bit registers that some unit owns at
-        times."""
+        """Called when ``s`` accesses rows of 32-bit registers that a unit owns at times."""
         raise NotImplementedError

@@ -1,9 +1,9 @@
-"""Warps, and the splits that their live lanes are partitioned into.
+"""Warps, and the splits into which their live lanes are partitioned.
 
-A split is a set of lanes with one program counter.  Diverged splits reconverge at the branch's immediate
-post-dominator and run independently until then.  A split of one lane keeps its registers in a Python
-list, so that producer and MMA warps run on plain numbers.  A :class:`WideSplit` is several whole warps of a
-CTA at one program counter, which execute together what treats each lane alone.
+A split is a set of lanes with one program counter. Diverged splits reconverge at the branch's immediate
+post-dominator and run independently until then. A split of one lane keeps its registers in a Python list, so
+that producer and MMA warps run on plain numbers. A :class:`WideSplit` is several whole warps of a CTA at one
+program counter. They execute together the instructions that treat each lane alone.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Owner = TypeVar("Owner", bound=RegisterOwner)
 
 
 def mask_of(flags: NDArray[np.bool_]) -> int:
-    """32 booleans as a bit mask, lane 0 in bit 0."""
+    """Return 32 booleans as a bit mask, lane 0 in bit 0."""
     return int(np.packbits(flags, bitorder="little").view("<u4")[0])
 
 
 def lanes_of(mask: int) -> NDArray[np.intp]:
-    """Lane numbers of a bit mask, ascending."""
+    """Return the lane numbers of a bit mask, ascending."""
     flags = np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little")
     return np.flatnonzero(flags)
 
 
 class ReconvergencePoint:
-    """Splits of one divergent branch or one call, on their way to ``rpc``, where they become one."""
+    """The place ``rpc`` where the splits of one divergent branch or one call merge."""
 
     __slots__ = ("arrived", "expected", "frame", "rpc")
 
@@ -58,46 +58,52 @@ class ReconvergencePoint:
 
 
 class Warp:
-    """32 threads of a CTA, their registers, and what their splits share."""
+    """32 threads of a CTA, their registers, and the state that their splits share."""
 
     def __init__(self, cta: CTA, index: int, frame: Frame, threads: int) -> None:
         self.cta, self.index, self.frame = cta, index, frame
         self.live = FULL_MASK if threads >= 32 else (1 << threads) - 1
-        #: Units that have registers of this warp at times, by class.
+        #: Units that own registers of this warp at times, by class.
         self.register_owners: dict[Any, Any] = {}
-        #: Lanes that wait at a collective instruction: block -> splits there.
+        #: Lanes that wait at a collective instruction: for each block, the splits there.
         self.gathering: dict[int, list[Split]] = {}
-        #: ``bar.warp.sync`` by mask: lanes that have arrived, and how often all have.
+        #: ``bar.warp.sync`` by mask: the lanes that have arrived, and the number of completed rounds.
         self.syncs: dict[int, list[int]] = {}
-        #: Lanes parked at reconvergence points, to release if nothing else can run.
+        #: Reconvergence points where lanes are parked. They are released if nothing else can run.
         self.reconvergence: list[tuple[ReconvergencePoint, list[ReconvergencePoint]]] = []
-        #: Where lanes at several places in the code execute one collective together.
+        #: The rendezvous of lanes that execute one collective at several places in the code.
         self.rendezvous: Rendezvous | None = None
-        #: The split of all its live lanes, if that is the last that could run.
+        #: The split of all live lanes of the warp, if it was the last one that became ready.
         self.whole: Split | None = None
         #: The last wait that timed out because nothing else could happen, and its line.
         self.given_up: tuple[Wait, SourceLocation | None] | None = None
-        #: What engines know of it.
+        #: The warp as the engines know it.
         self.issuer = Issuer(cta.grid.account, cta.key, cta.cluster, index, self.thread_names)
         self._splits: dict[int, Split] = {}
-        #: Each thread's local stack: the first free address.
+        #: For each thread, the first free address of its local stack.
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
 
     def thread_names(self, acting: Sequence[int] | NDArray[np.intp], position: int | None = None) -> str:
-        """The acting threads by name, or the one at a position among them; 32 is the next warp's first."""
+        """Return the names of the acting threads, or of the one at ``position`` among them.
+
+        A lane number of 32 is the first lane of the next warp.
+        """
         lanes = [int(number) for number in acting]
         if position is not None and position < len(lanes):
             lanes = [lanes[position]]
         if not lanes:
             return self.name
-        # Of a team: the first of its warps that acts.
+        # For a team: name the first of its warps that acts.
         warp = self.cta.warps[self.index + lanes[0] // 32]
         lanes = [number % 32 for number in lanes if number // 32 == lanes[0] // 32]
         shown = f"lane {lanes[0]}" if len(lanes) == 1 else f"lanes {lanes[0]}..{lanes[-1]}"
         return f"{warp.name} {shown}"
 
     def split(self, mask: int, frame: Frame) -> Split:
-        """A split of some lanes, outside of divergent branches; the same object each time."""
+        """Return a split of some lanes outside of divergent branches.
+
+        The same lanes give the same object each time.
+        """
         found = self._splits.get(mask)
         if found is None or found.frame is not frame:
             found = self._splits[mask] = Split(self, mask, 0, [], frame)
@@ -107,14 +113,17 @@ class Warp:
         return found
 
     def unit(self, kind: Callable[[], Owner]) -> Owner:
-        """What a unit of the hardware holds for this warp, made when first asked for."""
+        """Return the state that a unit of the hardware holds for this warp.
+
+        It is made at the first request.
+        """
         found: Owner | None = self.register_owners.get(kind)
         if found is None:
             found = self.register_owners[kind] = kind()
         return found
 
     def complete_register_writes(self) -> None:
-        """Let what is in flight into this warp's registers be written."""
+        """Complete all writes in flight to this warp's registers."""
         for owner in self.register_owners.values():
             owner.complete(self.cta.machine.engines)
 
@@ -124,7 +133,10 @@ class Warp:
 
 
 class Split:
-    """Some lanes of a warp at one program counter, in one activation. An :class:`~.memory.Actor`."""
+    """Some lanes of a warp at one program counter, in one activation of a function.
+
+    Implements :class:`~.memory.Actor`.
+    """
 
     __slots__ = (
         "acting",
@@ -150,19 +162,19 @@ class Split:
         self.warp, self.mask, self.pc, self.stack, self.frame = warp, mask, pc, stack, frame
         self.rpc = stack[-1].rpc if stack else -2
         self.regs: list[Any] | None = None
-        #: Whether steps in flight may write registers of the warp that ``regs`` holds old values of.
+        #: True if steps in flight may write registers whose old values ``regs`` holds.
         self.stale = False
         self.op: Op | None = None
-        #: Lanes at other places in the code that it executes a collective with.
+        #: The rendezvous with lanes at other places in the code, for one collective.
         self.rendezvous: Rendezvous | None = None
-        #: Whether it is among the machine's ready splits.
+        #: True if the split is among the machine's ready splits.
         self.queued = False
-        #: Blocks run since it last waited, in whole quanta.
+        #: Number of blocks run since the split last waited, in whole quanta.
         self.blocks = 0
         #: Lanes that execute the current instruction, if a guard leaves some out.
         self.acting: Sequence[int] | NDArray[np.intp] | None = None
-        #: Last back edge: (block, memory version), how often it was taken so, registers at some of these
-        #: times.
+        #: The last back edge, how often it was taken while memory did not change, and registers at some of
+        #: those passes.
         self.spin: Spin | None = None
         if mask == FULL_MASK:
             self.lanes = ALL_LANES
@@ -175,11 +187,11 @@ class Split:
 
     @property
     def carry(self) -> NDArray[np.uint8]:
-        """The condition code's carry, by lane."""
+        """The carry flag of the condition code, by lane."""
         return self.frame.carry
 
     def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """An instruction accesses rows of 32-bit registers that units of the hardware own at times."""
+        """Called before an access to rows of 32-bit registers that units of the hardware own at times."""
         for owner in self.warp.register_owners.values():
             owner.touch(self, location, rows)
         if self.stale:
@@ -198,7 +210,7 @@ class Split:
 
     @property
     def issuer(self) -> Issuer:
-        """What engines know of its warp."""
+        """The split's warp as the engines know it."""
         return self.warp.issuer
 
     @property
@@ -206,15 +218,18 @@ class Split:
         return self.warp.cta.key
 
     def thread_numbers(self) -> NDArray[np.int64]:
-        """Numbers of the acting threads in their CTA."""
+        """Return the numbers, in their CTA, of the acting threads."""
         return np.asarray(self.actors, np.int64) + 32 * self.warp.index
 
     def description(self, lane: int | None = None) -> str:
-        """The thread: ``lane`` is a position among the lanes of the access, else the first."""
+        """Name the thread at position ``lane`` among the lanes of the access, or all if it is None."""
         return self.warp.thread_names(self.actors, lane)
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
-        """Of loads: perhaps nothing uses the value, or the part of it that nothing wrote."""
+        """Return the rule that a read of unwritten bytes breaks.
+
+        For a load the rule is weaker if perhaps no instruction uses the value, or its unwritten part.
+        """
         op = self.op
         if op is None or not op.semantic.loads:
             return "uninitialized-read"
@@ -228,8 +243,9 @@ class Split:
         return "undefined-load" if op.cache["early"] else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
-        """Where in the CTA's local memory the acting threads' own ``address`` lies. See
-        :class:`~.memory.Actor`.
+        """Return where in the CTA's local memory the acting threads' own ``address`` lies.
+
+        See :class:`~.memory.Actor`.
         """
         return self.warp.cta.local_memory.resolve(self, self.actors, address, size, kind)
 
@@ -246,8 +262,8 @@ class Split:
     ) -> list[tuple[Any, Segment, NDArray[np.int64]]]:
         """Resolve and check an access of ``size`` bytes by each of ``lanes``, in the space that ``op`` names.
 
-        Returns ``(which, segment, offsets)`` for each allocation that lanes lie in: ``which`` indexes
-        ``lanes`` (all of them, a slice, in the usual case of one). ``how`` goes to
+        Returns ``(which, segment, offsets)`` for each allocation that the lanes access. ``which`` indexes
+        ``lanes``; in the usual case of one allocation it is a slice of all of them. ``how`` goes to
         :meth:`~.memory.Memory.access`.
         """
         self.acting = lanes
@@ -257,7 +273,7 @@ class Split:
     def access_one(
         self, kind: AccessKind, op: Op, lane: int, address: int, size: int, **how: Any
     ) -> tuple[Segment, int]:
-        """:meth:`access` for one lane and a plain address."""
+        """Do :meth:`access` for one lane and a plain address."""
         del lane
         cta = self.warp.cta
         return cta.machine.memory.access(kind, op.space, address, size, self, cta.cluster_memory, **how)
@@ -265,14 +281,14 @@ class Split:
     # --- registers ----------------------------------------------------------------------------
 
     def gather(self) -> list[Any]:
-        """Registers of a one-lane split as a list (raw bits; predicates as bools)."""
+        """Return the registers of a one-lane split as a list (raw bits; predicates as bools)."""
         owners = self.warp.register_owners
         self.stale = bool(owners) and any(owner.steps for owner in owners.values())
         self.regs = self.frame.lane_values(self.lane)
         return self.regs
 
     def refresh(self) -> None:
-        """Complete the writes of registers in flight, and take the values."""
+        """Complete the writes to registers in flight, and reread those registers."""
         self.stale = False
         self.warp.complete_register_writes()
         assert self.regs is not None
@@ -286,13 +302,13 @@ class Split:
         values = self.regs
         if self.stale:
             for place in self.frame.code.written_later.values():
-                # Not touched here; perhaps written by now.
+                # This split has not changed the register since; a step may have written it by now.
                 values[place.index] = self.frame.u32[place.row, self.lane]
         self.frame.set_lane_values(self.lane, values)
         self.regs = None
 
     def put(self, name: str, value: Any, lanes: Any = None) -> None:
-        """Write a scalar destination of the current instruction, raw bits or bool(s)."""
+        """Write a scalar destination of the current instruction: raw bits, or booleans."""
         assert self.op is not None
         place = self.op.dests.get(name)
         if place is None:
@@ -315,7 +331,7 @@ class Split:
             )
 
     def snapshot(self) -> Any:
-        """The registers as a value that compares: used to recognize a spin."""
+        """Return the registers as a value that can be compared. Used to recognize a spin."""
         if self.regs is not None:
             return tuple(self.regs)
         return self.frame.snapshot(slice(None) if self.k is None else self.lanes)
@@ -335,10 +351,10 @@ class Split:
 
 
 class Spin:
-    """A back edge taken again and again while nothing in the world changes.
+    """A back edge that is taken repeatedly while memory does not change.
 
-    Registers are compared with those at the passes 1, 2, 4, 8 ...: a loop that comes back to a state it was
-    in is found soon, and one that does not costs little.
+    Registers are compared with those at the passes 1, 2, 4, 8 ...: a loop that returns to an earlier state is
+    found soon, and a loop that does not costs little.
     """
 
     __slots__ = ("count", "mark", "registers", "target", "version")
@@ -349,7 +365,7 @@ class Spin:
         self.registers: Any = None
 
     def again(self, s: Split) -> bool:
-        """One more pass: whether the registers are what they were."""
+        """Count one more pass. Return True if the registers equal earlier ones."""
         self.count += 1
         if self.count == self.mark + 1 and self.registers is not None and s.snapshot() == self.registers:
             return True
@@ -362,15 +378,13 @@ class Spin:
 
 
 class Spinner(Protocol):
-    """Whatever remembers its last back edge: a split, a part of a team."""
+    """An object that remembers its last back edge: a split, or an entry of a team's stack."""
 
     spin: Spin | None
 
 
 def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
-    """Whether ``spinner`` takes the same back edge with the same registers, those of ``s``, and nothing
-    changed.
-    """
+    """True if ``spinner`` takes its back edge again with unchanged registers of ``s`` and memory."""
     spin = spinner.spin
     if spin is None or spin.target != target or spin.version != version:
         spinner.spin = Spin(target, version)
@@ -379,8 +393,9 @@ def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
 
 
 class WideSplit(Split):
-    """Lanes of neighboring whole warps of one CTA, ``warp`` the first: what effects get that treat lanes
-    alone.
+    """Lanes of neighboring whole warps of one CTA, for instructions that treat each lane alone.
+
+    ``warp`` is the first of the warps.
     """
 
     __slots__ = ()

@@ -1,9 +1,9 @@
-"""Whole warps of a CTA that are at one place in the code run together, on arrays of all their threads.
+"""Runs whole warps of a CTA that are at one place in the code together, on arrays of all their threads.
 
-Inside a team, divergence is the classical SIMT stack: the sides of a branch run one after the other, masked,
-and become one entry again at the reconvergence point.  An instruction that may have to wait ends the team and
-leaves the splits that it stands for: one that may park, a collective that needs other lanes, or a divergent
-branch that runs for too long.  Schedules that draw the order of warps have no teams.
+Inside a team, divergence uses the classical SIMT stack: the sides of a branch run one after the other,
+masked, and become one entry again at the reconvergence point. A team dissolves into the splits that it
+consists of at an instruction that may park, at a collective that needs other lanes, or when a divergent
+branch runs for too long. Schedules that choose the order of warps at random have no teams.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ __all__ = ["WarpTeams", "joins"]
 
 Mask = NDArray[np.bool_]
 
-#: Blocks that a team runs inside of divergent branches before its stack entries go on independently.
+#: Number of blocks that a team runs inside of divergent branches before its stack entries run independently.
 _PATIENCE = 20_000
 
 
 class StackEntry:
-    """Lanes of a team at one place. Entries whose ``parent`` it is run up to its ``pc``, then it goes on."""
+    """Lanes of a team at one place.
+
+    An entry continues at its ``pc`` once all entries with it as ``parent`` got there.
+    """
 
     __slots__ = ("lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")
 
@@ -41,11 +44,11 @@ class StackEntry:
         self.narrow(team, mask)
 
     def narrow(self, team: WarpTeam, mask: Mask) -> None:
-        """Only the lanes of ``mask`` are left."""
+        """Keep only the lanes of ``mask``."""
         self.mask = mask
         self.lanes = np.flatnonzero(mask)
         rows = mask.reshape(-1, 32).any(1)
-        #: Warps, by position in the team, that have lanes here.
+        #: Positions in the team of the warps that have lanes here.
         self.warps = np.flatnonzero(rows).tolist()
         if len(self.lanes) == 1:
             lane = int(self.lanes[0])
@@ -55,7 +58,7 @@ class StackEntry:
 
 
 class WarpTeam:
-    """The warps of a team and its SIMT stack, the entry that runs last."""
+    """The warps of a team and its SIMT stack, whose last entry runs."""
 
     def __init__(self, members: list[Split]) -> None:
         self.warps = [member.warp for member in members]
@@ -73,12 +76,12 @@ class WarpTeam:
 
 
 def _of_warp(mask: Mask, position: int) -> int:
-    """The lanes of one warp of a team as a bit mask."""
+    """Return the lanes of one warp of a team as a bit mask."""
     return mask_of(mask[32 * position : 32 * position + 32])
 
 
 def joins(s: Split) -> bool:
-    """Whether a split may run in a team: all live lanes of a warp, outside of branches and calls."""
+    """True if a split may run in a team: all live lanes of a warp, outside of branches and calls."""
     return (
         s.mask == s.warp.live
         and s.lane < 0
@@ -95,7 +98,7 @@ class WarpTeams:
         self.machine = machine
 
     def of(self, s: Split) -> WarpTeam | None:
-        """The team of ``s`` and its ready neighbors at the same place; None if it cannot be in one."""
+        """Return the team of ``s`` and its ready neighbors at the same place, or None if there is none."""
         if s.pc == EXIT or not joins(s):
             return None
         block = s.warp.cta.grid.program.blocks[s.pc]
@@ -171,7 +174,7 @@ class WarpTeams:
 
     @staticmethod
     def _run(team: WarpTeam, entry: StackEntry, block: CodeBlock) -> None:
-        """Execute the operations of a block: for all lanes at once, or warp by warp."""
+        """Execute the operations of a block, for all lanes at once or warp by warp."""
         if block.team:
             run_operations(entry.split, block)
             return
@@ -183,7 +186,7 @@ class WarpTeams:
             s.scatter()
 
     def _branch(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> int | None:
-        """Where the running entry goes on; None if its lanes part or end."""
+        """Return the block where the running entry continues, or None if its lanes diverge or end."""
         if block.guard is None:
             return block.taken if block.taken is not None else block.next
         place, negated = block.guard
@@ -218,7 +221,7 @@ class WarpTeams:
         return None
 
     def _end(self, team: WarpTeam, ended: Mask) -> None:
-        """Lanes end: the machine hears of it, and no entry has them any more."""
+        """End lanes in the machine, and remove them from all entries."""
         for position, warp in enumerate(team.warps):
             mask = _of_warp(ended, position)
             if mask:
@@ -232,7 +235,7 @@ class WarpTeams:
                 entry.narrow(team, left)
 
     def _complete(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> bool:
-        """Whether the lanes of an entry are all that a collective needs."""
+        """True if the lanes of an entry are all that a collective needs."""
         entry.split.scatter()
         for position in entry.warps:
             mask = _of_warp(entry.mask, position)
@@ -245,7 +248,10 @@ class WarpTeams:
     # --- the end of a team --------------------------------------------------------------------
 
     def _dissolve(self, team: WarpTeam, spinning: StackEntry | None, *, give_way: bool) -> None:
-        """Each warp goes on by itself, with the reconvergence points of its stack; ``spinning`` waits."""
+        """Let each warp run by itself, with the reconvergence points of its stack.
+
+        ``spinning`` parks as a spinner.
+        """
         for entry in team.stack:
             entry.split.scatter()
         machine = self.machine
@@ -266,7 +272,7 @@ def _ready_at(warp: Warp, pc: int) -> bool:
 
 
 def _splits(team: WarpTeam, position: int) -> list[tuple[StackEntry, Split]]:
-    """The splits that the stack of a team stands for in one of its warps, the running one last."""
+    """Return the splits that the stack of a team stands for in one of its warps, the running one last."""
     warp, frame = team.warps[position], team.frames[position]
     mine = [_of_warp(entry.mask, position) for entry in team.stack]
     if len(mine) == 1:

@@ -70,10 +70,10 @@ def test_a_bounded_retry_ends_in_its_trap(retry: str, block: int, schedule: str,
     report, _ = run(retry, block=block, schedule=schedule, seed=seed)
     (found,) = report.findings
     assert found.rule.name == "trap"
-    assert "had given up: it waits for parity 0 of mbarrier bar" in found.message
+    assert "had timed out: it waits for parity 0 of mbarrier bar" in found.message
     assert "65 of 65 arrivals pending" in found.message
     ((note, where),) = found.other
-    assert note == "gave up waiting" and where is not None and where.line == 20
+    assert note == "the wait that timed out" and where is not None and where.line == 20
 
 
 @every_schedule

@@ -247,7 +247,7 @@ def test_a_lane_outside_its_mask_is_refused(name: str) -> None:
     kernel = Kernel(HEAD + setup + COLLECTIVES[name] + TAIL, "given:u64 result:u64")
     kernel.clean(np.zeros(32, np.uint64), np.zeros((32, 2), np.uint32), block=32)
     twin = setup.replace("shl.b32 mask, mask, shift", "")
-    assert "executed by lanes 0xffffffff, its mask and the live lanes give 0x0000ffff" in faults(
+    assert "executed by lanes 0xffffffff, but its mask and the live lanes give 0x0000ffff" in faults(
         twin + COLLECTIVES[name]
     )
 
@@ -258,7 +258,7 @@ def test_a_guard_that_leaves_members_out_is_refused(name: str) -> None:
     kernel = Kernel(HEAD + guard + COLLECTIVES[name] + TAIL, "given:u64 result:u64")
     kernel.clean(np.zeros(32, np.uint64), np.zeros((32, 2), np.uint32), block=32)
     text = faults(guard.replace("lane, 8", "lane, 9") + COLLECTIVES[name])
-    assert "executed by lanes 0xfffffe00, its mask and the live lanes give 0xffffff00" in text
+    assert "executed by lanes 0xfffffe00, but its mask and the live lanes give 0xffffff00" in text
 
 
 # --- two places -------------------------------------------------------------------------------
