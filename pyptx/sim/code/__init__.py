@@ -1,1 +1,1 @@
-"""A module made ready to run: variables in memory, functions as blocks, blocks as generated Python."""
+"""Prepares a module to run: variables in memory, functions as blocks, blocks as generated Python."""

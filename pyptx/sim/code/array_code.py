@@ -1,4 +1,4 @@
-"""The wide and the masked form of a block: numpy arrays over lanes, whole rows of the register file."""
+"""Generates the wide and the masked form of a block: numpy arrays over lanes, whole register rows."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ _SIGNED_VIEW = {"16": "s16", "32": "s32", "64": "s64"}
 
 
 class ArrayEmitter(Emitter):
-    """The wide and the masked form. Rows of the register file are in lists: ``u32[5]``; ``T_u32`` is the
-    array.
+    """Writes the wide and the masked form of a block.
+
+    Rows of the register file are in lists: ``u32[5]``. ``T_u32`` is the whole array.
     """
 
     parameters = "s, w"
@@ -60,7 +61,7 @@ class ArrayEmitter(Emitter):
         super().__init__(code, masked)
         self.views: set[str] = set()
         self.tables: set[str] = set()
-        #: Name of the boolean mask of active lanes, or None for all of them.
+        #: Name of the boolean mask of active lanes, or None if all lanes are active.
         self.mask: str | None = "k" if masked else None
         self.constants["stacked"] = _stacked
 
@@ -112,7 +113,7 @@ class ArrayEmitter(Emitter):
         return self.constant(typed(operand, wanted))
 
     def indexed(self, operand: Indexed) -> str:
-        """The address of an array's element, for each lane."""
+        """Return an expression for the address of an array's element, for each lane."""
         symbol, index, size = self.element(operand)
         text = self.base(symbol)
         if index is not None:
@@ -124,7 +125,7 @@ class ArrayEmitter(Emitter):
         return f"w.constant({self.place_of(symbol, 'w')})"
 
     def read(self, operand: Operand | None, spec: OperandSpec, op: Op, *, select: bool) -> str:
-        """The operand as an array; with ``select`` only the active lanes of it."""
+        """Return an expression for the operand as an array; with ``select``, for the active lanes only."""
         if isinstance(operand, Address):
             return self.address(operand, select, spec, op)
         if isinstance(operand, Indexed) and spec.access == "a":
@@ -150,7 +151,7 @@ class ArrayEmitter(Emitter):
         return f"{text}[:, L]" if select else text
 
     def consecutive(self, vector: Vector) -> tuple[int, int, str] | None:
-        """Rows (first, end) and class, if the elements are registers in consecutive rows of one class."""
+        """Return (first row, end row, class) if the elements are consecutive rows of one class, or None."""
         places: list[RegisterPlace] = []
         for element in vector.elements:
             if not isinstance(element, Register):
@@ -200,7 +201,7 @@ class ArrayEmitter(Emitter):
             self.line(f"np.copyto({target}, {value}, where={self.mask}, casting='unsafe')")
 
     def destination(self, place: RegisterPlace, kind: ScalarType) -> str:
-        """Name of the view through which a value of ``kind`` is written."""
+        """Return the name of the view through which a value of ``kind`` is written."""
         if place.cls in ("p", "128"):
             return CLASSES[place.cls]
         if kind.bits == CLASS_BITS[place.cls]:
@@ -208,7 +209,7 @@ class ArrayEmitter(Emitter):
         return _SIGNED_VIEW[place.cls] if kind.kind == "s" else CLASSES[place.cls]
 
     def active(self, instruction: Instruction) -> str:
-        """The lanes that a guard lets through, as a mask."""
+        """Return an expression for the mask of the lanes whose guard is true."""
         assert instruction.guard is not None
         place = self.code.places[instruction.guard.register.name]
         text = f"{'~' if instruction.guard.negated else ''}{self.row('p', place.row)}"
@@ -233,7 +234,7 @@ class ArrayEmitter(Emitter):
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
         if guard is not None:
-            # A copy where the operation writes the guard: the mask is what it was before.
+            # Copied if the operation writes its own guard: the mask keeps the values from before.
             own = self.code.places[guard.register.name] in op.written_places()
             self.line(f"g = {self.active(instruction)}{'.copy()' if own and not self.masked else ''}")
             self.line("if g.any():")
@@ -272,7 +273,10 @@ class ArrayEmitter(Emitter):
                         self.write(self.place(half), kind, f"r[{number}]")
 
     def direct(self, op: Op) -> bool:
-        """Write the operation as the array expression that its form has, if its operands allow that."""
+        """Write the operation as its form's array template, if the operands allow it.
+
+        Return whether it was written.
+        """
         template = op.semantic.template(op.chosen)
         if template is None:
             return False
@@ -410,7 +414,7 @@ class ArrayEmitter(Emitter):
 
 
 def _stacked(columns: int, dtype: np.dtype[Any], *parts: Any) -> Any:
-    """Values of the elements of a vector as one array ``[element, lane]``."""
+    """Return the elements of a vector as one array ``[element, lane]``."""
     values = np.empty((len(parts), columns), dtype)
     for row, part in enumerate(parts):
         values[row] = part

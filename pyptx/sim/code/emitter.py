@@ -1,7 +1,7 @@
-"""What generated code has in common: constants, operands of the form, the reads to check.
+"""Common parts of the generated code: constants, operands of the form, checks of reads.
 
-Owns :class:`Emitter`, the base of the two that write a block as Python text, and the way an immediate
-becomes a typed number.
+Owns :class:`Emitter`, the base of the two classes that write a block as Python text, and :func:`typed`, which
+converts an immediate to a typed number.
 """
 
 from __future__ import annotations
@@ -57,40 +57,40 @@ class Emitter:
     # --- what both forms share ----------------------------------------------------------------
 
     def symbol(self, symbol: Symbol) -> tuple[str, int]:
-        """State space and address; of a local variable relative to the frame."""
+        """Return state space and address; for a local variable the address is relative to the frame."""
         found = self.code.symbol(symbol.name)
         assert found is not None, symbol
         return found[0], found[1] + symbol.offset
 
     def moves(self, symbol: Symbol) -> bool:
-        """Whether an address depends on the activation, or on the CTA's rank in its cluster."""
+        """True if an address depends on the activation, or on the CTA's rank in its cluster."""
         space = self.symbol(symbol)[0]
         return space == "local" or (space == "shared" and self.code.program.clustered)
 
     def place_of(self, symbol: Symbol, frame: str) -> str:
-        """The address as a Python expression of the frame."""
+        """Return the address as a Python expression of the frame."""
         space, address = self.symbol(symbol)
         if not self.moves(symbol):
             return str(address)
         return f"{frame}.{'base' if space == 'local' else 'shared'} + {address}"
 
     def truncates(self, address: Address, spec: OperandSpec, op: Op) -> bool:
-        """Whether the register is wider than an address of the state space. It takes the lower half then
-        (PTX ISA #addresses-as-operands), so a generic address does for a shared one: kernels rely on it.
+        """True if the register is wider than an address of the state space.
+
+        The lower half is then used (PTX ISA #addresses-as-operands), so a generic address serves as a shared
+        one: kernels rely on this.
         """
         base = address.base
         return (
             isinstance(base, Register)
             and self.code.places[base.name].cls == "64"
             and named_space(spec, op).startswith("shared")
-            # Without its optional state space st.async, for one, takes a generic address of shared memory.
+            # Some instructions, such as st.async, take a generic address if they name no state space.
             and not _SHARED.isdisjoint(op.binding.match.spelling)
         )
 
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
-        """``a[%r+1]`` as a symbol with the constant part of the offset, a register, and what it counts in
-        bytes.
-        """
+        """Split ``a[%r+1]`` into a symbol with constant offset, a register, and an element's size in bytes."""
         size = self.code.element_bytes(indexed.name)
         index = indexed.index
         if isinstance(index, Immediate):
@@ -100,7 +100,10 @@ class Emitter:
         return Symbol(indexed.name, index.offset * size), index.register, size
 
     def place(self, operand: Register | Element | Minus) -> RegisterPlace:
-        """Where the register is that an operand reads; a video operand's is read whole."""
+        """Return the place of the register that an operand reads.
+
+        A video operand reads the whole register.
+        """
         if isinstance(operand, Minus):
             operand = operand.operand
         name = operand.register.name if isinstance(operand, Element) else operand.name
@@ -118,7 +121,7 @@ class Emitter:
         return self.constant(meaning.function, "f")
 
     def operands(self, op: Op) -> list[tuple[OperandSpec, Operand | None]]:
-        """Operands that are read, in the order of the form; absent optional ones are None."""
+        """Return the operands that are read, in the order of the form. Absent optional operands are None."""
         return [
             (spec, op.binding.operands.get(spec.name))
             for spec in op.binding.match.form.specs()
@@ -126,7 +129,7 @@ class Emitter:
         ]
 
     def type_of(self, operand: Operand | None, spec: OperandSpec, op: Op) -> ScalarType:
-        """The type as which ``operand`` is read: of several, the one that fits the register."""
+        """Return the type with which ``operand`` is read: of several types, the one that fits the register."""
         types = spec.scalar_types(op.chosen)
         if isinstance(operand, Register):
             for candidate in types:
@@ -135,7 +138,7 @@ class Emitter:
         return types[0] if types else _B32
 
     def touch(self, instruction: Instruction, op: Op) -> None:
-        """Tell of accesses to registers that engines hold at times, unless the form checks them itself."""
+        """Emit a check of registers that engines hold at times, unless the form checks them itself."""
         held = self.code.held_rows
         if not held or op.semantic.checks_registers:
             return
@@ -145,17 +148,17 @@ class Emitter:
             self.line(f"s.touch({self.constant(instruction.source)}, {self.constant(tuple(rows))})")
 
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
-        """Check reads that some path reaches without a write; note writes of registers so read."""
+        """Emit checks of reads that a path reaches without a write, and marks of writes to such registers."""
         tracked = self.code.tracked
         if not tracked:
             return
         reads, writes = accesses(instruction, op.binding)
         if op.semantic.checks_registers:
-            # Whether it reads its accumulator is known when it runs.
+            # Whether the instruction reads its accumulator is known only when it runs.
             accumulator = {r.name for r in writes}
             reads, writes = [r for r in reads if r.name not in accumulator], []
         if instruction.guard is not None:
-            # Every lane reads the guard, only those that it lets through read the rest.
+            # Every lane reads the guard; only lanes whose guard is true read the other registers.
             self.check_guard(instruction)
             reads = reads[1:]
         rows = tuple((tracked[r.name], r.name) for r in reads if r.name in tracked)
@@ -186,7 +189,10 @@ class Emitter:
 
 
 def typed(operand: Immediate, wanted: ScalarType) -> Any:
-    """A constant as a numpy scalar of the register's dtype: integers wrap, bit types take a float's bits."""
+    """Return a constant as a numpy scalar of the register's dtype.
+
+    Integers wrap. Bit types take the bits of a float.
+    """
     value = operand.value
     if wanted.kind == "p":
         return np.bool_(value)

@@ -1,7 +1,7 @@
-"""A module laid out in memory: addresses and first contents of its variables, addresses of its functions.
+"""A module laid out in memory: addresses and initial contents of its variables, addresses of its functions.
 
-Owns what all launches of a loaded module share: the storage of ``.global`` variables, which keeps what
-kernels write, and of ``.const`` variables.
+Owns what all launches of a loaded module share: the storage of ``.const`` variables, and of ``.global``
+variables, which keep what kernels write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..memory.address_space import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, R
 
 __all__ = ["ModuleImage", "Stored", "element_bytes"]
 
-#: Bytes that the variables of a module may take.
+#: Most bytes that the variables of a module may take.
 _LIMIT = 1 << 30
 #: Distance between the addresses of two functions.
 _FUNCTION_STEP = 256
@@ -38,7 +38,7 @@ _FUNCTION_STEP = 256
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A ``.global`` variable: where it is and what it holds."""
+    """A ``.global`` variable: its name, address and contents."""
 
     name: str
     address: int
@@ -56,8 +56,9 @@ def _refused(variable: Variable, why: str) -> SpecError:
 def _elements(
     variable: Variable, initial: Initial | InitialList, shape: tuple[int, ...], start: int = 0
 ) -> Iterator[tuple[int, Initial]]:
-    """Index of each element that is named, and its value. Raises :class:`SpecError` for lists that are not
-    the array's.
+    """Yield the index and the value of each element of an initial value.
+
+    Raises :class:`SpecError` for a list that does not have the array's shape.
     """
     if not isinstance(initial, InitialList):
         if shape:
@@ -74,7 +75,10 @@ def _elements(
 
 
 def _float_bytes(variable: Variable, initial: Immediate, width: int) -> bytes:
-    """A float constant in a variable, as ptxas stores it. Raises :class:`SpecError` in an integer one."""
+    """Return the bytes of a float constant as ptxas stores it.
+
+    Raise :class:`SpecError` for an integer variable.
+    """
     kind = variable.type
     if kind.kind in "us":
         raise _refused(variable, f"the float {initial.value} in an integer, .{kind}")
@@ -85,23 +89,23 @@ def _float_bytes(variable: Variable, initial: Immediate, width: int) -> bytes:
     if kept is not None and kept.itemsize != len(raw):
         with np.errstate(over="ignore", invalid="ignore"):
             return np.frombuffer(raw, f"<f{len(raw)}").astype(kept).tobytes()
-    # Bits without a type are cut, or filled up with zeros.
+    # Bits for an untyped variable are truncated, or extended with zeros.
     return raw[:width].ljust(width, b"\0")
 
 
 def element_bytes(variable: Variable) -> int:
-    """Bytes of one element."""
+    """Return the size in bytes of one element."""
     return max(1, variable.type.nbytes) * variable.vector
 
 
 class ModuleImage:
-    """Addresses of everything that a module names outside of its functions.
+    """Addresses of all variables and functions of a module.
 
     Attributes:
         symbols: state space and address of each module variable and function, by name.
         stored: the ``.global`` variables.
         const: the bytes of constant memory.
-        end: first address behind the global variables.
+        end: first address after the global variables.
     """
 
     def __init__(self, module: Module) -> None:
@@ -121,7 +125,7 @@ class ModuleImage:
         self._place(module)
 
     def function_at(self, address: int) -> Function | None:
-        """The function whose address this is."""
+        """Return the function with this address, or None."""
         name = self._by_address.get(address)
         return None if name is None else self.functions[name]
 
@@ -136,7 +140,7 @@ class ModuleImage:
         for variable in module.variables:
             align = max(variable.align or 1, element_bytes(variable))
             if variable.external:
-                # What no other declaration defines, no kernel reaches.
+                # A kernel cannot access a variable that no other declaration defines.
                 continue
             if variable.space == "const":
                 constants = -(-constants // align) * align
@@ -196,7 +200,7 @@ class ModuleImage:
         return address + symbol.offset + (CONST_WINDOW if generic else 0)
 
     def find(self, name: str) -> NDArray[Any] | None:
-        """The bytes of a ``.global`` or ``.const`` variable, or None."""
+        """Return the bytes of a ``.global`` or ``.const`` variable, or None."""
         space, address = self.symbols.get(name, ("", 0))
         if space == "const":
             return self.const[address : address + self.variables[name].nbytes]

@@ -1,8 +1,8 @@
-"""Where others may act in the middle of straight-line code.
+"""Places in straight-line code where other threads and engines may act.
 
-Translated code runs a block at a time.  For schedules that draw the order of threads, blocks also end between
-two instructions that other threads or engines can notice: accesses to memory that they share,
-synchronization, or work for an engine.
+Translated code runs one block at a time. For schedules that choose the order of threads at random, blocks
+also end between two instructions that other threads or engines can observe: accesses to memory that they
+share, synchronization, or work for an engine.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .semantic import Semantic
 
 __all__ = ["interleaving_cuts"]
 
-#: Chapters of the table whose effects are on registers of the executing warp alone.
+#: Chapters of the table whose effects touch only registers of the executing warp.
 _OWN_REGISTERS = frozenset({"extended", "mma", "warp"})
-#: State spaces that no other thread reaches, or that nothing writes.
+#: State spaces that no other thread can access, or that no thread writes.
 _OWN_SPACES = ("param", "const", "local")
 
 
@@ -29,12 +29,12 @@ def interleaving_cuts(
     starts: Container[int],
     ends: Container[int],
 ) -> set[int]:
-    """Statements before which a block ends so that others can act between them and what came before.
+    """Return the statements before which a block ends so that other threads and engines can act there.
 
     Args:
-        function: its statements are known by their indices.
-        bindings, meanings: of its instructions; control flow has no meaning.
-        starts, ends: statements with which a block begins or ends anyway.
+        function: the function; its statements are identified by their indices.
+        bindings, meanings: those of its instructions; control flow has no meaning.
+        starts, ends: statements at which a block begins or ends anyway.
     """
     cuts: set[int] = set()
     noticed = False

@@ -1,4 +1,4 @@
-"""The one-lane form of a block: plain Python numbers in a list, raw bits by register index."""
+"""Generates the one-lane form of a block: plain Python numbers in a list, raw bits by register index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["LaneEmitter"]
 
 
 class LaneEmitter(Emitter):
-    """The one-lane form: ``R`` is the list of registers, raw bits as Python ints."""
+    """Writes the one-lane form. ``R`` is the list of registers, as raw bits in Python ints."""
 
     parameters = "s, R"
 
@@ -57,7 +57,7 @@ class LaneEmitter(Emitter):
         return f"{'not ' if guard.negated else ''}R[{place.index}]"
 
     def read_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
-        """A Python expression: ints by value, predicates as bools, floats as raw bits."""
+        """Return a Python expression: ints by value, predicates as bools, floats as raw bits."""
         if operand is None:
             return "None"
         if isinstance(operand, Negated):
@@ -162,7 +162,7 @@ class LaneEmitter(Emitter):
             names = {spec.name: text for (spec, _), text in zip(operands, arguments, strict=True)}
             self.line(self.store(dest, self.type_of(dest, specs[0], op), template.format(**names)))
             return
-        # No scalar expression: the array function on arrays of one.
+        # Without a scalar template, call the array function with arrays of one element.
         wrapped = []
         for (spec, operand), text in zip(operands, arguments, strict=True):
             wanted = self.type_of(operand, spec, op)
@@ -267,7 +267,7 @@ class LaneEmitter(Emitter):
 
 
 def _literal(operand: Immediate, wanted: ScalarType) -> str:
-    """A constant as one-lane code has it: floats as raw bits."""
+    """Return a constant as it appears in one-lane code: floats as raw bits."""
     value = typed(operand, wanted)
     if wanted.bits == 128:
         return str(operand.value & (2**128 - 1) if isinstance(operand.value, int) else 0)
@@ -277,7 +277,7 @@ def _literal(operand: Immediate, wanted: ScalarType) -> str:
 
 
 def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
-    """Value as one-lane code has it -> array of one, typed."""
+    """Return a function from a one-lane value to a typed array of one element."""
     dtype = wanted.register_dtype
     if wanted.kind == "p":
         return lambda value: np.array([value], np.bool_)
@@ -290,12 +290,12 @@ def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
 
 
 def _one_address(value: int) -> NDArray[np.int64]:
-    """An address as an array of one; 64 bits of it."""
+    """Return an address, truncated to 64 bits, as an array of one element."""
     return np.array([value & 0xFFFF_FFFF_FFFF_FFFF], np.uint64).view(np.int64)
 
 
 def _unboxer(wanted: ScalarType) -> Callable[[Any], Any]:
-    """Array of one -> raw bits as an int (sign kept for signed types), or a bool."""
+    """Return a function from an array of one to raw bits as an int (signed types keep the sign) or bool."""
     dtype = wanted.register_dtype
     if wanted.kind == "p":
         return lambda array: bool(np.asarray(array).reshape(-1)[0])

@@ -1,6 +1,6 @@
-"""What one entry can run: the code of the functions that it reaches, and its shared memory.
+"""The program of one entry: the code of the functions that it can reach, and its shared memory.
 
-Functions are made ready when something first calls them; their blocks share one numbering.
+A function is prepared when a thread first calls it. The blocks of all functions share one numbering.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from .semantic import semantic_of, semantics
 
 __all__ = ["SHARED_START", "EntryProgram"]
 
-#: Offset of the first byte of a CTA's own shared memory: the first KiB is the system's.
+#: Offset of the first byte of a CTA's own shared memory. The first KiB belongs to the system.
 SHARED_START = 0x400
 
 
 def _unlimited() -> None:
-    """No run waits for the code."""
+    """Do nothing: there is no time limit for preparing the code."""
 
 
 class EntryProgram:
-    """See the module's docstring. Raises a :class:`~.memory.Fault` for what cannot be read, or needs more
-    local memory than a thread has.
+    """See the module's docstring.
+
+    Raises a :class:`~.memory.Fault` for code that cannot be read, or that needs more local memory than a
+    thread can have.
     """
 
     def __init__(
@@ -44,21 +46,21 @@ class EntryProgram:
         check_time: Callable[[], None] = _unlimited,
     ) -> None:
         self.image, self.function = image, function
-        #: Whether CTAs have ranks other than 0, which their addresses of shared variables show.
+        #: True if CTAs may have ranks other than 0, on which addresses of shared variables then depend.
         self.clustered = clustered
-        #: Whether blocks end between any two instructions that others can notice.
+        #: True if blocks end between any two instructions that other threads or engines can observe.
         self.interleaved = interleaved
-        #: Called now and then while functions are made ready; it may raise, and ends the run so.
+        #: Called now and then while functions are prepared. It may raise an exception, which ends the run.
         self.check_time = check_time
         self.module: Module = image.module
         self.target = target(self.module.target)
         self.symbols = dict(image.symbols)
         self.blocks: list[CodeBlock] = []
         self._codes: dict[str, FunctionCode] = {}
-        #: The entry and every device function that some chain of names leads to.
+        #: The entry and every device function that can be reached from it through names in code or variables.
         self.reachable = self._reachable()
         self._place_shared()
-        #: First address of a CTA's shared memory that it may use: the system's part only where code asks for
+        #: First address of shared memory that a CTA may use. The system's part is included only if code names
         #: it.
         self.shared_start = 0 if self._names("reserved_smem_offset_") else SHARED_START
         self.entry = self.code(function)
@@ -67,14 +69,14 @@ class EntryProgram:
             raise Fault(
                 Finding(
                     RULES["stack-overflow"],
-                    f"{function.name} takes {self.entry.local_bytes} bytes of local memory; "
+                    f"{function.name} takes {self.entry.local_bytes} bytes of local memory, but "
                     f"a thread has at most {LOCAL_LIMIT}",
                     function.source,
                 )
             )
 
     def code(self, function: Function) -> FunctionCode:
-        """The code of a function of the module that has a body."""
+        """Return the code of a function of the module that has a body."""
         found = self._codes.get(function.name)
         if found is None:
             found = self._codes[function.name] = FunctionCode(self, function)
@@ -98,7 +100,7 @@ class EntryProgram:
         return list(found.values())
 
     def _names(self, prefix: str) -> bool:
-        """Whether code that is reachable names a special register that begins so."""
+        """True if reachable code names a special register that begins with ``prefix``."""
         return any(
             isinstance(leaf, Special) and leaf.name.startswith(prefix)
             for function in self.reachable
@@ -108,7 +110,7 @@ class EntryProgram:
         )
 
     def _place_shared(self) -> None:
-        """Static variables first, then the dynamic area, as ptxas and the driver lay them out."""
+        """Place static variables first, then the dynamic area, as ptxas and the driver do."""
         own = [v for f in self.reachable for v in f.variables if v.space == "shared"]
         shared = [v for v in self.module.variables if v.space == "shared"] + own
         offset = SHARED_START
@@ -126,8 +128,10 @@ class EntryProgram:
         self.dynamic_start = dynamic
 
     def shared_parts(self, nbytes: int) -> NamedParts:
-        """The buffers in ``nbytes`` of shared memory from :attr:`shared_start` on: variables, and the ranges
-        that a recording names in them. What is behind the ranges of dynamic memory is that variable's.
+        """Return the buffers in ``nbytes`` of shared memory, starting at :attr:`shared_start`.
+
+        They are the variables, and the ranges that a recording names in them. The bytes after the ranges of
+        dynamic memory belong to the dynamic variable.
         """
         own = [v for f in self.reachable for v in f.variables if v.space == "shared"]
         ranges = [r for f in self.reachable for r in f.shared_ranges]
@@ -145,11 +149,11 @@ class EntryProgram:
         return NamedParts(parts)
 
     def shared_bytes(self, dynamic: int) -> int:
-        """Bytes of shared memory per CTA with ``dynamic`` bytes of it dynamic."""
+        """Return the bytes of shared memory of a CTA, ``dynamic`` of them dynamic."""
         total = self.dynamic_start + dynamic - SHARED_START if dynamic else self.static_shared
         if total > self.target.shared_limit:
             raise SimulationError(
-                f"{total} bytes of shared memory; {self.target} has at most "
+                f"{total} bytes of shared memory, but {self.target} has at most "
                 f"{self.target.shared_limit} per CTA",
                 location=self.function.source,
             )
@@ -158,12 +162,12 @@ class EntryProgram:
     # --- what CTAs take -----------------------------------------------------------------------
 
     def host_bytes(self, warps: int, shared: int) -> int:
-        """Bytes of the host's memory that a CTA takes: shared memory, registers, local memory."""
+        """Return the bytes of the host's memory that a CTA takes: shared memory, registers, local memory."""
         return 2 * shared + 32 * warps * (self.entry.register_bytes + 2 * self.entry.local_bytes)
 
     @cached_property
     def cancels_launches(self) -> bool:
-        """Whether code that is reachable asks for the work of CTAs that have not started."""
+        """True if reachable code asks for the work of CTAs that have not started."""
         opcodes = {form(id).opcode for id, meaning in semantics().items() if meaning.takes_launches}
         return any(
             instruction.opcode in opcodes and _takes_launches(instruction)
@@ -178,7 +182,7 @@ def _takes_launches(instruction: Instruction) -> bool:
 
 
 def _symbols_of(variable: Variable) -> list[Symbol]:
-    """Names in a variable's initial value."""
+    """Return the names in a variable's initial value."""
     found: list[Symbol] = []
 
     def visit(node: object) -> None:

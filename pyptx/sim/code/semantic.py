@@ -1,31 +1,31 @@
-"""The contract between a form of the instruction table and what executes it.
+"""The contract between a form of the instruction table and the function that executes it.
 
-A *value* form is one function of arrays: typed values in, one value per lane out.  Hot integer forms add a
-scalar expression over Python integers, which the one-lane code uses; a property test holds both equal.
+A *value* form is one function of arrays: typed values in, one value for each lane out. Hot integer forms add
+a scalar expression over Python integers, which the one-lane code uses. A property test checks that both
+agree.
 
-An *effect* form gets the executing :class:`~.warp.Split` and the static :class:`Op` as well:
+An *effect* form also gets the executing :class:`~.warp.Split` and the static :class:`Op`:
 
 * ``per="lane"``: called for each active lane with plain Python values: ``f(split, op, lane, ...)``;
 * ``per="warp"``: called once with an array of lane numbers and arrays: ``f(split, op, lanes, ...)``.
 
-``bound`` says how far a ``bounded`` form may be from the hardware.  ``array`` is a template for hot integer
-forms, ``np.add({a}, {b}, {out})``: the operands by name, ``{out}`` the keywords that write the destination
-row.
+``bound`` is the largest difference between a ``bounded`` form and the hardware. ``array`` is a template for
+hot integer forms, ``np.add({a}, {b}, {out})``: it names the operands, and ``{out}`` stands for the keywords
+that write the destination row.
 
-``team`` marks effects that treat each lane alone: the lanes of several warps of a CTA may then execute them
-in one call (lane numbers count from the first of these warps); only ``split.warp.cta`` may be read of the
-warp.
+``team`` marks effects that treat each lane alone. One call may then execute them for the lanes of several
+warps of a CTA; lane numbers count from the first of these warps. Of the warp, such an effect may read only
+``split.warp.cta``.
 
-``yields`` marks forms that may return a :class:`~.waits.Wait`: the split then parks until it is over.
-``deferred`` marks forms that write their destination registers themselves, perhaps later.
-``held`` names the operands whose registers an engine has for some time after the instruction: others that
-touch them tell the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms that
-themselves check the registers that they hold.
-``loads`` marks ordinary loads into registers, ``takes_undefined`` forms that may pass on registers that
-nothing wrote (compilers pass structs with bytes in them that mean nothing), ``takes_launches`` those that ask
-for the work of clusters that have not started.  ``traits`` is what the chapter's own function wants to know
-of a form.
-``collective`` marks forms that all live lanes of the warp (or of the member mask) execute together.
+``yields`` marks forms that may return a :class:`~.waits.Wait`: the split then parks until the wait is over.
+``deferred`` marks forms that write their destination registers themselves, perhaps later. ``held`` names the
+operands whose registers an engine uses for some time after the instruction. Other instructions that access
+these registers notify the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms
+that check the registers that they hold themselves. ``loads`` marks ordinary loads into registers.
+``takes_undefined`` marks forms that may copy registers that were never written (compilers pass structs with
+meaningless bytes). ``takes_launches`` marks forms that ask for the work of clusters that have not started.
+``traits`` holds what the chapter's own function needs to know of a form. ``collective`` marks forms that all
+live lanes of the warp (or of the member mask) execute together.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ __all__ = [
     "semantics",
 ]
 
-#: How close a form is to the hardware; the fidelity table in the docs is generated from this.
+#: Degrees of fidelity of a form to the hardware. The fidelity table in the docs is generated from this.
 FIDELITIES = {
     "exact": "bit for bit",
     "bounded": "within a documented bound",
     "ordering": "only ordering and completion are modeled",
 }
 
-#: Register classes by the width of their registers, and the name of the view of their raw bits.
+#: Register classes by the width of their registers, each with the name of the view of its raw bits.
 CLASSES = {"p": "p", "16": "u16", "32": "u32", "64": "u64", "128": "u128"}
 
 Scalar = str | Callable[[dict[str, str]], "str | None"]
@@ -70,9 +70,11 @@ Scalar = str | Callable[[dict[str, str]], "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How far a result may be from the hardware's: the larger of ``ulps`` units in the last place of the
-    hardware's
-    result and ``absolute``. ``note`` says where the bound comes from."""
+    """The largest difference between a result and the hardware's.
+
+    It is the larger of ``ulps`` units in the last place of the hardware's result and ``absolute``. ``note``
+    says where the bound comes from.
+    """
 
     note: str
     ulps: float = 0.0
@@ -81,7 +83,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Semantic:
-    """How one form executes."""
+    """How one form executes. The module's docstring explains the fields."""
 
     form_id: str
     function: Callable[..., Any]
@@ -106,7 +108,7 @@ class Semantic:
 
     @classmethod
     def unmodeled(cls, reason: str) -> Semantic:
-        """The meaning of an instruction that has none: to end the run when a thread gets there."""
+        """Return the semantics of an unmodeled instruction: a thread that executes it ends the run."""
 
         def refuse(s: Any, op: Op, lanes: Any) -> Any:
             del lanes
@@ -115,17 +117,17 @@ class Semantic:
         return cls("", refuse, "exact", "warp", None, False, False, "", None, False, modeled=False)
 
     def expression(self, chosen: dict[str, str]) -> str | None:
-        """The scalar template for these modifiers, or None."""
+        """Return the scalar template for these modifiers, or None."""
         return self.scalar(chosen) if callable(self.scalar) else self.scalar
 
     def template(self, chosen: dict[str, str]) -> str | None:
-        """The array template for these modifiers, or None."""
+        """Return the array template for these modifiers, or None."""
         return self.array(chosen) if callable(self.array) else self.array
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterPlace:
-    """Where a register lives: its class (a key of :data:`CLASSES`), its row, its index in a one-lane list."""
+    """The place of a register: its class (see :data:`CLASSES`), its row, its index in a one-lane list."""
 
     cls: str
     row: int
@@ -134,11 +136,11 @@ class RegisterPlace:
 
 @dataclass(eq=False, slots=True)
 class Op:
-    """What is known of an instruction before it runs.
+    """The facts about an instruction that are known before it runs.
 
     Attributes:
         dests: place of each written scalar register, by operand name (vectors: tuples).
-        space: state space of the address operand, ``generic`` if none is named.
+        space: state space of the address operand, ``generic`` if the instruction names none.
     """
 
     statement: int
@@ -148,7 +150,7 @@ class Op:
     space: str = "generic"
     pair: bool = False
     dests: dict[str, Any] = field(default_factory=dict)
-    #: Whatever an effect wants to compute once per instruction.
+    #: Values that an effect computes once for each instruction.
     cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -161,12 +163,12 @@ class Op:
 
     @property
     def traits(self) -> Any:
-        """What its form's function wants to know of the form."""
+        """What the form's function needs to know of the form."""
         return self.semantic.traits
 
     @property
     def mode(self) -> ArithmeticMode:
-        """What its modifiers say of a floating-point result, read once."""
+        """How the modifiers change a floating-point result: rounding, ``ftz``, saturation. Computed once."""
         mode: ArithmeticMode | None = self.cache.get(ArithmeticMode)
         if mode is None:
             chosen = self.chosen
@@ -175,7 +177,7 @@ class Op:
         return mode
 
     def written_places(self) -> list[RegisterPlace]:
-        """The registers that it writes."""
+        """Return the places of the registers that the instruction writes."""
         return [p for d in self.dests.values() for p in (d if isinstance(d, tuple) else (d,))]
 
 
@@ -201,14 +203,14 @@ def executes(
     takes_undefined: bool = False,
     takes_launches: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the meaning of forms. Raises KeyError for an id that the table lacks."""
+    """Register a function as the semantics of forms. Raises KeyError for an id that is not in the table."""
     assert fidelity in FIDELITIES, fidelity
     assert (bound is not None) == (fidelity == "bounded"), "a bounded form states its bound"
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         wants_op = next(iter(inspect.signature(function).parameters), "") == "op"
         for form_id in form_ids:
-            chapter_of(form_id)  # a KeyError says that the table has no such form
+            chapter_of(form_id)  # Raises KeyError if the table has no such form.
             assert form_id not in _SEMANTICS, f"{form_id} has two meanings"
             _SEMANTICS[form_id] = Semantic(
                 form_id,
@@ -238,7 +240,7 @@ def executes(
 
 @cache
 def semantics() -> dict[str, Semantic]:
-    """Every registered form; reads the chapters of sim/semantics on first use."""
+    """Return every registered form. Imports the chapters of sim/semantics at the first use."""
     package = import_module("pyptx.sim.semantics")
     for chapter in iter_modules(package.__path__):
         assert chapter.name in CHAPTERS, f"sim/semantics/{chapter.name}.py is the twin of no chapter"
@@ -247,5 +249,5 @@ def semantics() -> dict[str, Semantic]:
 
 
 def semantic_of(form_id: str) -> Semantic | None:
-    """How a form executes, or None if it is not modeled."""
+    """Return how a form executes, or None if it is not modeled."""
     return semantics().get(form_id)

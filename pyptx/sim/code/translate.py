@@ -1,11 +1,11 @@
-"""Blocks of operations into Python functions, in three forms.
+"""Translates blocks of operations into Python functions, in three forms.
 
 * wide: all lanes of the warp, or of several warps, whole rows of the register file;
 * masked: some lanes of a warp;
 * one lane: plain Python numbers in a list.
 
-The generated functions take ``(s, w)`` (the split and its frame) or, for one lane, ``(s, R)``.  A one-lane
-function returns the next block; a block that ends in a yielding operation returns the wait or None.
+The generated functions take ``(s, w)`` (the split and its frame) or, for one lane, ``(s, R)``. A one-lane
+function returns the next block. A block that ends in a yielding operation returns the wait or None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["array_function", "lane_function", "translate"]
 
 
 def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
-    """The function of ``block`` in ``form`` (``wide``, ``masked`` or ``lane``)."""
+    """Return the function of ``block`` in ``form`` (``wide``, ``masked`` or ``lane``)."""
     emitter = (LaneEmitter if form == "lane" else ArrayEmitter)(block.code, masked=form == "masked")
     for position, (instruction, op) in enumerate(block.ops):
         last_yields = block.yields and position == len(block.ops) - 1
@@ -35,14 +35,14 @@ def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
 
 
 def lane_function(block: CodeBlock) -> Callable[..., Any]:
-    """The one-lane form, translated when first asked for."""
+    """Return the one-lane form of a block. It is translated at the first request."""
     if block.lane is None:
         block.lane = translate(block, "lane")
     return block.lane
 
 
 def array_function(block: CodeBlock, *, masked: bool) -> Callable[..., Any]:
-    """The wide or the masked form, translated when first asked for."""
+    """Return the wide or the masked form of a block. It is translated at the first request."""
     if masked:
         if block.masked is None:
             block.masked = translate(block, "masked")
