@@ -90,7 +90,7 @@ class Emitter:
         )
 
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
-        """Split ``a[%r+1]`` into a symbol with constant offset, a register, and an element's size in bytes."""
+        """Split ``a[%r+1]`` into a symbol with constant offset, a register, and an element's bytes."""
         size = self.code.element_bytes(indexed.name)
         index = indexed.index
         if isinstance(index, Immediate):
@@ -129,7 +129,7 @@ class Emitter:
         ]
 
     def type_of(self, operand: Operand | None, spec: OperandSpec, op: Op) -> ScalarType:
-        """Return the type with which ``operand`` is read: of several types, the one that fits the register."""
+        """Return the type with which ``operand`` is read: of several, the one that fits the register."""
         types = spec.scalar_types(op.chosen)
         if isinstance(operand, Register):
             for candidate in types:

@@ -394,10 +394,7 @@ class FunctionCode:
         return cuts
 
     def _number(self, graph: Graph, apart: set[int]) -> None:
-        """Assign each block of the graph its number in the program.
-
-        A guard of ``apart`` gets a block of its own.
-        """
+        """Number the blocks of the graph in the program. The guard of an ``apart`` one gets its own block."""
         self.first = len(self.program.blocks)
         self._numbers: list[int] = []
         number = self.first
