@@ -44,9 +44,9 @@ def load(module: Module | str, *, check: bool = True) -> LoadedModule:
     """Prepare a module or PTX text from any source for launches in the simulator.
 
     Args:
-        check: the first launch of an entry refuses instructions, of the entry and of the functions that it
-            reaches, that the module's ``.target`` or ``.version`` lacks, and different ``.cta_group``.
-            False runs them all the same.
+        check: whether the first launch of an entry checks the entry and the functions that it reaches. It
+            refuses instructions that the module's ``.target`` or ``.version`` does not have, and different
+            ``.cta_group`` modifiers.
 
     Raises:
         ParseError: the text is not PTX.
@@ -65,7 +65,7 @@ class LoadedModule:
     def __init__(self, module: Module, *, check: bool = True) -> None:
         self.module = module
         self._check = check
-        #: Entries that were held against the target and the version.
+        #: Names of the entries that were checked against the target and the version.
         self._available: set[str] = set()
         self._image: ModuleImage | None = None
         self._programs: dict[tuple[str, bool, bool], EntryProgram] = {}

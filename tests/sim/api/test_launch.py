@@ -140,7 +140,9 @@ def test_block_and_directives() -> None:
 def test_shared_memory_beyond_the_target() -> None:
     kernel = Kernel(".shared b8 fixed[1024] 16\n.shared b8 dyn[] 16\nret")
     kernel.clean(smem=232_448 - 1024)
-    with pytest.raises(SimulationError, match="232449 bytes of shared memory, but sm_100a has at most 232448"):
+    with pytest.raises(
+        SimulationError, match="232449 bytes of shared memory, but sm_100a has at most 232448"
+    ):
         kernel.run(smem=232_448 - 1023)
 
 
