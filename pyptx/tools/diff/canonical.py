@@ -98,7 +98,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """As PTX."""
+        """The line as PTX text."""
         if isinstance(self.statement, Raw):
             return " ".join(self.statement.text.split())
         return str(self.statement)

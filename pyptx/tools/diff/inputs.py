@@ -35,12 +35,12 @@ class Side:
 
     @cached_property
     def ptx(self) -> str:
-        """Return the PTX text: the given text, or the printed module."""
+        """The PTX text: the given text, or the printed module."""
         return self.text if self.text is not None else print_module(self.module).text
 
     @cached_property
     def _lines(self) -> dict[int, int]:
-        """Return the line of each statement in the printed text; parsed statements have their own lines."""
+        """Line of each statement in the printed text; parsed statements have their own lines."""
         if self.text is not None:
             return {}
         return {id(statement): line for line, statement in print_module(self.module).lines.items()}

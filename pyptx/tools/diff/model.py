@@ -149,12 +149,12 @@ class Comparison:
 
     @property
     def same_code(self) -> bool:
-        """Whether only the header may differ: PTX version, target, address size."""
+        """Whether there is no difference outside of the header (PTX version, target, address size)."""
         return all(d.kind == "header" for d in self.differences)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of differences of each kind, the most frequent first."""
+        """Number of differences of each kind, the most frequent first."""
         return dict(Counter(d.kind for d in self.differences).most_common())
 
     def __bool__(self) -> bool:

@@ -82,7 +82,7 @@ class Writer(Expressions):
         self.last_loc: tuple[int, int] | None = None
 
     def write(self) -> SourceBlock:
-        """The body."""
+        """Write the function and return the block of its body."""
         for variable in self.function.variables:
             self._variable(variable)
         nodes: Sequence[Any] = self.structure.nodes
@@ -400,7 +400,7 @@ class Writer(Expressions):
         return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
     def _plain(self, instruction: Instruction) -> None:
-        """``ptx.inst...``."""
+        """Write the instruction as ``ptx.inst...``."""
         registers = [
             leaf for operand in instruction.operands for leaf in leaves(operand) if isinstance(leaf, Register)
         ]
