@@ -118,10 +118,12 @@ def _fraction(value: Any) -> Fraction:
 
 
 def add(rnd: str, a: Any, b: Any) -> Any:
+    """Return a + b, rounded in mode ``rnd``."""
     return canonical(_add(rnd, a, b), b, a)
 
 
 def subtract(rnd: str, a: Any, b: Any) -> Any:
+    """Return a - b, rounded in mode ``rnd``."""
     return canonical(_add(rnd, a, -b), b, a)
 
 
@@ -137,6 +139,7 @@ def _add(rnd: str, a: Any, b: Any) -> Any:
 
 
 def multiply(rnd: str, a: Any, b: Any) -> Any:
+    """Return a * b, rounded in mode ``rnd``."""
     return canonical(_multiply(rnd, a, b), b, a)
 
 
@@ -150,6 +153,7 @@ def _multiply(rnd: str, a: Any, b: Any) -> Any:
 
 
 def fma(rnd: str, a: Any, b: Any, c: Any) -> Any:
+    """Return a * b + c, rounded once in mode ``rnd``."""
     a, b, c = _arrays(a, b, c)
     return canonical(_fma(rnd, a, b, c) if rnd != "rn" else _fma_nearest(a, b, c), b, c, a)
 
@@ -188,6 +192,7 @@ def _fma(rnd: str, a: Array, b: Array, c: Array) -> Array:
 
 
 def divide(rnd: str, a: Any, b: Any) -> Any:
+    """Return a / b, rounded in mode ``rnd``."""
     return canonical(_divide(rnd, a, b), a, b)
 
 
@@ -204,6 +209,7 @@ def _divide(rnd: str, a: Any, b: Any) -> Any:
 
 
 def sqrt(rnd: str, a: Any) -> Any:
+    """Return the square root of a, rounded in mode ``rnd``."""
     root = canonical(np.sqrt(a), a)
     if rnd == "rn":
         return root

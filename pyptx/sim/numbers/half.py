@@ -68,6 +68,7 @@ def _ties(single: Array) -> Array:
 
 
 def add(a: Array, b: Array, ftz: bool = False) -> Array:
+    """Return a + b, rounded to nearest; ``ftz`` flushes subnormal operands and results."""
     if ftz:
         exact = flushed(a).astype(np.float64) + flushed(b).astype(np.float64)
         return narrowed(exact, a.dtype, ftz=True)
@@ -75,6 +76,7 @@ def add(a: Array, b: Array, ftz: bool = False) -> Array:
 
 
 def multiply(a: Array, b: Array, ftz: bool = False) -> Array:
+    """Return a * b, rounded to nearest; ``ftz`` flushes subnormal operands and results."""
     if ftz:
         return narrowed(flushed(a).astype(np.float64) * flushed(b).astype(np.float64), a.dtype, ftz=True)
     if a.dtype == F16:
@@ -87,6 +89,7 @@ def multiply(a: Array, b: Array, ftz: bool = False) -> Array:
 
 
 def fma(a: Array, b: Array, c: Array, ftz: bool = False) -> Array:
+    """Return a * b + c, rounded once to nearest; ``ftz`` flushes subnormal operands and results."""
     if ftz:
         a, b, c = flushed(a), flushed(b), flushed(c)
     product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)

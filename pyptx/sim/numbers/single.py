@@ -101,6 +101,7 @@ def _wide(mode: ArithmeticMode, *values: Any) -> list[Any]:
 
 
 def add(mode: ArithmeticMode, a: Any, b: Any) -> Any:
+    """Return a + b in a mode."""
     if mode.rnd == "rn":
         result = a + b
         # Flushing operands changes no result that is zero or at least 2**-100.
@@ -111,6 +112,7 @@ def add(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def multiply(mode: ArithmeticMode, a: Any, b: Any) -> Any:
+    """Return a * b in a mode."""
     if mode.rnd == "rn":
         result = a * b
         if not mode.ftz or not _delicate(result, a, b):
@@ -134,6 +136,7 @@ def _rounds_once(a: Any, b: Any, total: Any) -> bool:
 
 
 def fma(mode: ArithmeticMode, a: Any, b: Any, c: Any) -> Any:
+    """Return a * b + c in a mode, rounded once."""
     addend = c.astype(np.float64)
     product = a.astype(np.float64) * b.astype(np.float64)  # exact
     total = product + addend
@@ -151,6 +154,7 @@ def fma(mode: ArithmeticMode, a: Any, b: Any, c: Any) -> Any:
 
 
 def divide(mode: ArithmeticMode, a: Any, b: Any) -> Any:
+    """Return a / b in a mode, correctly rounded."""
     if mode.rnd == "rn":
         result = a / b
         if not mode.ftz or not _delicate(result, a, b):
@@ -161,6 +165,7 @@ def divide(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def sqrt(mode: ArithmeticMode, a: Any) -> Any:
+    """Return the square root of a in a mode, correctly rounded."""
     if mode.rnd == "rn":
         return _finish(np.sqrt(flushed(a) if mode.ftz else a), mode)
     (x,) = _wide(mode, a)

@@ -66,6 +66,7 @@ def _scaled(mode: ArithmeticMode, a: Any, up: float, function: Callable[[Array],
 
 
 def reciprocal(mode: ArithmeticMode, a: Any) -> Any:
+    """Compute ``rcp.approx.f32``."""
     size = np.abs(a)
     if mode.ftz or not np.count_nonzero((size > _HUGE) | (size < _TINY)):
         return _unit(np.reciprocal, a)
@@ -74,10 +75,12 @@ def reciprocal(mode: ArithmeticMode, a: Any) -> Any:
 
 
 def root(mode: ArithmeticMode, a: Any) -> Any:
+    """Compute ``sqrt.approx.f32``."""
     return _scaled(mode, a, 2.0**24, np.sqrt, 2.0**-12)
 
 
 def root_reciprocal(mode: ArithmeticMode, a: Any) -> Any:
+    """Compute ``rsqrt.approx.f32``."""
     return _scaled(mode, a, 2.0**24, _root_reciprocal, 2.0**12)
 
 
@@ -86,6 +89,7 @@ def _root_reciprocal(a: Array) -> Array:
 
 
 def logarithm(mode: ArithmeticMode, a: Any) -> Any:
+    """Compute ``lg2.approx.f32``."""
     small = np.abs(a) < _TINY
     if mode.ftz or not np.count_nonzero(small):
         return _unit(np.log2, a)
@@ -94,6 +98,7 @@ def logarithm(mode: ArithmeticMode, a: Any) -> Any:
 
 
 def exponential(mode: ArithmeticMode, a: Any) -> Any:
+    """Compute ``ex2.approx.f32``."""
     small = a < _LOW
     if mode.ftz or not np.count_nonzero(small):
         return _unit(np.exp2, a)
@@ -117,10 +122,12 @@ def _of_turns(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def sine(a: Any) -> Any:
+    """Compute ``sin.approx.f32`` of an angle in radians."""
     return _unit(_of_turns(np.sin), _turns(a))
 
 
 def cosine(a: Any) -> Any:
+    """Compute ``cos.approx.f32`` of an angle in radians."""
     return _unit(_of_turns(np.cos), _turns(a))
 
 
@@ -169,10 +176,12 @@ def half_precision(function: Callable[[Array], Array], a: Array, *, ftz: bool = 
 
 
 def reciprocal_high(a: Any) -> Any:
+    """Compute ``rcp.approx.ftz.f64``."""
     return _high_half(np.reciprocal, a)
 
 
 def root_reciprocal_high(a: Any) -> Any:
+    """Compute ``rsqrt.approx.ftz.f64``."""
     return _high_half(_root_reciprocal, a)
 
 

@@ -298,7 +298,10 @@ def cvt_half_pzo(op: Op, a: Array) -> Any:
 
 @executes("cvt.tf32.rna")
 def cvt_tf32_rna(op: Op, a: Array) -> Any:
-    """Measured on an H200: a NaN is cut too, so a NaN with only low payload bits becomes infinity."""
+    """Round to nearest, ties away from zero.
+
+    Measured on an H200: a NaN is cut too, so a NaN with only low payload bits becomes infinity.
+    """
     word = _word(_array(a))
     unit, half = _U32(1 << 13), _U32(1 << 12)
     magnitude, infinity = _U32(0x7FFFFFFF), 0x7F800000

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Copy", "shift_down"]
 
 _ROWS = np.arange(128)
-#: Rows of the tile, in the order in which they are written, and the lanes that get them, from the address on.
+#: For each lane that is written, the row of the tile that it gets; and these lanes, counted from the address.
 _SHAPES: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {
     "128": (_ROWS, _ROWS),
     # One row for each quarter of the lanes: it refreshes the last lane, which a shift leaves unchanged.
@@ -82,7 +82,7 @@ class Copy:
 
 
 def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int = 1) -> None:
-    """``tcgen05.shift.down``: in 32 lanes of 32 bytes, each lane except the last gets the next lane's bytes.
+    """Execute ``tcgen05.shift.down``: of 32 lanes, each except the last gets 32 bytes of the next lane.
 
     The last lane keeps its bytes, until a cp.4x256b refreshes it (PTX ISA #tcgen05-data-movement-shape:
     ``.31x256b``). ``quarters``: number of runs of 32 lanes that are shifted; ``.ashift`` shifts four.

@@ -1,22 +1,22 @@
-"""What of a thread's tensor-core operations happens after what.
+"""The order of a thread's tensor-core operations.
 
-PTX ISA `#tcgen05-memory-consistency-model-pipelined-instructions`_ has the pairs that execute in the order of
-their instructions: mma and mma of one accumulator and shape, cp and mma, shift and mma, shift and
-cp.4x256b, mma and shift.  All of one thread; between threads, where ``tcgen05.fence`` on both sides of a
-synchronization orders them.
+PTX ISA `#tcgen05-memory-consistency-model-pipelined-instructions`_ lists the pairs of instructions of one
+thread that execute in order: mma and mma of one accumulator and shape, cp and mma, shift and mma, shift and
+cp.4x256b, mma and shift. Operations of two threads are ordered if ``tcgen05.fence`` stands on both sides of a
+synchronization.
 
-Two pairs more are kept here.  A cp writes after an mma: the list lacks it, but CUTLASS's block-scaled main
-loops copy the next stage's scales over those that the MMAs before may still read, with nothing in between.
-And an mma writes D after the thread's earlier one has written its own, whatever accumulators these are:
-FlashAttention lets S of the next block overwrite P, which the product before reads, with nothing in between
-either, and Triton's documentation says that they execute in order.  When an mma reads what an earlier one
-writes as another accumulator is still open.
+This module orders two more pairs. A cp writes after an earlier mma: the list lacks this pair, but CUTLASS's
+block-scaled main loops copy the next stage's scales over scales that earlier MMAs may still read, without a
+wait in between. And an mma writes D after the thread's earlier mma has written its D, for any accumulators:
+FlashAttention lets S of the next block overwrite P, which the previous product reads, again without a wait,
+and Triton's documentation says that MMAs execute in order. It is still open when an mma reads values that an
+earlier mma writes as another accumulator.
 
-A thread's commits arrive in their order, too: NVIDIA's kernels for pairs wait for the last one alone before
+A thread's commits also arrive in order: NVIDIA's kernels for CTA pairs wait only for the last commit before
 their CTAs end, and Triton's documentation of ``tcgen05_commit`` says so.
 
-That the synchronization between two fences was one is not checked: a fence::after_thread_sync takes what any
-fence::before_thread_sync of the CTA has released until then.
+The simulator does not check that threads synchronized between two fences: a fence::after_thread_sync orders
+behind everything that any fence::before_thread_sync of the CTA has released until then.
 
 .. _#tcgen05-memory-consistency-model-pipelined-instructions:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-memory-consistency-model-pipelined-instructions
@@ -32,12 +32,12 @@ __all__ = ["Issued"]
 
 
 class Issued:
-    """Operations in flight that a thread is ordered behind: its own, and those that it learned of."""
+    """Operations in flight that a thread is ordered behind: its own, and those learned from other threads."""
 
     __slots__ = ("_all", "copies", "last", "products", "shifts", "signals", "uncommitted")
 
     def __init__(self, *, all_steps: bool = False) -> None:
-        #: Keep steps that have happened: observers see the order of the ISA, whatever the schedule.
+        #: Whether to keep steps that have happened: observers then see the ISA's order in every schedule.
         self._all = all_steps
         #: Last writes of D, by accumulator and shape.
         self.products: dict[Hashable, list[Step]] = {}
@@ -45,7 +45,7 @@ class Issued:
         self.last: Step | None = None
         self.copies: list[Step] = []
         self.shifts: list[Step] = []
-        #: What the thread itself issued: its next commit covers it.
+        #: Steps that the thread itself issued and that its next commit covers.
         self.uncommitted: list[Step] = []
         #: Signals of the thread's last commit.
         self.signals: list[Step] = []
@@ -54,12 +54,12 @@ class Issued:
         return list(steps) if self._all else [step for step in steps if not step.done]
 
     def tracked(self) -> list[Step]:
-        """What a commit waits for."""
+        """Return the steps that a commit waits for."""
         self.uncommitted = self._kept(self.uncommitted)
         return self.uncommitted + self._kept(self.signals)
 
     def reading(self) -> list[Step]:
-        """What a commit waits for with ``.sync_restrict::shared::read::mma::a``: that A was read."""
+        """Return the reads of A, for which a commit with ``.sync_restrict::shared::read::mma::a`` waits."""
         self.uncommitted = self._kept(self.uncommitted)
         return [
             read
@@ -69,13 +69,13 @@ class Issued:
         ]
 
     def commit(self, signals: list[Step]) -> None:
-        """The thread's next commit follows ``signals``, and so everything that these follow."""
+        """Order the thread's next commit after ``signals``, and so after all steps before them."""
         self.signals = signals
         if self._all:
             self.uncommitted = []
 
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
-        """What an mma reads its operands after, and what it writes D after."""
+        """Return the steps before an mma's read of its operands, and the steps before its write of D."""
         if self.copies:
             self.copies = self._kept(self.copies)
         if self.shifts:
@@ -86,22 +86,26 @@ class Issued:
         return self.copies + self.shifts, earlier
 
     def product(self, accumulator: Hashable, write: Step) -> None:
+        """Add the write of D of an mma that is issued now."""
         self.products[accumulator] = [write]
         self.last = write
         self.uncommitted.append(write)
 
     def before_copy(self, refresh: bool) -> list[Step]:
-        """What a cp writes after; ``refresh``: it is a cp.4x256b."""
+        """Return the steps before the write of a cp; ``refresh``: whether the cp is a cp.4x256b."""
         return self._all_products() + (self._kept(self.shifts) if refresh else [])
 
     def copy(self, write: Step) -> None:
+        """Add the write of a cp that is issued now."""
         self.copies.append(write)
         self.uncommitted.append(write)
 
     def before_shift(self) -> list[Step]:
+        """Return the steps before a shift."""
         return self._all_products()
 
     def shift(self, step: Step) -> None:
+        """Add a shift that is issued now."""
         self.shifts.append(step)
         self.uncommitted.append(step)
 
@@ -109,11 +113,11 @@ class Issued:
         return self._kept(step for steps in self.products.values() for step in steps)
 
     def in_flight(self) -> bool:
-        """Whether anything is left to be ordered behind."""
+        """True if an operation that orders later ones is still in flight."""
         return bool(self._all_products() or self._kept(self.copies) or self._kept(self.shifts))
 
     def learn(self, other: Issued) -> None:
-        """Be ordered behind what ``other`` is ordered behind."""
+        """Order the thread behind everything that ``other`` is ordered behind."""
         for accumulator, steps in other.products.items():
             flying = self._kept(steps)
             if flying:

@@ -90,6 +90,7 @@ class PairRequest:
 
     @property
     def what(self) -> str:
+        """The instruction and its arguments, as text."""
         return f"{self.name} {self.text}".rstrip()
 
 
@@ -153,6 +154,6 @@ def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:
     if theirs is not None and theirs.text != mine.text:
         raise _fault(
             mine.split,
-            f"CTA {cta.coordinates} executes {mine.what}, its peer CTA {peer.coordinates} "
+            f"CTA {cta.coordinates} executes {mine.what}, but its peer CTA {peer.coordinates} executes it "
             f"{theirs.text}: the arguments must be the same",
         )

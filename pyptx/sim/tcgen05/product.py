@@ -176,7 +176,7 @@ class MmaOperation:
         if o.metadata is not None:
             a = self._expanded(cta, a, o.metadata, actor)
         if d.negate_a != d.negate_b:
-            # The hardware negates an operand, not the product: a sum that cancels is +0 with and without.
+            # Negate an operand, not the product: a sum that cancels is +0 with and without the negation.
             a = -a
         if o.scales is not None:
             return self._scaled(cta, a, b, actor)

@@ -65,6 +65,7 @@ class TensorStorage:
         return self._written
 
     def take(self, first: int, columns: int, exclusive: bool, owner: CTA) -> None:
+        """Mark columns as allocated to ``owner``; their cells count as never written."""
         self.taken[first] = (columns, owner)
         if exclusive:
             self.exclusive = first
@@ -72,6 +73,7 @@ class TensorStorage:
             self._written[:, first : first + columns] = False
 
     def release(self, first: int) -> None:
+        """Mark the columns of an allocation as free."""
         del self.taken[first]
         self.exclusive = None
 
@@ -156,6 +158,7 @@ class TensorMemory(CtaUnit):
         raise self.cta.machine.fault("tensor-memory", why, actor)
 
     def allocate(self, first: int, columns: int, exclusive: bool, actor: Actor) -> None:
+        """Allocate columns from ``first`` for this CTA."""
         self.allocations[first] = (columns, actor.location)
         if self.cta.machine.stream.active:
             self.cta.machine.stream.begin(self._life(first, columns))
@@ -183,6 +186,7 @@ class TensorMemory(CtaUnit):
         return first
 
     def free(self, first: int) -> None:
+        """Free the allocation that begins at column ``first``."""
         columns, _ = self.allocations.pop(first)
         if self.cta.machine.stream.active:
             self.cta.machine.stream.end(self._life(first, columns))

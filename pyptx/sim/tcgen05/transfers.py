@@ -35,5 +35,6 @@ class TensorTransfers(RegisterOwner):
         return [step for step in (self.steps if loads else self._stores) if not step.done]
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
+        """Complete the loads in flight before an instruction accesses registers that they write."""
         if self.steps:
             self.complete(s.warp.cta.machine.engines)

@@ -121,6 +121,7 @@ class WgmmaState(RegisterOwner):
     # --- instructions of wgmma --------------------------------------------------------------------
 
     def fence(self) -> None:
+        """Note that the warp has executed ``wgmma.fence``."""
         self._fenced = True
         self._touched.clear()
 
@@ -151,10 +152,12 @@ class WgmmaState(RegisterOwner):
         s.warp.cta.machine.report(Finding(RULES["wgmma-fence"], message, s.location, s.description()))
 
     def issue(self, pending: PendingWgmma) -> None:
+        """Add an operation that was issued now."""
         self._open.append(pending)
         self._pending[pending.key] = pending
 
     def commit(self) -> None:
+        """Commit the operations that are in no group yet as a new group."""
         self._last_steps.extend((self.committed, pending.step) for pending in self._open)
         self.committed += 1
         self._groups.append(self._open)
@@ -245,6 +248,7 @@ class _Warpgroup:
         self._counts = [0] * _WARPS
 
     def execute(self, s: Split, op: Op, operands: tuple[Any, ...]) -> None:
+        """Check that the warp executes the same instruction with the same operands as the other warps."""
         member = s.warp.index % _WARPS
         position = self._counts[member] - self._first
         self._counts[member] += 1
