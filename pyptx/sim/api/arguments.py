@@ -59,7 +59,7 @@ class MappedArray:
         number = ", ".join(map(str, where))
         return Finding(
             RULES["unwritten-output"],
-            f"{self.name}: {count} of {missing.size} elements were never written, or in part "
+            f"{self.name}: {count} of {missing.size} elements were never written completely "
             f"({int(np.count_nonzero(~each))} of {each.size} bytes), the first at [{number}]",
         )
 
@@ -75,7 +75,9 @@ def bind_arguments(
     params = program.function.params
     if len(args) != len(params):
         names = ", ".join(p.name for p in params)
-        raise SpecError(f"{len(args)} arguments given; {program.function.name} has {len(params)}: {names}")
+        raise SpecError(
+            f"{len(args)} arguments were given, but {program.function.name} takes {len(params)}: {names}"
+        )
     if program.entry.param_bytes > _MOST_PARAMETER_BYTES:
         raise SpecError(
             f"the parameters of {program.function.name} have {program.entry.param_bytes} bytes; an entry has "
@@ -121,18 +123,22 @@ def _encode(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: b
             return _place_maps(memory, mapped, param.name, [value], tracked)
         if param.nbytes != IMAGE_BYTES:
             raise SpecError(
-                f"a tensor map for parameter {param.name}, which has {param.nbytes} bytes",
-                hint=f"a map by value has {IMAGE_BYTES} bytes, a pointer to one 8",
+                f"a tensor map was given for parameter {param.name}, which has {param.nbytes} bytes",
+                hint=f"a parameter that is a map has {IMAGE_BYTES} bytes, a pointer to a map has 8",
             )
         return _encode_map(memory, mapped, param.name, value, tracked)
     if is_array(value) and np.ndim(value) > 0:
         if param.nbytes != 8:
-            raise SpecError(f"an array for parameter {param.name}, which has {param.nbytes} bytes, not 8")
+            raise SpecError(
+                f"an array was given for parameter {param.name}, which has {param.nbytes} bytes, not 8"
+            )
         return _map_array(memory, mapped, param.name, value, tracked).to_bytes(8, "little")
     if isinstance(value, (bytes, np.void)):
         raw = value if isinstance(value, bytes) else value.tobytes()
         if len(raw) != param.nbytes:
-            raise SpecError(f"{len(raw)} bytes for parameter {param.name}, which has {param.nbytes}")
+            raise SpecError(
+                f"{len(raw)} bytes were given for parameter {param.name}, which has {param.nbytes} bytes"
+            )
         return raw
     if param.count is not None and isinstance(value, (list, tuple, Mapping)):
         return _encode_struct(memory, mapped, param, value, tracked)
@@ -144,8 +150,8 @@ def _encode(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: b
         return _map_array(memory, mapped, param.name, addresses, tracked=False).to_bytes(8, "little")
     if param.count is not None or isinstance(value, str):
         raise SpecError(
-            f"{value!r} for parameter {param.name} of {param.nbytes} bytes: pass bytes, a structured numpy "
-            "scalar, or a list of the struct's members"
+            f"{value!r} was given for parameter {param.name} of {param.nbytes} bytes: pass bytes, a "
+            "structured numpy scalar, or a list of the struct's members"
         )
     return _encode_scalar(param, value)
 
@@ -198,7 +204,8 @@ def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tra
         offset = -(-end // alignment) * alignment if at is None else at
         if offset < 0 or offset + len(data) > param.nbytes:
             raise SpecError(
-                f"{len(data)} bytes at offset {offset} of parameter {param.name}, which has {param.nbytes}"
+                f"a member of {len(data)} bytes at offset {offset} does not fit parameter {param.name}, "
+                f"which has {param.nbytes} bytes"
             )
         raw[offset : offset + len(data)] = data
         end = offset + len(data)
@@ -210,7 +217,7 @@ def _members(value: Any) -> Iterator[tuple[int | None, Any]]:
     if isinstance(value, Mapping):
         for offset, member in value.items():
             if type(offset) is not int:
-                raise SpecError(f"{offset!r} is no offset: a struct by offsets has whole numbers as keys")
+                raise SpecError(f"{offset!r} is not an offset: the keys of a struct's dict are whole numbers")
             yield offset, member
         return
     for member in value:
@@ -231,8 +238,8 @@ def _encode_member(memory: Memory, mapped: Mapped, name: str, value: Any, tracke
     if isinstance(value, np.generic):
         return value.tobytes(), value.dtype.alignment
     raise SpecError(
-        f"{value!r} as member {name} of a struct: pass an array (a pointer), a TensorMap, bytes, or a numpy "
-        "scalar, which says its size"
+        f"{value!r} was given as member {name} of a struct: pass an array (a pointer), a TensorMap, "
+        "bytes, or a numpy scalar, whose type gives its size"
     )
 
 
@@ -246,7 +253,7 @@ def _encode_scalar(param: Param, value: Any) -> bytes:
         if len(raw) == param.nbytes:
             return raw
     if not isinstance(number, int):
-        raise SpecError(f"{value!r} for the integer parameter {param.name} (.{param.type})")
+        raise SpecError(f"{value!r} was given for the integer parameter {param.name} (.{param.type})")
     bits = param.type.bits
     if not -(1 << (bits - 1)) <= number < 1 << bits:
         raise SpecError(f"{number} does not fit parameter {param.name} (.{param.type})")

@@ -319,7 +319,7 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
     """Map the modules' variables and the arguments, and add the launches to the machine in order."""
     images = {id(program.image): program.image for program in programs}
     if sum(bool(image.stored) for image in images.values()) > 1:
-        raise SpecError("modules with global variables of their own cannot share a stream: make one of them")
+        raise SpecError("modules with global variables of their own cannot share a stream: merge the modules")
     for image in images.values():
         machine.map_variables(image)
     mapped: Mapped = {}

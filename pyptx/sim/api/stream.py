@@ -53,7 +53,7 @@ class Stream:
             SpecError: ``dependent`` is set for the first launch of the stream.
         """
         if dependent and not self._requests:
-            raise SpecError("the first launch of a stream depends on none")
+            raise SpecError("the first launch of a stream cannot be dependent: no launch comes before it")
         loaded = module if isinstance(module, LoadedModule) else load(module)
         request = loaded.request(
             entry, grid, block, cluster, dynamic_smem, args, uninitialized, dependent=dependent
@@ -83,7 +83,7 @@ class Stream:
             SpecError: no launch was added, or several modules have ``.global`` variables.
         """
         if not self._requests:
-            raise SpecError("nothing was launched in this stream")
+            raise SpecError("the stream has no launch to run: call launch() before run()")
         options = run_options(
             schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
         )

@@ -298,7 +298,9 @@ class FunctionCode:
         for index, statement in enumerate(self.function.body):
             if isinstance(statement, Raw):
                 raise Fault(
-                    Finding(RULES["not-modeled"], "raw PTX: text that pyptx did not read", statement.source)
+                    Finding(
+                        RULES["not-modeled"], "raw PTX text, which pyptx does not interpret", statement.source
+                    )
                 )
             if not isinstance(statement, Instruction):
                 continue
@@ -364,9 +366,7 @@ class FunctionCode:
                 if isinstance(leaf, Special) and _WITHOUT_VALUE.match(leaf.name):
                     return Semantic.unmodeled(str(leaf))
                 if isinstance(leaf, Symbol) and self.symbol(leaf.name) is None:
-                    return Semantic.unmodeled(
-                        f"{statement}: {leaf.name}, which no part of the module defines,"
-                    )
+                    return Semantic.unmodeled(f"{statement}: {leaf.name}, which the module does not define,")
         return meaning if meaning is not None else Semantic.unmodeled(statement.name)
 
     def _cuts(self, meanings: dict[int, Semantic]) -> set[int]:

@@ -48,7 +48,7 @@ class Stored:
 def _refused(variable: Variable, why: str) -> SpecError:
     return SpecError(
         f"the initial value of {variable.name}: {why}",
-        hint="ptxas refuses it, too",
+        hint="ptxas rejects it, too",
         location=variable.source,
     )
 
@@ -62,13 +62,13 @@ def _elements(
     """
     if not isinstance(initial, InitialList):
         if shape:
-            raise _refused(variable, f"{initial} where a list of {shape[0]} in braces is expected")
+            raise _refused(variable, f"{initial} was given where a list of {shape[0]} in braces is expected")
         yield start, initial
         return
     if not shape:
-        raise _refused(variable, f"the list {initial} where one value is expected")
+        raise _refused(variable, f"the list {initial} was given where one value is expected")
     if len(initial.elements) > shape[0]:
-        raise _refused(variable, f"{len(initial.elements)} values for {shape[0]} elements")
+        raise _refused(variable, f"{len(initial.elements)} values were given for {shape[0]} elements")
     stride = int(np.prod(shape[1:], dtype=np.int64))
     for number, part in enumerate(initial.elements):
         yield from _elements(variable, part, shape[1:], start + number * stride)
@@ -81,7 +81,7 @@ def _float_bytes(variable: Variable, initial: Immediate, width: int) -> bytes:
     """
     kind = variable.type
     if kind.kind in "us":
-        raise _refused(variable, f"the float {initial.value} in an integer, .{kind}")
+        raise _refused(variable, f"the float {initial.value} was given for an integer, .{kind}")
     double = initial.bits == 64
     pattern = int(str(initial)[2:], 16)
     raw = pattern.to_bytes(initial.bits // 8, "little")

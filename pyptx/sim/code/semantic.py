@@ -211,7 +211,7 @@ def executes(
         wants_op = next(iter(inspect.signature(function).parameters), "") == "op"
         for form_id in form_ids:
             chapter_of(form_id)  # Raises KeyError if the table has no such form.
-            assert form_id not in _SEMANTICS, f"{form_id} has two meanings"
+            assert form_id not in _SEMANTICS, f"{form_id} has two semantics"
             _SEMANTICS[form_id] = Semantic(
                 form_id,
                 function,
@@ -243,7 +243,7 @@ def semantics() -> dict[str, Semantic]:
     """Return every registered form. Imports the chapters of sim/semantics at the first use."""
     package = import_module("pyptx.sim.semantics")
     for chapter in iter_modules(package.__path__):
-        assert chapter.name in CHAPTERS, f"sim/semantics/{chapter.name}.py is the twin of no chapter"
+        assert chapter.name in CHAPTERS, f"sim/semantics/{chapter.name}.py has no chapter of the same name"
         import_module(f"{package.__name__}.{chapter.name}")
     return _SEMANTICS
 

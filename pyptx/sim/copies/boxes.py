@@ -248,7 +248,7 @@ class _Pixels(CopyPart):
         if self.beside:
             # Measured on an H200: pixels past the last image are dropped, but pixels beside an image are an
             # illegal instruction.
-            raise cta.machine.fault("bad-tensor-map", "an im2col store to pixels beside the image", actor)
+            raise cta.machine.fault("bad-tensor-map", "an im2col store writes pixels beside the image", actor)
         given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
         if combine is not None:
             for which, segment, places in self._access(cta, AccessKind.RMW, actor):

@@ -139,11 +139,13 @@ def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str
     four_rows = mode in ("tile::gather4", "tile::scatter4")
     rank = 2 if four_rows else len(coordinates)
     if decoded.rank != rank:
-        return f"{rank} coordinates for a map of {decoded.rank} dimensions"
+        return f"the instruction has {rank} coordinates, but the map has {decoded.rank} dimensions"
     if decoded.im2col != mode.startswith("im2col"):
-        return f"{'an im2col' if decoded.im2col else 'a tiled'} tensor map for a copy in the mode .{mode}"
+        return (
+            f"{'an im2col' if decoded.im2col else 'a tiled'} tensor map is used by a copy in the mode .{mode}"
+        )
     if four_rows and decoded.box[1] != 1:
-        return f".{mode} needs a box of one row, not of {decoded.box[1]}"
+        return f".{mode} needs a box of one row, but the map's box has {decoded.box[1]}"
     kind = decoded.kind
     # Packed elements that are padded in shared memory are copied in runs of 128.
     unit = 128 if kind.held > kind.bits else 128 // kind.bits

@@ -490,7 +490,7 @@ class Memory:
             self._report(
                 Finding(
                     RULES["buffer-crossing"],
-                    f"{kind.value} by {len(offset)} lanes, without a gap from {parts.describe(first)}, "
+                    f"{kind.value} by {len(offset)} lanes reaches without a gap from {parts.describe(first)} "
                     f"to {parts.describe(last)}",
                     actor.location,
                     actor.description(),

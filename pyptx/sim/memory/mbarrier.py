@@ -184,7 +184,7 @@ class MBarrier:
         """Count ``count`` arrivals. Raise a fault if they complete the phase."""
         if count == self.pending and not self.tx:
             raise self._fault(
-                actor, f"{count} arrival(s) .noComplete complete the phase of {self.describe()}"
+                actor, f"{count} .noComplete arrival(s) would complete the phase of {self.describe()}"
             )
         self.arrive(count, actor)
 

@@ -109,9 +109,9 @@ class FunctionCalls:
         wrong = ""
         places = s.frame.code.places
         if len(site.arguments) != len(function.params):
-            wrong = f"{len(site.arguments)} arguments for {function.name}, which has {len(function.params)}"
+            wrong = f"{len(site.arguments)} arguments given, but {function.name} has {len(function.params)}"
         elif len(site.results) > len(function.returns):
-            wrong = f"{len(site.results)} results of {function.name}, which has {len(function.returns)}"
+            wrong = f"{len(site.results)} results taken, but {function.name} has {len(function.returns)}"
         passed = zip((*site.arguments, *site.results), (*function.params, *function.returns), strict=False)
         for operand, param in passed if not wrong else ():
             if param.space == "reg" and param.vector > 1:
@@ -122,7 +122,9 @@ class FunctionCalls:
             elif isinstance(operand, Register):
                 held = max(8, CLASS_BITS[places[operand.name].cls]) // 8
                 if param.nbytes > held or param.type.bits == 1:
-                    wrong = f"{operand} for {param.name} of {function.name}, which has {param.nbytes} bytes"
+                    wrong = (
+                        f"{operand} given for {param.name} of {function.name}, which has {param.nbytes} bytes"
+                    )
         if wrong:
             raise self.machine.fault("not-modeled", wrong, At(s, site))
 

@@ -81,8 +81,8 @@ class LocalMemory:
         if not one and len(address) != len(lanes):
             raise self.cta.machine.fault(
                 "out-of-bounds",
-                f"{kind.value} of {size} bytes at local address {low:#x}, "
-                "which is each thread's own, by a warp",
+                f"{kind.value} of {size} bytes at local address {low:#x} by a whole warp: "
+                "every thread has its own local memory there",
                 s,
             )
         if low < 0 or high + size > self.capacity:

@@ -116,7 +116,7 @@ class NamedBarrier:
         if count % 32 or count <= 0:
             raise BarrierMisuse(f"a thread count of {count}: it must be a multiple of 32, at least 32")
         if count > 32 * len(self.cta.warps):
-            raise BarrierMisuse(f"a thread count of {count} in a CTA of {self.cta.threads} threads")
+            raise BarrierMisuse(f"a thread count of {count}, but the CTA has {self.cta.threads} threads")
 
     def advance(self, round_: Round) -> bool:
         """Return True if the round is complete. Counts warps whose missing lanes have exited as arrived."""

@@ -19,14 +19,14 @@ OUT = np.zeros(4, np.uint32)
 
 
 @pytest.mark.parametrize(("args", "said"), [
-    ((OUT,), "1 arguments given; kernel has 2: out, n"),
-    ((OUT, 1, 2), "3 arguments given"),
-    ((OUT, OUT), "an array for parameter n, which has 4 bytes"),
+    ((OUT,), "1 arguments were given, but kernel takes 2: out, n"),
+    ((OUT, 1, 2), "3 arguments were given"),
+    ((OUT, OUT), "an array was given for parameter n, which has 4 bytes"),
     ((OUT, 1 << 32), "does not fit parameter n"),
     ((OUT, -(1 << 31) - 1), "does not fit parameter n"),
-    ((OUT, 1.5), "1.5 for the integer parameter n"),
-    ((OUT, "1"), "'1' for parameter n"),
-    ((OUT, TensorMap.tiled(OUT, box=(4,))), "a tensor map for parameter n, which has 4 bytes"),
+    ((OUT, 1.5), "1.5 was given for the integer parameter n"),
+    ((OUT, "1"), "'1' was given for parameter n"),
+    ((OUT, TensorMap.tiled(OUT, box=(4,))), "a tensor map was given for parameter n, which has 4 bytes"),
     (([OUT, TensorMap.tiled(OUT, box=(4,))], 1), "for the integer parameter out"),
     ((OUT[::-1], 1), "strides of at least 0"),
     ((np.broadcast_to(OUT, (2, 4)), 1), "read-only"),
@@ -96,7 +96,7 @@ def test_an_output_that_the_kernel_does_not_write_is_a_finding() -> None:
     (found,) = report.findings
     assert (found.rule.name, report.verdict) == ("unwritten-output", "review")
     assert found.message == (
-        "out: 11 of 12 elements were never written, or in part (44 of 48 bytes), the first at [0, 1]"
+        "out: 11 of 12 elements were never written completely (44 of 48 bytes), the first at [0, 1]"
     )
     part = Kernel("st.global.u8 [out+15], 1\nret", "out:u64")
     assert "(47 of 48 bytes), the first at [0, 0]" in part.run(out, outputs=[0]).findings[0].message
@@ -308,5 +308,5 @@ def test_structs_go_by_value() -> None:
         out = np.zeros(2, np.uint64)
         kernel.clean(given, out)
         assert out.tolist() == [7, 1 << 40]
-    with pytest.raises(SpecError, match="15 bytes for parameter s, which has 16"):
+    with pytest.raises(SpecError, match="15 bytes were given for parameter s, which has 16"):
         kernel.run(bytes(15), np.zeros(2, np.uint64))

@@ -271,15 +271,15 @@ def test_a_launch_that_cannot_start_stops_all() -> None:
 
 def test_what_a_stream_refuses() -> None:
     stream = sim.Stream()
-    with pytest.raises(SpecError, match="nothing was launched"):
+    with pytest.raises(SpecError, match="the stream has no launch to run"):
         stream.run()
-    with pytest.raises(SpecError, match="depends on none"):
+    with pytest.raises(SpecError, match="no launch comes before it"):
         stream.launch(step(), grid=1, block=1, args=[GIVEN, GIVEN], dependent=True)
     with pytest.raises(SpecError, match="no entry 'other'"):
         stream.launch(step(), "other", grid=1, block=1)
     stream.launch(step(), grid=1, block=1, args=[GIVEN, np.zeros(1, np.uint32)])
     stream.run()
-    with pytest.raises(SpecError, match="nothing was launched"):
+    with pytest.raises(SpecError, match="the stream has no launch to run"):
         stream.run()
 
 

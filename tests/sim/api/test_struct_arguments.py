@@ -93,16 +93,16 @@ def test_a_table_of_pointers() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([np.int64(1)] * 3, "8 bytes at offset 16 of parameter given, which has 16"),
+        ([np.int64(1)] * 3, "8 bytes at offset 16 does not fit parameter given, which has 16"),
         ({12: np.int64(1)}, "8 bytes at offset 12"),
         ({-4: np.int32(1)}, "at offset -4"),
-        ({"x": np.int32(1)}, "'x' is no offset"),
-        ([1], "1 as member given.0 of a struct.* a numpy scalar"),
+        ({"x": np.int32(1)}, "'x' is not an offset"),
+        ([1], "1 was given as member given.0 of a struct.* a numpy scalar"),
         (
             [TensorMap.tiled(0x7000_0000, shape=(64, 64), dtype="f16", box=(8, 64))],
             "made from the address 0x70000000, which lies",
         ),
-        (7, "7 for parameter given of 16 bytes: pass bytes"),
+        (7, "7 was given for parameter given of 16 bytes: pass bytes"),
     ],
 )
 def test_refusals(value: Any, message: str) -> None:

@@ -42,17 +42,17 @@ def test_initial_values(declaration: str, expected: bytes) -> None:
 
 
 @pytest.mark.parametrize(("declaration", "said"), [
-    (".u32 x = 1.5", r"initial value of x: the float 1.5 in an integer, .u32"),
-    (".s8 x[2] = {1, 0d7ff0000000000000}", "the float inf in an integer, .s8"),
-    (".b32 x[2] = {1, 2, 3}", "3 values for 2 elements"),
-    (".b32 x[2][2] = {{1, 2, 3}, {1}}", "3 values for 2 elements"),
-    (".b32 x[2][2] = {{1, 2}, {3, 4}, {5}}", "3 values for 2 elements"),
-    (".b32 x[2][2] = {1, 2, 3, 4}", "4 values for 2 elements"),
-    (".b32 x[2][2] = {1, {2, 3}}", "1 where a list of 2 in braces is expected"),
-    (".b32 x[2] = {{1}, {2}}", "the list .1. where one value is expected"),
-    (".b32 x[2] = 3", "3 where a list of 2"),
-    (".b32 x = {1, 2}", "the list .1, 2. where one value"),
-    (".v2 .b32 x = {1, 2, 3}", "3 values for 2 elements"),
+    (".u32 x = 1.5", r"initial value of x: the float 1.5 was given for an integer, .u32"),
+    (".s8 x[2] = {1, 0d7ff0000000000000}", "the float inf was given for an integer, .s8"),
+    (".b32 x[2] = {1, 2, 3}", "3 values were given for 2 elements"),
+    (".b32 x[2][2] = {{1, 2, 3}, {1}}", "3 values were given for 2 elements"),
+    (".b32 x[2][2] = {{1, 2}, {3, 4}, {5}}", "3 values were given for 2 elements"),
+    (".b32 x[2][2] = {1, 2, 3, 4}", "4 values were given for 2 elements"),
+    (".b32 x[2][2] = {1, {2, 3}}", "1 was given where a list of 2 in braces is expected"),
+    (".b32 x[2] = {{1}, {2}}", "the list .1. was given where one value is expected"),
+    (".b32 x[2] = 3", "3 was given where a list of 2"),
+    (".b32 x = {1, 2}", "the list .1, 2. was given where one value"),
+    (".v2 .b32 x = {1, 2, 3}", "3 values were given for 2 elements"),
 ])  # fmt: skip
 def test_initial_values_that_ptxas_refuses(declaration: str, said: str) -> None:
     with pytest.raises(SpecError, match=said) as caught:

@@ -554,8 +554,8 @@ def misuse(
 
 
 @pytest.mark.parametrize(("changes", "rule", "said"), [
-    ({"dims": 1, "where": "0"}, "bad-tensor-map", "1 coordinates for a map of 2 dimensions"),
-    ({"dims": 3, "where": "0, 0, 0"}, "bad-tensor-map", "3 coordinates for a map of 2 dimensions"),
+    ({"dims": 1, "where": "0"}, "bad-tensor-map", "has 1 coordinates, but the map has 2 dimensions"),
+    ({"dims": 3, "where": "0, 0, 0"}, "bad-tensor-map", "has 3 coordinates, but the map has 2 dimensions"),
     ({"map": "data"}, "misaligned|bad-tensor-map", ""),
     ({"prepare": "add.u64 map, map, 64", "map": "map"}, "out-of-bounds", "128 bytes"),
     ({"prepare": "mov.u64 map, &map"}, "out-of-bounds", "global address 0x0"),

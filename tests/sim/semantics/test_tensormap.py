@@ -201,7 +201,7 @@ def test_swizzles(changes: list[str], before: str, place: Any, space: str) -> No
         ([f"global_stride.{B64}, 0, 40"], "40 bytes; expected a multiple of 16"),
         ([f"swizzle_atomicity.{B32}, 1"], "need the 128-byte swizzle"),
         ([f"fill_mode.{B32}, 1"], "oob_fill = 'nan'"),
-        ([f"rank.{B32}, 2"], "2 coordinates for a map of 3 dimensions"),
+        ([f"rank.{B32}, 2"], "has 2 coordinates, but the map has 3 dimensions"),
     ],
 )
 def test_nonsense_is_found(changes: list[str], message: str) -> None:

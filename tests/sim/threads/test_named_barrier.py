@@ -313,8 +313,8 @@ def test_a_count_of_all_threads_is_no_count() -> None:
     [
         (48, "a multiple of 32"),
         (0, "a multiple of 32"),
-        (96, "in a CTA of 64 threads"),
-        (1 << 20, "in a CTA"),
+        (96, "but the CTA has 64 threads"),
+        (1 << 20, "but the CTA has"),
     ],
 )
 def test_counts_are_whole_warps_of_the_cta(count: int, says: str) -> None:
