@@ -36,7 +36,7 @@ from .report import Report
 
 __all__ = ["LoadedModule", "load"]
 
-#: Faults of a module that one error shows.
+#: Most faults of a module that one error lists.
 _LISTED = 10
 
 
@@ -180,7 +180,7 @@ class LoadedModule:
         return Request(self, function, launch, args, unwritten | filled, filled, dependent)
 
     def _check_available(self, function: Function) -> None:
-        """Raise an error that lists what the target or the version lacks of what ``function`` uses."""
+        """Raise an error that lists what ``function`` uses and the target or the version does not have."""
         if not self._check or function.name in self._available:
             return
         faults = unavailable(self.module, function)
@@ -192,7 +192,7 @@ class LoadedModule:
             raise TargetError(
                 f"{function.name} uses what .target {module.target} with .version "
                 f"{version_text(module.version)} does not have:\n  " + "\n  ".join(lines),
-                hint="correct .target or .version, or run it all the same: sim.load(text, check=False), "
+                hint="correct .target or .version, or skip this check: sim.load(text, check=False), "
                 "pyptx sim --no-check",
             )
         self._available.add(function.name)

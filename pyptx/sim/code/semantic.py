@@ -163,7 +163,7 @@ class Op:
 
     @property
     def traits(self) -> Any:
-        """What the form's function needs to know of the form."""
+        """The facts about the form that its function needs."""
         return self.semantic.traits
 
     @property

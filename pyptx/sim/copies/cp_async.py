@@ -134,7 +134,7 @@ class ThreadCopies(CtaUnit):
         self._in_flight: list[_Copy] = []
         #: True to keep copies that have happened: observers see the ISA's order under every schedule.
         self._all = cta.machine.stream.active
-        #: For each thread: the group of its last copy, the number of groups that it has waited for, and the
+        #: For each thread: the group of its last copy, the first group that it has not waited for, and the
         #: number of the operation of its last copy.
         self._last = np.full_like(self._committed, -1)
         self._waited = np.zeros_like(self._committed)

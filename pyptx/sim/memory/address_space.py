@@ -432,7 +432,7 @@ class Memory:
         cluster: ClusterMemory,
         **how: Any,
     ) -> list[tuple[Any, Segment, Offsets]]:
-        """:meth:`access` at addresses that may lie in several allocations.
+        """Do :meth:`access` at addresses that may lie in several allocations.
 
         Returns ``(which, segment, offsets)`` for each allocation. ``which`` indexes the addresses; in the
         usual case of one allocation it is a slice of all of them.

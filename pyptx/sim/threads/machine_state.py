@@ -219,7 +219,7 @@ class MachineState:
         raise NotImplementedError
 
     def operation(self, split: Split, engine: Engine, *, takes_padding: bool = False) -> AsyncOperation:
-        """A new operation of ``engine`` on behalf of the split's current instruction."""
+        """Return a new operation of ``engine`` on behalf of the split's current instruction."""
         assert split.op is not None
         issuer, actors, location = split.warp.issuer, split.actors, split.location
         return AsyncOperation(split.op.name, engine, issuer, actors, location, takes_padding=takes_padding)

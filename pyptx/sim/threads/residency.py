@@ -120,7 +120,7 @@ class Residency:
                 )
             )
             self.machine.engines.force(step)
-        # Copies that it has sent to other CTAs stay in flight.
+        # Copies that the CTA has sent to other CTAs stay in flight.
         sent = cta.cluster.sent(cta)
         for step in cta.in_flight[::-1]:
             if not step.done and step not in sent:
