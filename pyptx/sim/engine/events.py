@@ -64,7 +64,7 @@ class AsyncOperation:
         *,
         takes_padding: bool = False,
     ) -> None:
-        #: True if the operation copies bytes unchanged, so that padding which was never written may be among them.
+        #: True if the operation copies bytes unchanged, so that unwritten padding may be among them.
         self.takes_padding = takes_padding
         self.name, self.engine, self.issuer, self.lanes, self.location = name, engine, issuer, lanes, location
 
