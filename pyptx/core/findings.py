@@ -71,7 +71,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "buffer-overrun",
         Verdict.ERROR,
-        "one access that leaves the shared buffer it begins in, or lies in none",
+        "one access that leaves the shared buffer in which it begins, or that begins in no buffer",
         "compare the offset with the size of the buffer named in the finding",
         "state-spaces-shared-state-space",
     ),

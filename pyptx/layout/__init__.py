@@ -1,7 +1,8 @@
-"""Bit-exact facts of the hardware that the DSL, the simulator and the runtime share.
+"""Bit-exact facts about the hardware that the DSL, the simulator and the runtime share.
 
-Swizzles, matrix and instruction descriptors, tensor maps, and where tensor memory keeps what: numbers in,
-numbers out.  Nothing here records an instruction, runs one or touches a GPU.
+These are swizzles, fragments, matrix and instruction descriptors, tensor maps, and the layouts of tensor
+memory.  The functions here compute numbers from numbers; they do not record or run instructions, and they do
+not use a GPU.
 """
 
 from .fragments import (

@@ -1,17 +1,17 @@
-"""Matrix fragments in registers: which row and column each register of each thread holds.
+"""Matrix fragments in registers: the row and column of each element that a thread's registers hold.
 
 Owns :class:`FragmentLayout` and the layouts of ``mma``, ``mma.sp``, ``wgmma``, ``ldmatrix``, ``stmatrix``
 and ``movmatrix``, of the metadata of sparse operands and of the scales of block scaling.  Sources: the
 formulas of
 `PTX ISA, #warp-level-matrix-instructions`_ and ``#asynchronous-warpgroup-level-matrix-register-fragment``;
-CUTLASS ``cute/atom/mma_traits_sm*.hpp`` and ``copy_traits_sm*.hpp``, which hold the metadata and the scales
-too, where the manual has figures only.  What an H200 has of it (all but the scales and the byte matrices of
-``ldmatrix`` and ``stmatrix``) it confirms: ``tests/gpu/test_products.py``.
+CUTLASS ``cute/atom/mma_traits_sm*.hpp`` and ``copy_traits_sm*.hpp``, also for the metadata and the scales,
+for which the manual has only figures.  Measured on an H200 (``tests/gpu/test_products.py``): all layouts,
+except the scales and the byte matrices of ``ldmatrix`` and ``stmatrix``, which an H200 does not have.
 
-A layout is two lists of :class:`Mode`, one for the thread's number and one for the number of its element, the
-fastest digit first.  Each digit moves the place by so many rows and columns; the moves add up.  A is indexed
-(m, k), B (k, n), C and D (m, n).  The elements of sparse A are those stored: their column counts kept
-elements, half as many as K.
+A layout is two lists of :class:`Mode`, one for the number of the thread and one for the number of the element
+within the thread.  Each mode is one digit of the number, the fastest digit first, and says by how many rows
+and columns a step of the digit moves; the moves add up.  A is indexed (m, k), B (k, n), C and D (m, n).  For
+sparse A, only the stored elements have columns: half as many as K.
 
 .. _PTX ISA, #warp-level-matrix-instructions:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#warp-level-matrix-instructions
@@ -52,7 +52,7 @@ _WGMMA = "asynchronous-warpgroup-level-matrix-register-fragment"
 
 
 class Mode(NamedTuple):
-    """One digit of a thread's or an element's number: its extent, and how far one step of it moves."""
+    """One digit of a thread's or element's number: its extent, and the distance that one step of it moves."""
 
     extent: int
     row: int = 0
@@ -61,7 +61,7 @@ class Mode(NamedTuple):
 
 
 class MatrixPosition(NamedTuple):
-    """Where an element lies. ``matrix`` counts the matrices of instructions that hold several."""
+    """Position of an element. ``matrix`` is the number of its matrix if the fragment has several."""
 
     row: int
     column: int
@@ -72,15 +72,15 @@ class Coordinate(NamedTuple):
     """A row or column as a function of the thread: ``constant + sum((thread >> shift) % extent * step)``.
 
     Attributes:
-        constant: what the element adds.
-        terms: (shift, extent, step) of each digit of the thread's number that counts.
+        constant: the part that does not depend on the thread.
+        terms: (shift, extent, step) for each digit of the thread's number that moves the coordinate.
     """
 
     constant: int
     terms: tuple[tuple[int, int, int], ...]
 
     def __call__(self, thread: int) -> int:
-        """The coordinate in thread ``thread``."""
+        """Return the coordinate in thread ``thread``."""
         return self.constant + sum((thread >> shift) % extent * step for shift, extent, step in self.terms)
 
     def __str__(self) -> str:
@@ -107,18 +107,18 @@ def _size(modes: tuple[Mode, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FragmentLayout:
-    """Which element of a matrix each part of each register of each thread holds.
+    """The mapping from a matrix to registers: it gives the matrix element in each part of each register.
 
-    Elements of a thread are numbered from the low bits of its first register on, as in the manual
-    (``a0, a1, ...``).
+    The elements of a thread are numbered as in the manual (``a0, a1, ...``), starting at the low bits of the
+    thread's first register.
 
     Attributes:
-        rows, columns: extents of the matrix; of each, where ``matrices`` is more than 1.
+        rows, columns: extents of the matrix, or of each matrix if there are several.
         bits: width of an element in the register.
         register_bits: width of a register, 32 or 64.
         threads: digits of the thread's number, fastest first: 32 threads, or 128 of a warpgroup.
         values: digits of the element's number within the thread, fastest first.
-        matrices: how many matrices the fragment holds.
+        matrices: number of matrices in the fragment.
     """
 
     rows: int
@@ -131,44 +131,44 @@ class FragmentLayout:
 
     @property
     def elements(self) -> int:
-        """Elements of one thread."""
+        """Number of elements that one thread holds."""
         return _size(self.values)
 
     @property
     def packed(self) -> int:
-        """Elements of one register."""
+        """Number of elements that one register holds."""
         return self.register_bits // self.bits
 
     @property
     def registers(self) -> int:
-        """Registers of one thread."""
+        """Number of registers that one thread has for the fragment."""
         return -(-self.elements // self.packed)
 
     @property
     def thread_count(self) -> int:
-        """32, or 128 of a warpgroup."""
+        """Number of threads: 32, or 128 of a warpgroup."""
         return _size(self.threads)
 
     def place(self, element: int, thread: int = 0) -> MatrixPosition:
-        """Where ``element`` of ``thread`` lies.
+        """Return the position of ``element`` of ``thread`` in the matrix.
 
         Raises:
-            SpecError: no such element or thread.
+            SpecError: there is no such element or thread.
         """
         for what, number, count in (
             ("element", element, self.elements),
             ("thread", thread, self.thread_count),
         ):
             if not 0 <= number < count:
-                raise SpecError(f"{what} {number} of a fragment that has {count}", see=_MMA)
+                raise SpecError(f"{what} {number} of a fragment: expected 0..{count - 1}", see=_MMA)
         own, others = _digits(element, self.values), _digits(thread, self.threads)
         return MatrixPosition(*(a + b for a, b in zip(own, others, strict=True)))
 
     def coordinate(self, axis: Literal["row", "column", "matrix"], element: int = 0) -> Coordinate:
-        """The row, column or matrix of ``element`` as a function of the thread.
+        """Return the row, column or matrix of ``element`` as a function of the thread.
 
         Raises:
-            SpecError: no such element.
+            SpecError: there is no such element.
         """
         terms, shift = [], 0
         for mode in self.threads:
@@ -178,7 +178,7 @@ class FragmentLayout:
         return Coordinate(getattr(self.place(element), axis), tuple(terms))
 
     def places(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """``(row, column, matrix)`` of everything, each a read-only ``int64[elements, threads]``."""
+        """Return ``(row, column, matrix)`` of all elements, each a read-only ``int64[elements, threads]``."""
         return _places(self)
 
 
@@ -193,27 +193,28 @@ def _places(layout: FragmentLayout) -> tuple[npt.NDArray[np.int64], ...]:
 
 @dataclass(frozen=True, slots=True)
 class SelectedLayout:
-    """An operand that only some threads of each four supply: those that a selector names.
+    """The layout of an operand that only some threads of each group of four supply, as a selector says.
 
     Attributes:
-        layout: what each thread holds if it is asked; threads that could stand in for each other agree.
-        suppliers: how many threads of each four are asked: 1, 2 or 4.
+        layout: the elements that each thread holds if it is selected; threads of a group that can be selected
+            in place of each other have the same elements.
+        suppliers: number of threads of each group of four that supply the operand: 1, 2 or 4.
     """
 
     layout: FragmentLayout
     suppliers: int
 
     def lanes(self, selector: int) -> tuple[int, ...]:
-        """The threads of a warp whose registers are read.
+        """Return the lanes of a warp whose registers the instruction reads.
 
         Raises:
-            SpecError: a selector that names none.
+            SpecError: the selector selects no lane.
         """
         groups = 4 // self.suppliers
         if not 0 <= selector < groups:
             raise SpecError(
-                f"selector {selector} names no thread: {self.suppliers} of each four supply the operand, "
-                f"expected 0..{groups - 1}",
+                f"selector {selector} selects no thread: {self.suppliers} of each four threads supply the "
+                f"operand; expected 0..{groups - 1}",
                 see=_SPARSE,
             )
         return tuple(lane for lane in range(32) if lane % 4 // self.suppliers == selector)
@@ -221,7 +222,7 @@ class SelectedLayout:
 
 # --- mma ------------------------------------------------------------------------------------------
 
-#: Width of the multiplicands' elements in registers (6- and 4-bit floats of kind f8f6f4 fill a byte).
+#: Width in registers of the elements of A and B (6- and 4-bit floats of kind f8f6f4 take a byte each).
 _BITS = {
     "b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e3m2": 8, "e2m3": 8, "e2m1": 8,
     "f16": 16, "bf16": 16, "tf32": 32, "f64": 64,
@@ -262,7 +263,7 @@ _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 def _extents(shape: str) -> tuple[int, int, int]:
     found = _SHAPE.fullmatch(shape)
     if found is None:
-        raise SpecError(f"{shape!r} is not the shape of a product, such as 'm16n8k16'", see=_MMA)
+        raise SpecError(f"shape is {shape!r}: expected the shape of a product, such as 'm16n8k16'", see=_MMA)
     m, n, k = map(int, found.groups())
     return m, n, k
 
@@ -280,12 +281,12 @@ def _check_shape(shape: str, dtype: str, sparse: bool) -> tuple[int, int, int]:
 
 
 def _width(dtype: str, k: int) -> int:
-    """Bits of an element of which a row has ``k`` in registers: 4-bit floats are packed where K is 64."""
+    """Return the bits of an element in registers, for ``k`` elements per row: e2m1 is packed if k is 64."""
     return 4 if dtype == "e2m1" and k == 64 else _BITS[dtype]
 
 
 def _a(m: int, k: int, bits: int, warps: int = 1) -> FragmentLayout:
-    """A: a register holds neighbors along K, four threads a row, eight groups of four 8 rows."""
+    """Return A's layout: a register holds neighbors along K, four threads hold a row, a warp holds 8 rows."""
     register = max(bits, 32)
     packed = register // bits
     halves = m // (8 * warps)
@@ -297,7 +298,7 @@ def _a(m: int, k: int, bits: int, warps: int = 1) -> FragmentLayout:
 
 
 def _b(k: int, n: int, bits: int) -> FragmentLayout:
-    """B: as A, with columns for rows."""
+    """Return B's layout: that of A with rows and columns exchanged."""
     register = max(bits, 32)
     packed = register // bits
     return FragmentLayout(
@@ -308,7 +309,7 @@ def _b(k: int, n: int, bits: int) -> FragmentLayout:
 
 
 def _d(m: int, n: int, bits: int, warps: int = 1) -> FragmentLayout:
-    """C and D: pairs of neighbors along N, then the rows 8 below, then the next 8 columns."""
+    """Return the layout of C and D: a pair along N, then the pairs 8 rows below, then the next 8 columns."""
     return FragmentLayout(
         m, n, bits, max(bits, 32),
         threads=(Mode(4, column=2), Mode(8, row=1), *([Mode(warps, row=16)] if warps > 1 else ())),
@@ -317,7 +318,10 @@ def _d(m: int, n: int, bits: int, warps: int = 1) -> FragmentLayout:
 
 
 def _quarters(operand: str, dtype: str, major: str) -> FragmentLayout:
-    """``mma.m8n8k4`` of halves: four products; threads 4q..4q+3 and 16+4q..16+4q+3 hold product q."""
+    """Return a layout of ``mma.m8n8k4`` on f16, which has four products.
+
+    Threads 4q..4q+3 and 16+4q..16+4q+3 hold product q.
+    """
     bits = _ACCUMULATORS[dtype]
     quarter = Mode(4, matrix=1)
     threads: tuple[Mode, ...]
@@ -345,18 +349,18 @@ def _quarters(operand: str, dtype: str, major: str) -> FragmentLayout:
 def mma_fragment(
     operand: str, shape: str, dtype: str, *, sparse: bool = False, major: str | None = None
 ) -> FragmentLayout:
-    """The fragment of one operand of ``mma`` or ``mma.sp``, 32 threads.
+    """Return the fragment of one operand of ``mma`` or ``mma.sp``, for 32 threads.
 
     Args:
         operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.
         shape: ``"m16n8k16"`` ...
-        dtype: type of the operand's elements, as PTX spells it.
-        sparse: of ``mma.sp``, where A has K/2 stored columns.
-        major: ``"row"`` or ``"col"``, of A and B of ``m8n8k4`` on halves; everything else has one layout,
+        dtype: PTX name of the operand's element type.
+        sparse: True for ``mma.sp``, where A has K/2 stored columns.
+        major: ``"row"`` or ``"col"`` for A and B of ``m8n8k4`` on f16. All other forms have a single layout:
             A by rows and B by columns.
 
     Raises:
-        SpecError: no such operand, shape, type or order.
+        SpecError: there is no such operand, shape, type or order.
 
     PTX ISA: `#warp-level-matrix-instructions-mma`.
     """
@@ -382,7 +386,7 @@ def mma_fragment(
 
 def _accumulator(operand: str, shape: str, dtype: str, sparse: bool) -> FragmentLayout:
     shapes = SPARSE_SHAPES if sparse else DENSE_SHAPES
-    products = {  # types of A and B that have this shape, and the types that their sums have
+    products = {  # types of A and B with this shape, and the possible types of their accumulators
         product: ("f64",) if product == "f64"
         else ("s32",) if product in ("s8", "u8", "s4", "u4", "b1")
         else ("f32",) if product in ("bf16", "tf32")
@@ -417,22 +421,26 @@ _WGMMA_K = {
 
 @lru_cache(maxsize=256)
 def wgmma_fragment(operand: str, dtype: str, n: int | None = None) -> FragmentLayout:
-    """A in registers, or the accumulator, of ``wgmma.mma_async``: 128 threads, M = 64.
+    """Return the fragment of A in registers, or of the accumulator, of ``wgmma.mma_async``.
+
+    It has 128 threads and M = 64.
 
     Args:
-        operand: ``"a"`` or ``"d"``. A is the same for ``.sp``, whose stored columns are half of K.
-        dtype: type of its elements.
-        n: of the accumulator: its columns, a multiple of 8 up to 256.
+        operand: ``"a"`` or ``"d"``. A's layout is the same for ``.sp``, whose stored columns are half of K.
+        dtype: PTX name of the element type.
+        n: columns of the accumulator, a multiple of 8 up to 256; None for A.
 
     Raises:
-        SpecError: no such operand, type or extent.
+        SpecError: there is no such operand, type or extent.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-register-fragment`.
     """
     if operand not in ("a", "d"):
         raise SpecError(f"operand {operand!r} of wgmma in registers: expected 'a' or 'd'", see=_WGMMA)
     if (operand == "d") == (n is None):
-        raise SpecError(f"n = {n} of operand {operand!r}: the accumulator has N, and A has none", see=_WGMMA)
+        raise SpecError(
+            f"n = {n} for operand {operand!r}: expected a number for 'd', None for 'a'", see=_WGMMA
+        )
     if n is None:
         if dtype not in _WGMMA_K:
             raise SpecError(f"A of wgmma cannot be {dtype!r}: expected {', '.join(_WGMMA_K)}", see=_WGMMA)
@@ -445,15 +453,19 @@ def wgmma_fragment(operand: str, dtype: str, n: int | None = None) -> FragmentLa
     return _d(64, n, _ACCUMULATORS[dtype], warps=4)
 
 
-# --- operands of which some threads supply all ----------------------------------------------------
+# --- operands that only some threads supply -------------------------------------------------------
 
-#: Dense elements that one index of four bits stands for: two of four kept, one of two, or two pairs of four.
+#: Dense elements (a chunk) per 4-bit index, by bits of an element: two of four, one of two, or two pairs of
+#: four are kept.
 _CHUNK = {4: 8, 8: 4, 16: 4, 32: 2}
 
 
 def _metadata(rows: int, k: int, bits: int, warps: int) -> SelectedLayout:
-    """Indices of four bits, one for each chunk of a row. Types of 16 bits and more: a word has four chunks
-    of row r and four of row r + 8; narrower ones: eight chunks of one row."""
+    """Return the layout of the 4-bit indices, one for each chunk of a row.
+
+    For types of at least 16 bits, a register has four chunks of row r and four of row r + 8. For narrower
+    types, it has eight chunks of one row.
+    """
     chunks = k // _CHUNK[bits]
     row = (Mode(8, row=1), *([Mode(warps, row=16)] if warps > 1 else ()))
     values: tuple[Mode, ...]
@@ -470,13 +482,13 @@ def _metadata(rows: int, k: int, bits: int, warps: int) -> SelectedLayout:
 
 
 def mma_metadata(shape: str, dtype: str) -> SelectedLayout:
-    """The metadata of ``mma.sp``: an index of 4 bits for each chunk of A, ``[16, chunks]``.
+    """Return the layout of the metadata of ``mma.sp``: a 4-bit index for each chunk of A, ``[16, chunks]``.
 
-    A chunk is 4 elements of 16 or 8 bits (two kept: 2 bits each), 2 of tf32 (one kept, as two halves), or 8
-    of 4 bits (two pairs kept).
+    A chunk has 4 elements of 16 or 8 bits (two are kept, with 2 bits of index each), 2 elements of tf32 (one
+    is kept, as two halves), or 8 elements of 4 bits (two pairs are kept).
 
     Raises:
-        SpecError: no such shape or type.
+        SpecError: there is no such shape or type.
 
     PTX ISA: `#warp-level-matrix-instructions-for-sparse-mma`.
     """
@@ -485,10 +497,12 @@ def mma_metadata(shape: str, dtype: str) -> SelectedLayout:
 
 
 def wgmma_metadata(dtype: str) -> SelectedLayout:
-    """The metadata of ``wgmma.mma_async.sp``, ``[64, chunks]``; chunks as for :func:`mma_metadata`.
+    """Return the layout of the metadata of ``wgmma.mma_async.sp``, ``[64, chunks]``.
+
+    Chunks are those of :func:`mma_metadata`.
 
     Raises:
-        SpecError: a type that has no sparse form.
+        SpecError: the type has no sparse form.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp`.
     """
@@ -499,23 +513,23 @@ def wgmma_metadata(dtype: str) -> SelectedLayout:
 
 
 def block_scales(operand: str, count: int) -> SelectedLayout:
-    """The scales of A, ``[16, count]``, or B, ``[count, 8]``, of ``mma`` with ``.block_scale``: bytes.
+    """Return the layout of the scales of ``mma`` with ``.block_scale``, one byte each.
 
-    The selector is the manual's thread-id; its byte-id is the byte where the ``count`` scales begin, 0 in
-    this layout.
+    They are ``[16, count]`` for A and ``[count, 8]`` for B. The selector is the manual's thread-id. The
+    manual's byte-id, the byte at which the ``count`` scales begin, is 0 in this layout.
 
     Args:
         operand: ``"a"`` or ``"b"``.
-        count: scales of a row of A or column of B: 1, 2 or 4, as in ``.scale_vec::4X``.
+        count: scales per row of A or column of B: 1, 2 or 4, as in ``.scale_vec::4X``.
 
     Raises:
-        SpecError: no such operand or count.
+        SpecError: there is no such operand or count.
 
     PTX ISA: `#warp-level-block-scaling`.
     """
     if operand not in ("a", "b") or count not in (1, 2, 4):
         raise SpecError(
-            f"{count} scales of operand {operand!r}: expected 1, 2 or 4 of 'a' or 'b'",
+            f"{count} scales of operand {operand!r}: expected 1, 2 or 4 scales of operand 'a' or 'b'",
             see="warp-level-block-scaling",
         )
     if operand == "a":
@@ -527,7 +541,7 @@ def block_scales(operand: str, count: int) -> SelectedLayout:
 
 # --- ldmatrix, stmatrix, movmatrix ----------------------------------------------------------------
 
-#: (shape, transposed) -> rows in memory, elements of a row, bits, digits of the lane and of the element.
+#: (shape, transposed) -> rows in memory, elements per row, bits, modes of the lane and of the element.
 _MATRICES: dict[tuple[str, bool], tuple[int, int, int, tuple[Mode, ...], tuple[Mode, ...]]] = {
     ("m8n8", False): (8, 8, 16, (Mode(4, column=2), Mode(8, row=1)), (Mode(2, column=1),)),
     ("m8n8", True): (8, 8, 16, (Mode(4, row=2), Mode(8, column=1)), (Mode(2, row=1),)),
@@ -539,19 +553,19 @@ _MATRICES: dict[tuple[str, bool], tuple[int, int, int, tuple[Mode, ...], tuple[M
 
 @lru_cache(maxsize=64)
 def matrix_fragment(shape: str, num: int = 1, *, trans: bool = False) -> FragmentLayout:
-    """The registers of ``ldmatrix`` and ``stmatrix``, in rows and elements of rows as they lie in memory.
+    """Return the fragment of ``ldmatrix`` and ``stmatrix``. Rows and columns are those in memory.
 
-    Row ``r`` of matrix ``i`` is the one that lane ``i * rows + r`` addresses. ``movmatrix`` reads ``m8n8``
-    and leaves its transpose, which is ``m8n8`` with ``trans``. Elements of ``m8n16`` and of unpacked
-    ``m16n16`` are bytes in registers, whatever they are in memory.
+    Lane ``i * rows + r`` gives the address of row ``r`` of matrix ``i``. ``movmatrix`` reads ``m8n8`` and
+    writes its transpose, which is ``m8n8`` with ``trans``. Elements of ``m8n16`` and of unpacked ``m16n16``
+    are bytes in registers, even if they are smaller in memory.
 
     Args:
         shape: ``"m8n8"``, ``"m8n16"`` (ldmatrix), ``"m16n16"`` (ldmatrix) or ``"m16n8"`` (stmatrix).
-        num: matrices: 1, 2 or 4; of ``m16n16`` 1 or 2.
-        trans: with ``.trans``, which ``m16n16`` and ``m16n8`` always have and ``m8n16`` never.
+        num: number of matrices: 1, 2 or 4; 1 or 2 for ``m16n16``.
+        trans: True for ``.trans``, which ``m16n16`` and ``m16n8`` always have, and ``m8n16`` never.
 
     Raises:
-        SpecError: no such combination.
+        SpecError: there is no such combination.
 
     PTX ISA: `#warp-level-matrix-instructions-ldmatrix`.
     """

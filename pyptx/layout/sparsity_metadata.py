@@ -1,7 +1,7 @@
-"""Where ``tcgen05.mma.sp`` reads the sparsity metadata of A in tensor memory.
+"""The layout in tensor memory of A's sparsity metadata, which ``tcgen05.mma.sp`` reads.
 
-Owns the place of each 4-bit index: which lane, column and bits hold it.  The manual has figures alone
-(`PTX ISA, #tcgen05-sparse-matrices-sparsity-selector`_); sources in text are CUTLASS
+Owns the lane, column and bits of each 4-bit index.  The manual has only figures
+(`PTX ISA, #tcgen05-sparse-matrices-sparsity-selector`_); the sources in text are CUTLASS
 ``cute/atom/mma_traits_sm100_frag.hpp`` (``tmem_e_frg``, ``tmem_e_frg_ws``), for 16-bit types and 128 rows
 ``jax.experimental.pallas.mosaic_gpu``, and for 64 rows without ``.ws`` the metadata of Apache TVM's tests.
 
@@ -27,25 +27,27 @@ Integers = npt.NDArray[np.int64]
 def sparsity_metadata(
     m: int, *, wide: bool, ws: bool = False, cta_group: int = 1
 ) -> tuple[Integers, Integers, Integers]:
-    """The lowest bit of each 4-bit index of the rows of A that one CTA holds.
+    """Return the place of each 4-bit index, for the rows of A that one CTA holds.
 
-    Elements of 16 and 32 bits have 8 indices a row, which are halves of two cells of one column: of the
-    rows 8 apart, the lower one the low half; the second four indices lie 8 lanes further on.  The sparsity
-    selector counts columns.  Smaller elements have 16 indices a row: the two cells of the row's lane.
+    With elements of 16 and 32 bits, a row has 8 indices. Of two rows that are 8 apart, the first uses the low
+    half of the cells and the second the high half; the first four indices are in one cell, the other four in
+    the cell 8 lanes further.  The sparsity selector is the column.  With smaller elements, a row has 16
+    indices, in two cells of the row's lane.
 
     Args:
         m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``; 128 or 256 for a pair.
-        wide: whether an element has 16 or 32 bits.
-        ws: whether the instruction is ``tcgen05.mma.ws.sp``.
-        cta_group: 1 or 2. Of a pair's M = 128, A, D and the metadata use the same half of the lanes
-            (``#tcgen05-sparse-matrices-alignment-restriction``), so its 64 rows lie as those of M = 64 do.
+        wide: True if an element has 16 or 32 bits.
+        ws: True if the instruction is ``tcgen05.mma.ws.sp``.
+        cta_group: 1 or 2. In a pair with M = 128, A, D and the metadata use the same half of the lanes
+            (``#tcgen05-sparse-matrices-alignment-restriction``), so a CTA's 64 rows lie as with M = 64.
 
     Returns:
-        ``(lane, column, bit)``, each a read-only ``int64[copies, rows, indices]`` relative to the address of
-        the metadata. ``copies``: 1, but 2 or 4 for ``.ws`` with M of 64 or 32, for each part of D's columns.
+        ``(lane, column, bit)`` of the index's lowest bit, each a read-only ``int64[copies, rows, indices]``
+        relative to the address of the metadata. ``copies`` is 1; for ``.ws`` with M = 64 or 32 it is 2 or 4,
+        one copy for each part of D's columns.
 
     Raises:
-        SpecError: another M.
+        SpecError: M has another value.
     """
     rows = (32, 64, 128) if ws else (64 * cta_group, 128 * cta_group)
     if m not in rows or cta_group not in (1, 2) or (ws and cta_group == 2):

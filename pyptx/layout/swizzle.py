@@ -1,7 +1,7 @@
 """The swizzles of shared memory, as functions of the address.
 
-Owns the XOR that TMA, wgmma, tcgen05 and hand-written code share.  It acts on *absolute* shared-memory
-address bits, never on the offset from a tile's start [measured on an H200: destinations 128, 384 and
+Owns the XOR that TMA, wgmma, tcgen05 and hand-written code share.  The swizzle uses bits of the *absolute*
+shared-memory address, not of the offset from a tile's start [measured on an H200: destinations 128, 384 and
 512 bytes past a 1024-byte boundary].  See `PTX ISA, #tensor-swizzling-modes`_.
 
 .. _PTX ISA, #tensor-swizzling-modes:
@@ -27,13 +27,14 @@ __all__ = [
     "swizzle_mask",
 ]
 
-#: Span of each mode in bytes: the width of the row whose 16-byte chunks are permuted (0: no permutation).
+#: Span of each mode in bytes: the width of a row, within which 16-byte chunks are permuted (0: no
+#: permutation).
 SWIZZLE_BYTES: dict[str, int] = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 
-#: Bytes after which a mode's pattern repeats: the alignment at which a tile starts with row 0 of it.
+#: Bytes after which a mode's pattern repeats. A tile with this alignment starts at row 0 of the pattern.
 SWIZZLE_PERIOD: dict[str, int] = {"none": 16, "32B": 256, "64B": 512, "128B": 1024}
 
-#: Span of each mode that a tensor copy can have: also those that move atoms of more than 16 bytes.
+#: Span of each mode of tensor copies, including the modes that permute atoms of more than 16 bytes.
 COPY_SWIZZLES: dict[str, int] = {
     **SWIZZLE_BYTES,
     "128B_ATOM_32B": 128,
@@ -46,7 +47,7 @@ _MASK = {"none": 0, "32B": 1, "64B": 3, "128B": 7}
 
 
 class _Pattern(NamedTuple):
-    """Row bits ``mask``, from bit 7, are XORed onto those from ``shift``; odd rows flip the bit ``flip``."""
+    """Row bits ``mask``, from bit 7 on, are XORed onto bits from ``shift`` on; odd rows flip ``flip``."""
 
     mask: int
     shift: int
@@ -64,11 +65,11 @@ Address = TypeVar("Address", int, npt.NDArray[np.integer[Any]])
 
 
 def check_swizzle(mode: str) -> str:
-    """``mode`` itself, if it is one of :data:`SWIZZLE_BYTES`.
+    """Return ``mode`` if it is one of :data:`SWIZZLE_BYTES`.
 
     Raises:
-        UnsupportedError: a mode of the hardware that pyptx does not model yet.
-        SpecError: anything else.
+        UnsupportedError: the hardware has the mode, but pyptx does not model it yet.
+        SpecError: there is no such mode.
     """
     if mode in SWIZZLE_BYTES:
         return mode
@@ -84,29 +85,29 @@ def check_swizzle(mode: str) -> str:
 
 
 def check_copy_swizzle(mode: str) -> str:
-    """``mode`` itself, if it is one of :data:`COPY_SWIZZLES`. Raises as :func:`check_swizzle`."""
+    """Return ``mode`` if it is one of :data:`COPY_SWIZZLES`. Raises the errors of :func:`check_swizzle`."""
     return mode if mode in COPY_SWIZZLES else check_swizzle(mode)
 
 
 def swizzle_mask(mode: str) -> int:
-    """How many of the row bits 7..9 take part: 0, 1, 3 or 7. Raises as :func:`check_swizzle`."""
+    """Return the mask of the row bits 7..9 in use: 0, 1, 3 or 7. Raises as :func:`check_swizzle`."""
     return _MASK[check_swizzle(mode)]
 
 
 def swizzle(address: Address, mode: str) -> Address:
-    """Where the byte with the unswizzled shared address ``address`` really lies.
+    """Return the swizzled address of the byte with the unswizzled shared address ``address``.
 
     ``a ^ (((a >> 7) & m) << 4)``: bits 7..9, the row within the pattern, are XORed onto bits 4..6, the
-    16-byte chunk within the row.  Atoms of 32 and 64 bytes stay whole: fewer row bits are XORed further up,
-    and with the flip the 8-byte halves of 16 bytes change places in odd rows.  Applying it twice gives the
-    address back.
+    16-byte chunk within the row.  Modes with atoms of 32 and 64 bytes XOR fewer row bits onto higher bits, so
+    that an atom stays whole; with the flip, the 8-byte halves of each 16 bytes change places in odd rows.
+    Applying the function twice gives the original address.
 
     Args:
         address: an absolute shared-memory byte address, or an integer array of them.
         mode: a name of :data:`COPY_SWIZZLES`.
 
     Raises:
-        SpecError, UnsupportedError: as :func:`check_copy_swizzle`.
+        SpecError, UnsupportedError: :func:`check_copy_swizzle` refuses the mode.
     """
     mask, shift, flip = _PATTERNS[check_copy_swizzle(mode)]
     row = address >> 7

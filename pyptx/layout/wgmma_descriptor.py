@@ -1,8 +1,8 @@
-"""The matrix descriptor of ``wgmma``: how it is told of an operand in shared memory.
+"""The matrix descriptor of ``wgmma``, which describes an operand in shared memory.
 
-Owns the 64-bit word (:class:`WgmmaDescriptor`) and the distances in a tile made of TMA boxes
-(:func:`box_strides`).  The canonical layouts behind it are those of tcgen05: :meth:`WgmmaDescriptor.operand`
-gives the descriptor that :func:`~pyptx.layout.element_addresses` takes.  Sources: `PTX ISA,
+Owns the 64-bit descriptor (:class:`WgmmaDescriptor`) and the byte offsets for a tile made of TMA boxes
+(:func:`box_strides`).  The canonical layouts are those of tcgen05: :meth:`WgmmaDescriptor.operand` returns
+the descriptor that :func:`~pyptx.layout.element_addresses` takes.  Sources: `PTX ISA,
 #asynchronous-warpgroup-level-matrix-shared-memory-layout-matrix-descriptor`_ and CUTLASS
 ``cute/arch/mma_sm90_desc.hpp``, ``cute/atom/mma_traits_sm90_gmma.hpp``.
 
@@ -29,19 +29,19 @@ _RESERVED = 0x3 << 14 | 0x3 << 30 | 0x7 << 46 | 0x3FF << 52
 
 @dataclass(frozen=True, slots=True)
 class WgmmaDescriptor:
-    """What a wgmma instruction is told about an operand in shared memory.
+    """The description of an operand in shared memory for a wgmma instruction.
 
     Attributes:
         address: shared address of the first element, a multiple of 16; bits 24 and up, the CTA's rank in its
-            cluster, do not fit the word and are dropped.
-        leading_bytes: K-major without swizzle: to the next 16 bytes along K. MN-major with swizzle: to
-            the next swizzle-wide group along M/N; without: to the next 8 along K. K-major with
-            swizzle: not used.
-        stride_bytes: K-major: to the next 8 rows. MN-major with swizzle: to the next 8 along K; without:
-            to the next 16 bytes along M/N.
+            cluster, do not fit the descriptor and are dropped.
+        leading_bytes: distance in bytes. K-major without swizzle: to the next 16 bytes along K. MN-major with
+            swizzle: to the next swizzle-wide group along M/N; without: to the next 8 elements along K.
+            K-major with swizzle: not used.
+        stride_bytes: distance in bytes. K-major: to the next 8 rows. MN-major with swizzle: to the next 8
+            elements along K; without: to the next 16 bytes along M/N.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
-        base_offset: 0 when the swizzle pattern starts at a multiple of its period (1024, 512, 256
-            bytes), otherwise ``(pattern start >> 7) & 7``.
+        base_offset: 0 if the swizzle pattern starts at a multiple of its period (1024, 512, 256 bytes),
+            otherwise ``(pattern start >> 7) & 7``.
     """
 
     address: int
@@ -51,11 +51,11 @@ class WgmmaDescriptor:
     base_offset: int = 0
 
     def encode(self) -> int:
-        """The 64-bit word.
+        """Return the descriptor as a 64-bit number.
 
         Raises:
-            SpecError: a value that is misaligned or does not fit its field.
-            UnsupportedError: a swizzle mode that wgmma does not have.
+            SpecError: a value is misaligned or does not fit its field.
+            UnsupportedError: wgmma does not have the swizzle mode.
         """
         check_swizzle(self.swizzle)
         check_address(self.address, self.base_offset, self.swizzle, see=_SEE)
@@ -69,10 +69,10 @@ class WgmmaDescriptor:
 
     @staticmethod
     def decode(word: int) -> WgmmaDescriptor:
-        """The descriptor that ``word`` encodes; ``address`` is its low 18 bits.
+        """Return the descriptor that ``word`` encodes; ``address`` has only its low 18 bits.
 
         Raises:
-            SpecError: no 64-bit word, or a reserved bit that is set.
+            SpecError: ``word`` does not fit 64 bits, or a reserved bit is set.
         """
         if not 0 <= word < 1 << 64:
             raise SpecError(f"a matrix descriptor is an unsigned 64-bit word, got {word:#x}", see=_SEE)
@@ -92,42 +92,42 @@ class WgmmaDescriptor:
         )
 
     def operand(self) -> Tcgen05SmemDescriptor:
-        """The same operand as a tcgen05 descriptor, whose layouts are the same."""
+        """Return the tcgen05 descriptor of the same operand; the canonical layouts are the same."""
         return Tcgen05SmemDescriptor(
             self.address, self.leading_bytes, self.stride_bytes, self.swizzle, self.base_offset
         )
 
 
 def box_strides(rows: int, row_bytes: int, swizzle: str, major: Major) -> tuple[int, int]:
-    """``(leading_bytes, stride_bytes)`` of a tile of TMA boxes that lie one after the other.
+    """Return ``(leading_bytes, stride_bytes)`` for a tile of TMA boxes that lie one after the other.
 
     Args:
-        rows: of one box: along M or N (K-major) or along K (MN-major); a multiple of 8.
-        row_bytes: of one box: along K (K-major) or along M or N (MN-major); as wide as the swizzle, or 16
-            bytes without one.
+        rows: rows of one box, along M or N (K-major) or along K (MN-major); a multiple of 8.
+        row_bytes: bytes of a row, along K (K-major) or along M or N (MN-major); the swizzle's width, or 16
+            without a swizzle.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
         major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
 
     Raises:
-        SpecError: a box that no descriptor expresses.
+        SpecError: no descriptor can describe such boxes.
     """
     span = SWIZZLE_BYTES[check_swizzle(swizzle)] or 16
     if major not in ("K", "MN"):
         raise SpecError(f"major is {major!r}: expected 'K' or 'MN'", see=_SEE)
     if row_bytes != span:
         raise SpecError(
-            f"rows of {row_bytes} bytes with swizzle {swizzle!r}: a descriptor takes rows of {span} bytes",
-            hint="split a wider tile into boxes of that width, or give the distances: leading=, stride=",
+            f"rows of {row_bytes} bytes with swizzle {swizzle!r}: a descriptor needs rows of {span} bytes",
+            hint="split a wider tile into boxes of that width, or give the distances as leading= and stride=",
             see=_SEE,
         )
     if rows < 8 or rows % 8:
         raise SpecError(
-            f"a box of {rows} rows: expected a multiple of 8, in which the pattern repeats "
-            f"(every {SWIZZLE_PERIOD[swizzle] if swizzle != 'none' else 8 * span} bytes)",
+            f"a box of {rows} rows: expected a multiple of 8, since the pattern repeats every 8 rows "
+            f"({SWIZZLE_PERIOD[swizzle] if swizzle != 'none' else 8 * span} bytes)",
             see=_SEE,
         )
     box, eight = rows * span, 8 * span
     if major == "K" and swizzle != "none":
-        return 16, eight  # the first is not used
-    # Without a swizzle the MN-major fields change places.
+        return 16, eight  # hardware does not use the first
+    # Without a swizzle, the two fields of an MN-major operand change places.
     return (eight, box) if major == "MN" and swizzle == "none" else (box, eight)

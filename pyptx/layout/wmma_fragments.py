@@ -1,8 +1,8 @@
-"""Fragments of ``wmma``, whose layout PTX leaves to the machine: those of an H200.
+"""Fragments of ``wmma``, whose layout PTX leaves to the hardware: these layouts were measured on an H200.
 
-They are made of fragments of ``mma`` (:mod:`.fragments`), one block of 16 rows, 8 columns and 4 or 16 of K
-after another; ``m8n32k16`` is the transpose of ``m32n8k16``.  The words that a GPU loads are in
-``tests/conformance``.
+A fragment consists of fragments of ``mma`` (:mod:`.fragments`): one block of 16 rows, 8 columns and 4 or 16
+elements of K after another.  ``m8n32k16`` is the transpose of ``m32n8k16``.  ``tests/conformance`` has the
+registers that a GPU loads.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ WMMA_SHAPES: dict[str, tuple[str, ...]] = {
 #: Type of A and B -> types of C and D.
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
 
-#: Elements that a thread has of A or B of halves, of which some are copies.
+#: Elements of f16 A or B that a thread holds; some of them are copies.
 _HALVES = 16
 
 
 def _turned(layout: FragmentLayout) -> FragmentLayout:
-    """The transpose."""
+    """Return the layout of the transposed matrix."""
 
     def turn(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
         return tuple(Mode(mode.extent, mode.column, mode.row) for mode in modes)
@@ -51,18 +51,18 @@ def _turned(layout: FragmentLayout) -> FragmentLayout:
 
 @lru_cache(maxsize=256)
 def wmma_fragment(operand: str, shape: str, dtype: str) -> FragmentLayout:
-    """The fragment of one operand of ``wmma``, 32 threads.
+    """Return the fragment of one operand of ``wmma``, for 32 threads.
 
-    A and B of halves have 16 elements in each thread, whatever their extents: copies follow the elements, and
-    places repeat.
+    A and B of f16 always have 16 elements in each thread: if the matrix has fewer, copies follow the
+    elements, so that positions repeat.
 
     Args:
         operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.
         shape: ``"m16n16k16"`` ...
-        dtype: type of the operand's elements, as PTX spells it.
+        dtype: PTX name of the operand's element type.
 
     Raises:
-        SpecError: no such operand, shape or type.
+        SpecError: there is no such operand, shape or type.
 
     PTX ISA: `#warp-level-matrix-fragment`.
     """
@@ -89,7 +89,7 @@ def wmma_fragment(operand: str, shape: str, dtype: str) -> FragmentLayout:
         Mode(rows // block.rows, row=block.rows),
         Mode(columns // block.columns, column=block.columns),
     )
-    # Along K first: what is multiplied together lies together.
+    # The blocks go along K first, so that elements that are multiplied with each other correspond.
     modes = [*block.values, *((across, down) if operand == "a" else (down, across))]
     if dtype == "f16" and operand in "ab":
         modes.append(Mode(_HALVES * 32 // (rows * columns)))

@@ -1,8 +1,9 @@
-"""The zero-column mask descriptor of ``tcgen05.mma.ws``: 64 bits that say which columns of B count as zero.
+"""The zero-column mask descriptor of ``tcgen05.mma.ws``: 64 bits that select columns of B to treat as zero.
 
-Owns the word and the mask that it stands for.  See `PTX ISA, #tcgen05-zero-column-mask-descriptor`_; the
-fields agree with CUTLASS ``cute/arch/mma_sm100_desc.hpp``.  Watch out: the manual's table exchanges what the
-two spans are; its examples and CUTLASS say what is implemented here.
+Owns the 64-bit descriptor and the mask that it stands for.  See `PTX ISA,
+#tcgen05-zero-column-mask-descriptor`_; the fields agree with CUTLASS ``cute/arch/mma_sm100_desc.hpp``.  Watch
+out: the manual's table exchanges the meanings of the two spans; this module follows the manual's examples and
+CUTLASS.
 
 .. _PTX ISA, #tcgen05-zero-column-mask-descriptor:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-zero-column-mask-descriptor
@@ -27,18 +28,18 @@ _RESERVED = 0b111 << 36 | 0b11 << 62
 
 @dataclass(frozen=True, slots=True)
 class ZeroColumnMask:
-    """Runs of ``used`` and ``skipped`` columns of B, in turn; skipped ones are multiplied as zeros.
+    """A pattern of alternating runs of ``used`` and ``skipped`` columns of B; skipped columns count as zeros.
 
-    N is cut into one part for M = 128, two for M = 64, four for M = 32.  Part ``i`` begins ``start[i]``
-    columns into the pattern, which begins with a skipped run where ``skip_first[i]``, else with a used one.
+    N is divided into one part for M = 128, two for M = 64, four for M = 32.  Part ``i`` begins ``start[i]``
+    columns into the pattern, which begins with a skipped run if ``skip_first[i]``, otherwise with a used run.
 
     Attributes:
-        used: length of each run of columns that count, 1..256.
-        skipped: length of each run of columns that are zero, 1..256.
-        start: for each part, the columns of the pattern before its first, 0..255.
-        skip_first: for each part, whether the pattern begins with a skipped run.
-        shift: B's columns from this one on are used, 0..32 (0..16 with M = 32).
-        enabled: False for a mask of no zeros at all.
+        used: length of each run of used columns, 1..256.
+        skipped: length of each run of skipped columns, 1..256.
+        start: for each part, the number of columns of the pattern before its first column, 0..255.
+        skip_first: for each part, True if the pattern begins with a skipped run.
+        shift: the first column of B that is used, 0..32 (0..16 with M = 32).
+        enabled: False for a mask without zeros.
     """
 
     used: int = 1
@@ -49,10 +50,10 @@ class ZeroColumnMask:
     enabled: bool = True
 
     def encode(self) -> int:
-        """The 64-bit word.
+        """Return the descriptor as a 64-bit number.
 
         Raises:
-            SpecError: a value that its field cannot hold.
+            SpecError: a field cannot hold its value.
         """
         for what, value, low, high in (
             ("used", self.used, 1, 256),
@@ -64,7 +65,7 @@ class ZeroColumnMask:
                 raise SpecError(f"{what} = {value} is outside {low}..{high}", see=_SEE)
         for what, parts in (("start", len(self.start)), ("skip_first", len(self.skip_first))):
             if parts != 4:
-                raise SpecError(f"{what} has {parts} values, one for each part: expected 4", see=_SEE)
+                raise SpecError(f"{what} has {parts} values: expected 4, one for each part", see=_SEE)
         return (
             sum(count << 8 * i for i, count in enumerate(self.start))  # 0-31   start counts
             | sum(bool(skip) << 32 + i for i, skip in enumerate(self.skip_first))  # 32-35  first spans
@@ -76,10 +77,10 @@ class ZeroColumnMask:
 
     @staticmethod
     def decode(word: int) -> ZeroColumnMask:
-        """The mask that ``word`` encodes.
+        """Return the mask that ``word`` encodes.
 
         Raises:
-            SpecError: a reserved bit that is set, or a shift that is too large.
+            SpecError: a reserved bit is set, or the shift is too large.
         """
         if not 0 <= word < 1 << 64:
             raise SpecError(f"a zero-column mask is an unsigned 64-bit word, got {word:#x}", see=_SEE)
@@ -104,14 +105,14 @@ class ZeroColumnMask:
         )
 
     def zeros(self, m: int, n: int) -> npt.NDArray[np.bool_]:
-        """Which of the N columns of the product have zeros for B: ``bool[n]``.
+        """Return ``bool[n]``: True for the columns of the product for which B counts as zero.
 
         Args:
             m: M of the instruction: 32, 64 or 128.
             n: N of the instruction: 64, 128 or 256.
 
         Raises:
-            SpecError: another shape, or a shift beyond 16 with M = 32.
+            SpecError: there is no such shape, or the shift is above 16 with M = 32.
         """
         if m not in _PARTS or n not in (64, 128, 256):
             raise SpecError(

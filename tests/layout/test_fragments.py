@@ -448,7 +448,7 @@ def test_the_threads_that_a_selector_names_supply_all_metadata(shape: str, dtype
         assert cells == set(itertools.product(range(16), range(found.layout.columns)))
         taken += lanes
     assert sorted(taken) == list(range(32))
-    with pytest.raises(SpecError, match=f"selector {4 // found.suppliers} names no thread"):
+    with pytest.raises(SpecError, match=f"selector {4 // found.suppliers} selects no thread"):
         found.lanes(4 // found.suppliers)
 
 
@@ -540,8 +540,8 @@ def test_a_coordinate_reads_as_a_formula() -> None:
         (lambda: matrix_fragment("m16n16"), "no shape 'm16n16' without .trans; expected m8n8, m8n8.trans"),
         (lambda: matrix_fragment("m8n8", 3), ".x3 of m8n8: expected 1 or 2, or 4"),
         (lambda: matrix_fragment("m16n16", 4, trans=True), ".x4 of m16n16: expected 1 or 2 matrices"),
-        (lambda: mma_fragment("a", "m16n8k8", "f16").place(4), "element 4 of a fragment that has 4"),
-        (lambda: mma_fragment("a", "m16n8k8", "f16").place(0, 32), "thread 32 of a fragment that has 32"),
+        (lambda: mma_fragment("a", "m16n8k8", "f16").place(4), "element 4 of a fragment: expected 0..3"),
+        (lambda: mma_fragment("a", "m16n8k8", "f16").place(0, 32), "thread 32 of a fragment: expected 0..31"),
     ],
 )  # fmt: skip
 def test_refusals(call: Callable[[], object], message: str) -> None:

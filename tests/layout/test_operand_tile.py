@@ -123,14 +123,14 @@ def test_every_tile_has_words(eights: int, boxes: int, bits: int, mode: str) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((128, 32, 16), r"K of 32 elements of 16 bits are 64 bytes: .*'128B' has rows of a multiple of 128"),
+        ((128, 32, 16), r"K = 32 elements of 16 bits are 64 bytes: .*'128B' needs a multiple of 128"),
         ((100, 64, 16), "rows = 100 .*multiple of 8"),
         ((0, 64, 16), "rows = 0"),
-        ((128, 0, 16), "K of 0 elements"),
-        ((32, 64, 16, "MN"), "rows of 32 elements .*64 bytes"),
+        ((128, 0, 16), "K = 0 elements"),
+        ((32, 64, 16, "MN"), "rows = 32 elements .*64 bytes"),
         ((64, 60, 16, "MN"), "K = 60 of a MN-major"),
         ((32, 6, 32, "MN", ATOM_32B), "K = 6 .*multiple of 4"),
-        ((32, 8, 32, "MN"), "32-bit elements with swizzle '128B': .*32 bits that alone"),
+        ((32, 8, 32, "MN"), "32-bit elements with swizzle '128B': .*32 bits only"),
         ((64, 8, 16, "MN", ATOM_32B), "16-bit elements with swizzle '128B_ATOM_32B'"),
         ((256, 8, 4, "MN"), "4-bit elements .*4 bits must be K-major"),
         ((8, 64, 6), "element_bits = 6"),
