@@ -16,7 +16,7 @@ def launch(body: str, *arrays: np.ndarray, target: str = "sm_90a", shared: int =
     loads = "\n".join(f"ld.param.u64 %d{i}, [p{i}];" for i in range(len(arrays)))
     area = f".shared .align 128 .b8 area[{shared}];" if shared else ""
     text = (
-        f".version 9.2\n.target {target}\n.address_size 64\n.visible .entry kernel({parameters})\n{{\n"
+        f".version 9.5\n.target {target}\n.address_size 64\n.visible .entry kernel({parameters})\n{{\n"
         f".reg .b32 %r<64>;\n.reg .b64 %d<64>;\n{area}\n{loads}\nmov.u32 %r0, %tid.x;\n{body}\nret;\n}}\n"
     )
     report = sim.load(parse_module(text)).launch("kernel", grid=1, block=32, args=list(arrays), timeout=60.0)

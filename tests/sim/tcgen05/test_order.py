@@ -25,6 +25,8 @@ ALL = [
     ("starve:cp", 0),
     *(("random", seed) for seed in range(10)),
 ]
+#: For what goes wrong only if a step is late by more than most schedules make it.
+MORE = [*ALL, *(("random", seed) for seed in range(10, 16))]
 #: Fences and a barrier between two threads.
 FENCED = ("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
 BARE = ("", "")
@@ -39,10 +41,10 @@ def mma(flag: str, scale: str = "", d: str = "d") -> str:
     return MMA.format(d=d, flag=flag, scale=scale)
 
 
-def outcomes(code: str, operands: list[Operand], cells: Cells, words: dict[str, int], **options: Any) -> dict[tuple[str, int], Cells]:  # fmt: skip
+def outcomes(code: str, operands: list[Operand], cells: Cells, words: dict[str, int], *, schedules: list[tuple[str, int]] = ALL, **options: Any) -> dict[tuple[str, int], Cells]:  # fmt: skip
     """What tensor memory holds afterwards, under every schedule."""
     found = {}
-    for schedule, seed in ALL:
+    for schedule, seed in schedules:
         report, found[schedule, seed] = played(
             code, operands, cells, words, schedule=schedule, seed=seed, **options
         )
@@ -54,7 +56,7 @@ def ordered(found: dict[tuple[str, int], Cells], expected: Cells) -> bool:
     """Whether every schedule gives what is expected; eager must, and what differs must show under late or random."""
     wrong = {name for name, cells in found.items() if not np.array_equal(cells, expected)}
     assert ("eager", 0) not in wrong
-    assert not wrong or wrong & {name for name in ALL if name[0] in ("late", "random")}
+    assert not wrong or any(schedule in ("late", "random") for schedule, _ in wrong)
     return not wrong
 
 
@@ -308,7 +310,7 @@ def test_a_commit_that_tells_that_a_was_read(after: str) -> None:
         words |= {"c": operands[-1].word, "w": idesc(1, "tf32", "tf32", 128, 16)}
         code += "add.u32 n, tm, 64\ntcgen05.mma.cta_group::1.kind::tf32 [n], [d], c, w, never"
         expected[:, 64:80] = f32(product[:, :8] @ np.eye(16)[:, :8].T)
-    found = outcomes(code, operands, cells, words, target="sm_107a")
+    found = outcomes(code, operands, cells, words, target="sm_107a", schedules=MORE)
     assert ordered(found, expected) is (after == "overwrite")
 
 
