@@ -1,9 +1,9 @@
-"""mbarrier operations.
+"""mbarrier instructions.
 
-What lanes of a warp do to one object with one count is one transaction, on an H200 as here: the phase may
-not complete within it.  All these lanes get the state before the instruction; those of ``.noComplete`` get
-one each, as if they came in order, and in its lower half the mask of their transaction.  (The lower half of
-other states is whatever the register held, zero here.)
+Lanes of a warp that operate on one object with one count form one transaction, on an H200 as here: the phase
+cannot complete within the transaction. All these lanes get the state before the instruction. Lanes of
+``.noComplete`` each get their own state, as if they arrived in order, with the mask of the transaction in its
+lower half. (On an H200 the lower half of other states is the register's old value; here it is zero.)
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..threads.warp import Split
 
 
 def _changed(s: Split) -> None:
-    """A spinning thread may see the difference. (Asking a barrier changes nothing.)"""
+    """Note a change that a spinning thread may see. (Waits and tests change nothing.)"""
     s.warp.cta.machine.memory.version += 1
 
 
@@ -39,7 +39,7 @@ def _place(s: Split, op: Op, kind: AccessKind, address: int) -> tuple[Segment, i
 
 
 def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
-    """The barrier object at ``address``, in the instruction's space. Raises a fault where none is live."""
+    """Return the mbarrier at ``address`` in the instruction's space; raise a fault if none is live there."""
     machine = s.warp.cta.machine
     segment, offset = _place(s, op, AccessKind.PROBE, address)
     barrier = segment.barriers.get(int(offset))
@@ -51,7 +51,7 @@ def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
 
 
 def own_barrier(s: Split, op: Op, address: int) -> MBarrier:
-    """The live object at ``address``, for what a thread may do to those of its own CTA alone."""
+    """Return the live mbarrier at ``address``; raise a fault unless it lies in the thread's own CTA."""
     barrier = live_barrier(s, op, address)
     _own(s, op, barrier.address)
     return barrier
@@ -61,13 +61,14 @@ def _own(s: Split, op: Op, address: int) -> None:
     if address >> 24 != s.warp.cta.rank:
         raise s.warp.cta.machine.fault(
             "mbarrier-misuse",
-            f"{op.name} of an mbarrier in the CTA of rank {address >> 24}: it works on the own CTA's alone",
+            f"{op.name} of an mbarrier in the CTA of rank {address >> 24}: "
+            "only an mbarrier of the thread's own CTA is allowed",
             s,
         )
 
 
 def _name(op: Op) -> str:
-    """What the kernel's text calls the barrier where it is initialized: ``bar_full+8``."""
+    """Return the barrier's name in the kernel's text at its initialization: ``bar_full+8``."""
     return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
 
 
@@ -117,12 +118,12 @@ def inval(s: Split, op: Op, lane: int, address: int) -> None:
 
 # --- arrivals -----------------------------------------------------------------------------------
 
-#: Lanes of one transaction: the object's address, the operand that they share, their positions in the call.
+#: One transaction: the mbarrier's address, the operand that its lanes share, their positions in the call.
 _Transaction = tuple[int, int, list[int]]
 
 
 def _transactions(lanes: Any, address: Any, operand: Any) -> list[_Transaction]:
-    """The lanes of a call by warp, object and operand, in the order of their first lanes."""
+    """Group the lanes of a call by warp, mbarrier and operand, in the order of their first lanes."""
     if np.ndim(operand) == 0 and len(lanes) <= 32 and (address == address[0]).all():
         return [(int(address[0]), int(operand), list(range(len(lanes))))]
     found: dict[tuple[int, int, int], list[int]] = {}
@@ -134,7 +135,7 @@ def _transactions(lanes: Any, address: Any, operand: Any) -> list[_Transaction]:
     return [(where, value, positions) for (_, where, value), positions in found.items()]
 
 
-#: Traits of the forms whose arrivals are not expected in later phases any more.
+#: Traits of the forms that drop their arrivals: later phases no longer expect them.
 _DROPS = "arrive_drop"
 
 
@@ -152,12 +153,12 @@ def _arrives(
 
 
 def _order(op: Op, default: str) -> tuple[str, str]:
-    """Order and scope of an instruction; ``default`` is what it has where it names none."""
+    """Return the semantics and scope of an instruction; ``default`` is the semantics if it names none."""
     return op.chosen.get("sem", default), op.chosen.get("scope", "cta")
 
 
 def _expect(s: Split, op: Op, barrier: MBarrier, nbytes: int) -> None:
-    """The acting lanes expect ``nbytes`` more, all together."""
+    """Let the mbarrier expect ``nbytes`` more for all acting lanes together."""
     kind = SyncKind.MBARRIER_EXPECT_TX
     announce_sync(s, kind, barrier.key, barrier.phase, amount=nbytes, order=_order(op, "relaxed"))
     barrier.expect(nbytes, s)
@@ -181,7 +182,7 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
 
 
 def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
-    """``count`` arrivals, which may be dropped from later phases."""
+    """Make ``count`` arrivals; the forms of arrive_drop also drop them from later phases."""
     _changed(s)
     kind = SyncKind.MBARRIER_ARRIVE
     announce_sync(s, kind, barrier.key, barrier.phase, amount=count, order=_order(op, "release"))
@@ -206,7 +207,7 @@ def arrive_expect_tx(s: Split, op: Op, lanes: Any, address: Any, tx: Any) -> Any
 
 
 def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_bytes: bool) -> Any:
-    """Arrive ``operand`` times, or once, expecting that many bytes more."""
+    """Arrive ``operand`` times; ``with_bytes``: expect ``operand`` more bytes and arrive once."""
     states = np.empty(len(lanes), np.uint64)
     before: dict[tuple[int, int], int] = {}
     for where, value, positions in _transactions(lanes, address, operand):
@@ -250,7 +251,7 @@ def arrive_expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: A
 
 
 def _each_cta(address: Any, ctas: Any) -> Iterator[tuple[Any, Any]]:
-    """For each CTA of the masks: the lanes that name it, and their object at the same offset there."""
+    """Yield, for each CTA of the masks, the lanes that name it and their mbarriers' addresses in it."""
     masks = np.broadcast_to(ctas, address.shape)
     for rank in range(32):
         chosen = np.flatnonzero(masks >> np.uint32(rank) & np.uint32(1))
@@ -306,9 +307,10 @@ def _transact_everywhere(
 
 
 def _parity(op: Op, phase: int) -> int:
-    """Of the phase that an instruction asks for: an operand's lowest bit, or the top bit of a state.
+    """Return the parity of the phase that an instruction asks for, from a parity operand or a state.
 
-    An H200 ignores the operand's other bits, and compilers pass -1 for an odd phase.
+    The parity is the lowest bit of a parity operand, or the top bit of a state. An H200 ignores the other
+    bits of a parity operand, and compilers pass -1 for an odd phase.
     """
     return phase & 1 if "parity" in op.chosen else parity_of(phase)
 
@@ -316,8 +318,8 @@ def _parity(op: Op, phase: int) -> int:
 def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> bool:
     """Whether the phase that the lanes of ``mask`` ask for is complete.
 
-    Where the schedule starves threads, these may be lapped while they ask: that is reported, and they see the
-    phase complete that they have asked for.
+    If the schedule starves threads, the barrier may complete more phases between two questions of a thread.
+    This is reported, and the thread sees the phase that it asked for as complete.
     """
     complete = barrier.completed(parity)
     machine = s.warp.cta.machine
@@ -335,13 +337,13 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
 
 
 def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
-    """The object that a wait asks, with a parity or with a state that an arrival on it gave."""
+    """Return the mbarrier of a wait; report a state that no arrival gave, and an answer that is not read."""
     barrier = own_barrier(s, op, address)
     if "parity" not in op.chosen and not barrier.gave(phase):
         s.warp.cta.machine.report(
             Finding(
                 RULES["mbarrier-state"],
-                f"{op.name} with the state {phase:#x}, which no arrival gave in this phase "
+                f"{op.name} with the state {phase:#x}, which no arrival returned in this phase "
                 f"or the one before: {barrier.describe()}",
                 op.location,
                 s.description(),
@@ -363,7 +365,7 @@ def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
 
 
 def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
-    """Write the answer. No operation here makes a report, so that there is none to give."""
+    """Write the answer of a wait. No operation here makes a report, so the report is empty."""
     s.op = op
     s.put("waitComplete", value, lanes)
     if op.pair:
@@ -372,13 +374,13 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 
 
 def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
-    """A wait of ``lanes`` has seen that the phase before the current one is complete."""
+    """Announce that a wait of ``lanes`` has seen the completion of the phase before the current one."""
     kind = SyncKind.MBARRIER_WAIT
     announce_sync(s, kind, barrier.key, barrier.phase - 1, lanes, order=_order(op, "acquire"))
 
 
 def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = None) -> BarrierPhase:
-    """Park until the phase is complete; ``lanes`` get the answer, all of the split if None."""
+    """Return the wait until the phase is complete; ``lanes`` get the answer, all of the split if None."""
 
     def answer(value: bool) -> None:
         _answer(s, op, value, lanes)
@@ -410,7 +412,7 @@ _KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.repo
 
 @executes(*(f"mbarrier.try_wait{kind}" for kind in _KINDS), per="warp", yields=True, lane=_try_wait_lane)
 def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
-    """The conditional phase completes with the primary one, since no operation here makes a report."""
+    """Test the phase and wait. The conditional phase completes with the primary one: no operation reports."""
     questions, result = _ask(s, op, lanes, address, phase)
     _answer(s, op, result, lanes)
     if result.any() or len(questions) > 1 or s.warp.cta.machine.policy.gives_up():
@@ -424,7 +426,7 @@ def _mask(lanes: Any) -> int:
 
 
 def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
-    """What the lanes ask for, (address, parity), with the answers; and the answer of each lane."""
+    """Return the answer to each question, (address, parity), and the answer of each lane."""
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
     asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
     for question in dict.fromkeys(zip(address.tolist(), phases, strict=True)):
