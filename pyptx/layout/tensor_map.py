@@ -89,7 +89,7 @@ def _tensor(
     interleave: str,
     element: str,
 ) -> dict[str, Any]:
-    """What a map says of the tensor, whatever its mode."""
+    """Return the fields of a map that describe the tensor and do not depend on the mode."""
     if element and dtype is None:
         dtype = element_of(element).type
     if isinstance(array, (int, np.integer)):
@@ -319,7 +319,7 @@ class TensorMap:
         return gaps + self.shape[-1] * self.kind.bits // 8
 
     def driver_arguments(self) -> DriverArguments:
-        """The arguments of ``cuTensorMapEncodeTiled``, or of ``cuTensorMapEncodeIm2col``."""
+        """Return the arguments of ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``."""
         return DriverArguments(
             data_type=self.kind.driver,
             rank=self.rank,
@@ -362,9 +362,9 @@ class TensorMap:
 
     @staticmethod
     def decode(raw: bytes | bytearray | memoryview) -> DecodedMap:
-        """What the 128 bytes of :meth:`encode` say, perhaps after ``tensormap.replace``.
+        """Decode the 128 bytes of :meth:`encode`, which ``tensormap.replace`` may have changed.
 
         Raises:
-            SpecError: garbage, or values that no tensor map may have.
+            SpecError: the bytes are no tensor map, or have values that no tensor map may have.
         """
         return unpack(bytes(raw))

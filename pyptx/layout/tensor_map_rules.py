@@ -1,4 +1,4 @@
-"""What a tensor map may say: element types, option names, limits.
+"""The rules of tensor maps: element types, names of options, limits.
 
 Owns the tables that the value, its 128-byte image and the driver call share, and the one check of
 all limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probed on an H200 for what it accepts) and
@@ -39,7 +39,7 @@ MAX_SHARED_BYTES = 232_448
 
 @dataclass(frozen=True, slots=True)
 class MapElement:
-    """What a tensor map's elements are.
+    """An element type of tensor maps.
 
     Attributes:
         name: the type's name, ``f32.ftz`` and ``tf32.ftz``, or that of a packed format.
@@ -67,7 +67,7 @@ class MapElement:
 
     @property
     def packed(self) -> bool:
-        """Whether elements are smaller than bytes."""
+        """True if elements are smaller than bytes."""
         return self.bits < 8
 
 
@@ -143,7 +143,7 @@ def element_of(given: ScalarType | str) -> MapElement:
 
 
 def element_type(given: ScalarType) -> ScalarType:
-    """The scalar type of :func:`element_of`."""
+    """Return the scalar type of :func:`element_of`."""
     return element_of(given).type
 
 
@@ -252,7 +252,7 @@ def _check_tensor(
     oob_fill: str,
     least: int,
 ) -> None:
-    """What holds for tensors of every mode."""
+    """Check the limits that all modes share. Raises as :func:`check_tiled`."""
     check_copy_swizzle(swizzle)
     _one_of("interleave", interleave, INTERLEAVES)
     _one_of("l2_promotion", l2_promotion, L2_PROMOTIONS)

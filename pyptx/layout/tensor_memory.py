@@ -1,4 +1,4 @@
-"""Tensor memory: its addresses, and which cell each register and each accumulator element is.
+"""Tensor memory: its addresses, and the cells of registers and of matrix elements.
 
 Owns the 128 x 512 grid of 32-bit cells, the fragments of ``tcgen05.ld``/``st``, and where the matrices of
 ``tcgen05.mma`` lie: D, A, scale factors.  Sources: `PTX ISA, #tensor-memory-addressing`_,
@@ -86,7 +86,7 @@ def _frozen(lane: Integers, column: Integers, shape: tuple[int, ...]) -> Cells:
 
 @lru_cache(maxsize=256)
 def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cells:
-    """The cell behind each register of each thread in ``tcgen05.ld``/``st.shape.xnum``.
+    """Return the cell that each register of each thread accesses in ``tcgen05.ld``/``st.shape.xnum``.
 
     Args:
         shape: ``"32x32b"``, ``"16x64b"``, ``"16x128b"``, ``"16x256b"`` or ``"16x32bx2"``.
@@ -136,7 +136,7 @@ def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cell
 
 @lru_cache(maxsize=32)
 def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: bool = False) -> Cells:
-    """The cell of each element of D that one CTA holds.
+    """Return the cell of each element of D that one CTA holds.
 
     One 32-bit cell per element; a 16-bit D uses the cell's low half.  With ``cta_group`` 2 each CTA of the
     pair holds ``m // 2`` rows of D: the even one the first half.
@@ -215,7 +215,7 @@ def _in_half_lanes(row: Integers) -> Integers:
 
 @lru_cache(maxsize=32)
 def a_operand(m: int, k: int, *, container_bits: int, cta_group: int, sparse: bool = False) -> Bits:
-    """The bits of each element of A in tensor memory, for ``tcgen05.mma`` without ``.ws``.
+    """Return the bits of each element of A in tensor memory, for ``tcgen05.mma`` without ``.ws``.
 
     Elements are packed along K into the 32-bit cells of their row's lane, the first in the low bits.  A pair
     with a dense M = 128 keeps each CTA's 64 rows twice, in lanes 0..63 and again in 64..127: ``lane + 64``.
