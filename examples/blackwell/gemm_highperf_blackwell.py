@@ -14,21 +14,21 @@ One CTA of four warps computes one 128x256 tile of D.  A and B stream through a 
     warp 2              allocates tensor memory before, frees it after
     all four warps      wait done -> tensor memory -> registers -> D                     (epilogue)
 
-The accumulator lives in tensor memory: row m of the tile is lane m, column n is column n.  A warp reaches 32
-lanes of it, so the epilogue takes four.
+The accumulator is in tensor memory: row m of the tile is lane m, column n is column n.  A warp reaches 32
+lanes of tensor memory, so the epilogue needs four warps.
 
 The rules that make it correct:
 
-* A stage is handed back by ``tcgen05.commit``, not by an arrive: the MMA only *starts* when it is issued, and
-  TMA must not refill what it still reads.
+* ``tcgen05.commit`` hands a stage back, not an arrive: the MMA only *starts* when it is issued, and
+  TMA must not refill a stage that the MMA still reads.
 * ``commit`` covers the MMAs of the thread that executes it, so one lane issues both.
 * ``tcgen05.fence`` stands on both sides of each synchronization that hands tensor memory from one
   thread to another.
-* Tensor memory is freed behind a barrier that every warp reaches after its loads have completed.
+* Tensor memory is freed after a barrier that every warp reaches after its loads have completed.
 
 ``build_gemm_2sm`` is the same kernel for a pair of CTAs, a cluster of two on neighboring SMs.  One
-``tcgen05.mma.cta_group::2`` multiplies 256x256 for both: each CTA brings its own 128 rows of A and its own
-half of B, and keeps its own 128 rows of D.  B is loaded once for both, and a stage is a third smaller::
+``tcgen05.mma.cta_group::2`` multiplies 256x256 for both: each CTA loads its own 128 rows of A and its own
+half of B, and has its own 128 rows of D.  B is loaded once for both, and a stage is a third smaller::
 
                     CTA 0, the leader             CTA 1
     loads           A rows   0..127               A rows 128..255
@@ -38,9 +38,9 @@ half of B, and keeps its own 128 rows of D.  B is loaded once for both, and a st
     keeps           D rows   0..127               D rows 128..255        all 256 columns each
 
 * Both producers load, each after its own ``empty[s]``; the copies signal the leader's ``full[s]``, which
-  expects the bytes of both.
-* The peer's barriers and tensor memory are there only after a cluster barrier; and neither CTA frees or
-  leaves before the other is done, since the leader's tensor core works in both.
+  expects the bytes of both CTAs.
+* The peer's barriers and tensor memory can be used only after a cluster barrier.  Neither CTA frees tensor
+  memory or exits before the other is done, because the leader's tensor core accesses both CTAs.
 
 Run it: ``python examples/blackwell/gemm_highperf_blackwell.py``.  Without a GPU it assembles the kernel and
 verifies it in the simulator; on a Blackwell GPU it also launches and measures it.
@@ -73,7 +73,7 @@ MMA_DESC_B128 = 0x4000404000010000
 
 
 def check_sizes(M, N, K, rows, stages, most_stages, stage_bytes, epilogue):
-    """Refuse what a kernel with tiles of ``rows`` rows cannot compute."""
+    """Raise an error for sizes that a kernel with tiles of ``rows`` rows cannot compute."""
     for name, size, tile in (("M", M, rows), ("N", N, BN), ("K", K, BK)):
         if size <= 0 or size % tile:
             raise SpecError(
@@ -87,14 +87,14 @@ def check_sizes(M, N, K, rows, stages, most_stages, stage_bytes, epilogue):
 
 
 def output_tile(M, N, dtype, epilogue):
-    """D: a plain array, or one with a tensor map whose boxes are 32 rows of 128 bytes."""
+    """Return the spec of D: a plain array, or one with a tensor map whose boxes are 32 rows of 128 bytes."""
     if epilogue == "direct":
         return Tile(M, N, dtype)
     return Tile(M, N, dtype, Layout.TMA_128B, tma_box=(32, 128 // dtype.nbytes))
 
 
 def multiply_stage(tmem_base, tile_a, tile_b, idesc, k, cta_group=1):
-    """D += A @ B.T of one stage: four MMAs along K. The first MMA of a tile overwrites what D held."""
+    """Record D += A @ B.T of one stage: four MMAs along K. The first MMA of a tile overwrites D."""
     desc_a = ptx.tcgen05.masked_descriptor(tile_a, const_bits=MMA_DESC_B128)
     desc_b = ptx.tcgen05.masked_descriptor(tile_b, const_bits=MMA_DESC_B128)
     for kk in range(BK // MMA_K):
@@ -108,7 +108,7 @@ def multiply_stage(tmem_base, tile_a, tile_b, idesc, k, cta_group=1):
 
 
 def store_tile(tmem_base, warp, D, m_base, n_base, N, dtype, epilogue):
-    """The epilogue of one warp: its 32 rows of this CTA's 128, from tensor memory to D."""
+    """Record the epilogue of one warp: it stores its 32 of the CTA's 128 rows from tensor memory to D."""
     tmem_rows = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
     if epilogue == "direct":
         row = reg.scalar(u64)
@@ -125,7 +125,7 @@ def store_tile(tmem_base, warp, D, m_base, n_base, N, dtype, epilogue):
 def build_gemm(
     M, N, K, *, stages=4, order=kit.tile_order.boustrophedon, epilogue="direct", out_dtype=f32, arch="sm_100a"
 ):
-    """The kernel for one problem size: call it with A[M, K] and B[N, K] in bf16.
+    """Build the kernel for one problem size; call it with A[M, K] and B[N, K] in bf16.
 
     Args:
         M, N, K: multiples of 128, 256 and 64.
@@ -174,7 +174,7 @@ def build_gemm(
         with ptx.if_(is_alloc_warp):
             ptx.tcgen05.alloc(tmem_slot, BN)
             ptx.tcgen05.relinquish_alloc_permit()
-        # The barrier hands the barriers and the tensor memory to everybody.
+        # After this barrier all threads can use the mbarriers and the tensor memory.
         ptx.tcgen05.fence_before_thread_sync()
         ptx.bar.sync(0)
         ptx.tcgen05.fence_after_thread_sync()
@@ -235,7 +235,7 @@ def build_gemm_2sm(
     out_dtype=f32,
     arch="sm_100a",
 ):
-    """The kernel for pairs of CTAs: call it with A[M, K] and B[N, K] in bf16.
+    """Build the kernel for pairs of CTAs; call it with A[M, K] and B[N, K] in bf16.
 
     Args:
         M, N, K: multiples of 256, 256 and 64.
@@ -288,7 +288,7 @@ def build_gemm_2sm(
             # Both CTAs allocate, together: D's columns are the same in both.
             ptx.tcgen05.alloc(tmem_slot, BN, cta_group=2)
             ptx.tcgen05.relinquish_alloc_permit(cta_group=2)
-        # The barrier hands barriers and tensor memory to everybody, in both CTAs.
+        # After this barrier all threads of both CTAs can use the mbarriers and the tensor memory.
         ptx.tcgen05.fence_before_thread_sync()
         ptx.cluster.sync()
         ptx.tcgen05.fence_after_thread_sync()
@@ -331,7 +331,7 @@ def build_gemm_2sm(
         store_tile(tmem_base, warp, D, m_base, n_base, N, out_dtype, epilogue)
 
         # --- teardown ------------------------------------------------------------------------
-        # Neither CTA frees or leaves while the other still uses the pair.
+        # Neither CTA frees tensor memory or exits while the other still uses the pair.
         ptx.tcgen05.fence_before_thread_sync()
         ptx.cluster.sync()
         with ptx.if_(is_alloc_warp):
@@ -376,7 +376,7 @@ def verify(build, shapes, schedules):
         a, b = make_inputs(M, N, K)
         for schedule in schedules:
             kind, _, seed = schedule.partition("#")
-            d = np.full((M, N), np.nan, np.float32)  # poisoned: what is not written shows
+            d = np.full((M, N), np.nan, np.float32)  # elements that are not written stay NaN
             started = time.perf_counter()
             report = gemm.simulate(a, b, out=d, schedule=kind, seed=int(seed or 0))
             seconds = time.perf_counter() - started
@@ -438,7 +438,7 @@ def measure(torch, shapes):
         print(f"{f'{M} x {N} x {K}':>18}{speeds}")
 
 
-#: Each kernel, and the sizes that show its edges: one tile and one stage, a ring that turns, many tiles.
+#: Each kernel and its test sizes: one tile and one stage, a ring that wraps around, many tiles.
 BUILDERS = {
     build_gemm: [(128, 256, 64), (128, 256, 512), (256, 512, 320), (512, 512, 512)],
     build_gemm_2sm: [(256, 256, 64), (256, 256, 512), (512, 768, 384)],

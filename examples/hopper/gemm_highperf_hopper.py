@@ -24,14 +24,14 @@ runs ahead into the next tile while D of this one is stored through shared memor
 The rules that make it correct:
 
 * A producer fills its stage in both CTAs, so it waits for the readers of both: 8 warps x 2 CTAs arrive at
-  each ``empty[s]``.  Where the peer is slower, its stage is not overwritten.
+  each ``empty[s]``.  So the stage of a slower peer is not overwritten.
 * A warp arrives when ``wgmma.wait_group`` says that its products have *completed*: wgmma reads shared memory
   long after it is issued.
 * ``full[s]`` of a CTA may receive the peer's bytes before its own producer has announced them: the count
   of bytes then goes below zero, and the phase stays open until that producer's arrival.
-* The peer's barriers are there only after the first cluster barrier.  No CTA leaves before the last one:
-  until then the peer's arrivals and multicasts can still reach its shared memory.
-* What ``st`` and ``stmatrix`` have put into shared memory the TMA engine sees after ``fence.proxy.async``.
+* The peer's barriers are initialized only after the first cluster barrier.  No CTA exits before the last
+  cluster barrier: until then the peer's arrivals and multicasts can still reach its shared memory.
+* The TMA engine sees what ``st`` and ``stmatrix`` wrote to shared memory only after ``fence.proxy.async``.
 
 On an H200, with random normal numbers and bf16 out: 760 TFLOP/s for 4096 cubed and 792 for 8192 cubed, where
 cuBLAS has 762 and 782.
@@ -78,7 +78,7 @@ def build_gemm(
     epilogue="tma",
     out_dtype=f32,
 ):
-    """The kernel for one problem size: call it with A[M, K] and B[N, K] in bf16.
+    """Build the kernel for one problem size; call it with A[M, K] and B[N, K] in bf16.
 
     Args:
         M, N, K: multiples of 256 (the rows of a cluster), 256 and 64.
@@ -125,7 +125,7 @@ def build_gemm(
     def gemm(A, B_T, D):
         # --- setup ---------------------------------------------------------------------------
         tid = ptx.special.tid.x()
-        # The same in a warp, and by the shuffle ptxas knows it.
+        # The number is the same in all lanes of a warp; because of the shuffle, ptxas knows this.
         warp = ptx.warp.shfl_idx(tid >> 5, 0)
         warpgroup = warp >> 2
         rank = ptx.cluster.rank()
@@ -140,7 +140,7 @@ def build_gemm(
         ring = kit.Ring(stages, consumers=CONSUMER_WARPS * CTAS)
 
         def place(tile):
-            """First row and column of this CTA's part of a tile of the cluster."""
+            """Return the first row and column of this CTA's part of a tile of the cluster."""
             tile_m, tile_n = order(tile, tiles_m, tiles_n)
             return (tile_m * CTAS + rank) * BM, tile_n * BN
 
@@ -184,7 +184,7 @@ def build_gemm(
             first_b = ptx.wgmma.descriptor(tile_b[0])
             acc = ptx.wgmma.accumulator(m=WGMMA_M, n=BN, dtype=f32)
             consumer = ring.consumer()
-            read = ring.consumer()  # follows, one stage behind: what has been multiplied
+            read = ring.consumer()  # one stage behind: the stage whose products have completed
 
             def multiply(accumulate):
                 """Start the four products of a stage."""
@@ -201,7 +201,7 @@ def build_gemm(
                 consumer.advance()
 
             def hand_back():
-                """The stage before: lane r of each warp arrives in CTA r."""
+                """Hand back the previous stage: lane r of each warp arrives in CTA r."""
                 read.release(cta=lane, pred=lane < CTAS)
 
             with ptx.for_(cluster, tiles, clusters) as tile:
@@ -228,7 +228,7 @@ def build_gemm(
             if epilogue == "tma":
                 kit.wgmma_epilogue.settle(leader)
 
-        # --- teardown: nobody leaves while the peer may still signal it -------------------------
+        # --- teardown: no CTA exits while the peer may still signal it --------------------------
         ptx.cluster.sync()
         ptx.ret()
 
@@ -275,11 +275,11 @@ def verify(shapes, schedules=SCHEDULES, **options):
         lines = gemm.ptx().count("\n")
         assembly = gemm.assemble()
         ptxas = f"{assembly.resources[0].registers} regs, {assembly.spills} B spilled"
-        # Notes say that setmaxnreg was dropped, or wgmma serialized.
+        # ptxas reports in notes that it dropped setmaxnreg or serialized wgmma.
         clean = not (assembly.spills or assembly.warnings or assembly.notes)
         a, b = make_inputs(M, N, K)
         for schedule, seed in schedules:
-            d = np.full((M, N), np.nan, np.float32)  # poisoned: what is not written shows
+            d = np.full((M, N), np.nan, np.float32)  # elements that are not written stay NaN
             started = time.perf_counter()
             report = gemm.simulate(a, b, out=d, schedule=schedule, seed=seed)
             seconds = time.perf_counter() - started
@@ -360,7 +360,7 @@ def main():
     if options.emit:
         print(build_gemm(*map(int, options.emit.split("x"))).ptx(), end="")
         return
-    # One slice of K; and two tiles of one cluster, with more slices than stages.
+    # First one slice of K, then two tiles of one cluster, with more slices than stages.
     good = verify([(256, 256, 64), (256, 512, 192)], clusters=1)
     torch, why = hopper()
     if torch is not None:

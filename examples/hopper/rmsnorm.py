@@ -17,8 +17,8 @@ thread takes every ``threads``-th of them::
 So a row is read once from memory.  Only one longer than ``MAX_THREADS * KEPT`` pieces does not fit the
 registers: it is summed in a loop and read a second time, from L2.
 
-Rows may have any length that 16 bytes divide.  Threads that have no piece in the last step are guarded by a
-predicate; what they would have loaded counts as 0.
+The bytes of a row may be any multiple of 16.  A predicate guards the threads that have no piece in the last
+step; their elements count as 0.
 
 Run it: ``python examples/hopper/rmsnorm.py``, in the simulator and, where there is one, on a Hopper GPU.
 """
@@ -36,12 +36,12 @@ MAX_THREADS = 1024
 
 
 def default_threads(N, dtype):
-    """So many, whole warps, that each has at most four pieces of a row, if there are so many."""
+    """Return a number of threads, in whole warps, each with at most four pieces of a row, if possible."""
     return min(MAX_THREADS, 32 * -(-N * dtype.nbytes // (PIECE * 32 * 4)))
 
 
 def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
-    """The kernel for rows of ``N`` elements: call it with x[M, N] and weight[N].
+    """Build the kernel for rows of ``N`` elements; call it with x[M, N] and weight[N].
 
     Args:
         N: elements of a row, a multiple of 4 (f32) or 8 (bf16).
@@ -81,7 +81,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
         source, factors, target = X.ptr + offset, weight.ptr + in_row, Y.ptr + offset
 
         def loaded(place, at, inside=None):
-            """16 bytes at ``place + at``; zeros where ``inside`` does not hold."""
+            """Load 16 bytes at ``place + at``, or zeros where ``inside`` is false."""
             words = reg.array(b32, 4)
             if inside is not None:
                 for word in words:
@@ -90,7 +90,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
             return words
 
         def numbers(words):
-            """The elements of 16 bytes as f32."""
+            """Return the elements of 16 bytes as f32."""
             if dtype is f32:
                 return [word.view(f32) for word in words]
             found = []
@@ -104,7 +104,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
                 ptx.inst.fma.rn.f32(total, value, value, total)
 
         def normalized(words, weights, scale):
-            """16 bytes of the result."""
+            """Compute 16 bytes of the result."""
             results = [x * scale * w for x, w in zip(numbers(words), numbers(weights), strict=True)]
             if dtype is f32:
                 return results
@@ -116,12 +116,12 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
         # --- the row, and its sum of squares ---------------------------------------------------
         total = reg.scalar(f32, init=0.0)
         if kept:
-            # Only in the last step some threads may have nothing.
+            # Only in the last step some threads may have no piece.
             guards = [None] * steps
             if pieces % threads:
                 guards[-1] = tid < pieces - (steps - 1) * threads
             row = [loaded(source, step * stride, inside) for step, inside in enumerate(guards)]
-            # On their way while the sum is made.
+            # These loads are in flight while the sum is computed.
             weights = [loaded(factors, step * stride, inside) for step, inside in enumerate(guards)]
             for words in row:
                 add_squares(total, words)
@@ -218,7 +218,7 @@ def measure(torch, M, N, dtype=f32, **options):
 
 def main():
     rng = np.random.default_rng(0)
-    # A whole number of pieces for each thread, fewer, more; the last two read their row twice.
+    # A whole number of pieces for each thread, fewer, more; the last two kernels read their rows twice.
     for dtype, rows, width in (
         (f32, 3, 2048),
         (f32, 2, 4),

@@ -2,9 +2,9 @@
 
     one thread:  expect bytes -> TMA load -> wait on the mbarrier -> TMA store -> wait for the bulk group
 
-Neither copy touches a register.  The tile passes through shared memory with 128-byte swizzle; both maps say
-so, and the store undoes what the load did.  Edges need no code: a load fills what lies outside the tensor
-with zeros and still counts the whole box's bytes, a store drops it.
+Neither copy uses a register for data.  The tile is in shared memory with a 128-byte swizzle; both maps name
+the swizzle, and the store undoes what the load did.  Edges need no code: a load fills the part of the box
+outside the tensor with zeros and still counts the whole box's bytes, and a store drops this part.
 
 ``python examples/hopper/tma_copy.py`` runs it in the simulator and, where there is one, on a Hopper GPU.
 """

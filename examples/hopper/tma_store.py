@@ -11,19 +11,19 @@ shared memory: one is computed while the engine still reads the other::
     128 threads, each half a row of a box: 4 pieces                  ...    piece p at p ^ (row & 7)
 
     for each box:
-      one thread    wait_group.read 1     at most one store still reads: not the one before the last,
-                                          which had this stage
-      all           barrier               everybody knows
+      one thread    wait_group.read 1     at most the last store still reads; the one before it,
+                                          which used this stage, has read
+      all           barrier               all threads may write the stage
       all           st.shared.v4          registers -> the stage, swizzled
       all           fence.proxy.async     the engine will see what st has written
-      all           barrier               everybody has written
+      all           barrier               all threads have written
       one thread    tensor store of the box, commit_group
 
-* The swizzle makes the stores fast: without it all rows of a box begin in the same bank.  The tensor map says
-  so too, and the engine undoes it.
-* Bulk groups belong to a thread: the one that commits them is the one that waits.
-* ``wait_group.read`` says that shared memory has been read.  Its reuse needs no more, nor does the CTA's end.
-* Edges need no code for the store: the engine drops what lies outside of D.  Loads are guarded as ever.
+* The swizzle makes the stores fast: without it all rows of a box begin in the same bank.  The tensor map
+  names the swizzle too, and the engine undoes it.
+* Bulk groups belong to a thread: the thread that commits a group must wait for it.
+* After ``wait_group.read`` shared memory has been read.  This is enough to reuse it, or to end the CTA.
+* Edges need no code for the store: the engine drops elements outside of D.  Loads need guards, as always.
 
 Run it: ``python examples/hopper/tma_store.py``, in the simulator and, where there is one, on a Hopper GPU.
 """
@@ -57,17 +57,17 @@ def outer(X, Y, rows, columns, D):
     engine = tid == 0
 
     def element(array, index):
-        """The address of ``array[index]``."""
+        """Compute the address of ``array[index]``."""
         place = reg.scalar(u64)
         ptx.inst.mad.wide.u32(place, index, 4, array.ptr)
         return ptx.addr(place)
 
     def four_of_y(first):
-        """``Y[first : first + 4]``, or zeros past its end."""
+        """Load ``Y[first : first + 4]``, or zeros past the end of Y."""
         values = reg.array(f32, 4)
         for value in values:
             value.set(0.0)
-        # All four or none: N is a multiple of four, as a tensor map's rows lie whole 16 bytes apart.
+        # All four or none are inside: N is a multiple of four, as a tensor map's pitch is one of 16 bytes.
         ptx.inst.ld.global_.v4.f32(values, element(Y, first), pred=first < columns)
         return values
 

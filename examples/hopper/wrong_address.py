@@ -1,11 +1,11 @@
-"""A kernel with a wrong address, and what tells its Python line.
+"""A kernel with a wrong address, and the tools that report its Python line.
 
 ``D = 2 * A``, one element per thread. The load is guarded by ``inside``; the author forgot it for the store,
 which is in a helper:
 
     element i = ctaid.x * 128 + tid.x;  1000 elements, 1024 threads: the last 24 store past the end
 
-The simulator says so on any machine:  ``python examples/hopper/wrong_address.py``.
+The simulator reports the wrong stores on any machine:  ``python examples/hopper/wrong_address.py``.
 On a Hopper GPU, compute-sanitizer names the same line, and ncu counts by Python lines:
 
     compute-sanitizer --report-api-errors no python examples/hopper/wrong_address.py

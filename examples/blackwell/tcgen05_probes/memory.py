@@ -209,7 +209,7 @@ def st_shapes() -> Iterator[Case]:
 
     The way back of ld: every thread stores eight registers, here 100 * thread + register, into cells that
     hold something else. With unpack::16b a register fills two neighboring columns, each with 16 bits and
-    zeros above them. wait::st comes before anybody reads: nothing orders a load behind a store otherwise.
+    zeros above them. wait::st comes before any thread reads: only it orders a later load after the store.
     """
     for shape in PLACES:
         for unpack in (False, True):

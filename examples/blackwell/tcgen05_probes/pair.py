@@ -60,11 +60,11 @@ def _leader(mbar: Any) -> Any:
 def load_halves(
     t: Stage, loaded: Any, *operands: Operand, column: Any = 0, whole: Sequence[Operand] = ()
 ) -> None:
-    """For one thread of each CTA: its own rows of each matrix, and those that both need whole.
+    """One thread of each CTA loads the CTA's rows of each matrix, and the matrices that both CTAs need whole.
 
-    All bytes are counted on the leader's barrier.  Nobody waits here.  Bytes of the other CTA may arrive
-    before the leader has announced them: the count goes below zero, and the phase stays open until its
-    arrival.
+    All bytes are counted on the leader's barrier.  This function does not wait.  Bytes of the other CTA may
+    arrive before the leader expects them: the count goes below zero, and the phase stays open until the
+    leader's arrival.
     """
     with ptx.if_(t.rank == 0):
         nbytes = sum(matrix.tile.nbytes for matrix in (*operands, *whole))

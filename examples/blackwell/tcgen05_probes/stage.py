@@ -50,7 +50,7 @@ class Case:
     bound: Any = 0.0
 
     def poisoned(self) -> np.ndarray:
-        """An output that nobody has written yet."""
+        """Return an array for the output, filled with a pattern that marks elements that are not written."""
         (spec,) = self.kernel.options.specs[self.kernel.options.inputs :]
         return np.full(spec.shape({}), -1, np.int32).view(np.float32 if spec.dtype.kind == "f" else np.uint32)
 
@@ -314,7 +314,7 @@ def store_cells(stage: Stage, matrix: Any, column: int = 0) -> None:
     for first, width in _chunks(matrix.shape[1]):
         words = reg.array(b32, width)
         ptx.tcgen05.ld(words, ptx.addr(stage.mine, column + first))
-        ptx.tcgen05.wait_ld()  # before anybody may free or overwrite the columns
+        ptx.tcgen05.wait_ld()  # before any thread may free or overwrite the columns
         store_row(row, words, first)
 
 
