@@ -1,4 +1,4 @@
-"""One instruction that answers something: its first operand is a register, new or given, that is returned."""
+"""Records one instruction that writes a register, new or given, and returns the register."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def answer(
     pred: Predicate = None,
     second: Reg | None = None,
 ) -> Reg:
-    """Record one instruction whose first operand is ``out``, or a new register of ``kind``; it is returned.
+    """Record one instruction whose first operand is ``out``, or a new register of ``kind``; return it.
 
-    Modifiers that are None are absent.  A new register is named after the variable that the author assigns,
-    else after ``hint``.  With ``second`` the first operand is the pair of both.  ``~p`` stays ``!p``.
+    Modifiers that are None are left out.  A new register is named after the variable that the author assigns,
+    else after ``hint``.  With ``second``, the first operand is the pair of both registers.  ``~p`` is written
+    as ``!p``.
     """
     trace = current()
     present = words(*modifiers)

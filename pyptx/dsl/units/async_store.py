@@ -1,8 +1,8 @@
 """``ptx.st_async``, ``ptx.red_async``, ``ptx.st_bulk``: stores and reductions that complete later.
 
-Into the shared memory of a CTA of the cluster they signal their bytes on an mbarrier there; the ``_release``
-functions write global memory with release order and signal nothing.  Every function records exactly one
-instruction.
+``st_async`` and ``red_async`` write the shared memory of a CTA of the cluster, and signal the bytes on an
+mbarrier in the same CTA.  The ``_release`` functions write global memory with release order and signal no
+mbarrier.  Every function records exactly one instruction.
 
 PTX ISA: `#data-movement-and-conversion-instructions-st-async`.
 """
@@ -49,16 +49,16 @@ _MAX_FILL = (1 << 20) - 8
 def typed_value(
     value: Value, dtype: ScalarType | str | None, allowed: Sequence[str], *, see: str
 ) -> tuple[str | None, str, Any]:
-    """The vector word (``v2`` ...), the type word and the operand of a value that is stored.
+    """Return the modifier of a vector (``v2`` ...), the type and the operand of a value that is stored.
 
-    Without ``dtype`` the type is that of the register in memory; numbers need one.
+    Without ``dtype``, the type is the register's type in memory; a number needs ``dtype``.
     """
     if isinstance(value, (Reg, RegArray)) or not isinstance(value, Sequence):
         given: Any = value
     else:
         given = list(value)
         if not given:
-            raise OperandError("[] holds no value: expected a register, or some", see=see)
+            raise OperandError("the value is []: expected a register, or a list of registers", see=see)
     first = given if isinstance(given, Reg) or not isinstance(given, (RegArray, list)) else given[0]
     if dtype is None:
         if not isinstance(first, Reg):
@@ -88,20 +88,20 @@ def st_async(
     space: str | None = "cluster",
     pred: Predicate = None,
 ) -> None:
-    """Store to the shared memory of a CTA of the cluster; its bytes are counted on ``mbar`` there.
+    """Store to the shared memory of a CTA of the cluster; the bytes are counted on ``mbar`` of that CTA.
 
     Records one ``st.async``.
 
     Args:
         dst, mbar: shared memory of the same CTA, from ``ptx.cluster.map``.
-        value: a register, a vector of 2 or 4 of them (16 bytes at most), or a number.
-        dtype: b32, b64, u32, u64, s32, s64, f32, f64 or b128; default: the register's.
-        weak: spell the memory order out.
+        value: a register, a vector of 2 or 4 registers (16 bytes at most), or a number.
+        dtype: b32, b64, u32, u64, s32, s64, f32, f64 or b128; default: the register's type.
+        weak: write the memory order explicitly.
         space: ``"cluster"``, or None for generic addresses.
         pred: guard.
 
     Raises:
-        OperandError: a type that it does not have, a number without a type.
+        OperandError: a type that the instruction does not have, or a number without a type.
 
     PTX ISA: `#data-movement-and-conversion-instructions-st-async`.
     """
@@ -127,14 +127,14 @@ def st_async_release(
     Args:
         dst: global address.
         value: a register or a number.
-        dtype: an 8- to 64-bit type; default: the register's. 8 bits come from a ``reg.declare(b8, ...)``.
+        dtype: an 8- to 64-bit type; default: the register's type. For 8 bits use ``reg.declare(b8, ...)``.
         scope: ``"gpu"`` or ``"sys"``.
-        mmio: one access as memory-mapped input and output needs it, at scope sys.
+        mmio: exactly one access, as memory-mapped input and output needs; at scope sys.
         space: ``"global"``, or None for a generic address.
         pred: guard.
 
     Raises:
-        OperandError: another scope or type, a number without a type.
+        OperandError: another scope or type, or a number without a type.
 
     PTX ISA: `#data-movement-and-conversion-instructions-st-async`.
     """
@@ -154,7 +154,7 @@ def red_async(
     space: str | None = "cluster",
     pred: Predicate = None,
 ) -> None:
-    """Combine a value with the shared memory of a CTA of the cluster, counted on ``mbar`` there.
+    """Combine a value with the shared memory of a CTA of the cluster; ``mbar`` of that CTA counts the bytes.
 
     Records one ``red.async``, relaxed at scope cluster.
 
@@ -162,12 +162,12 @@ def red_async(
         dst, mbar: shared memory of the same CTA, from ``ptx.cluster.map``.
         value: a register or a number.
         op: ``"add"``, ``"min"``, ``"max"``, ``"inc"``, ``"dec"``, ``"and"``, ``"or"`` or ``"xor"``.
-        dtype: u32, s32, u64 (add), or b32 for bits; default: the register's.
+        dtype: u32, s32, u64 (add), or b32 for bits; default: the register's type.
         space: ``"cluster"``, or None for generic addresses.
         pred: guard.
 
     Raises:
-        OperandError: an operation or a type that does not exist, a number without a type.
+        OperandError: an operation or a type that does not exist, or a number without a type.
         InstructionError: an operation that the type does not have.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-red-async`.
@@ -213,15 +213,15 @@ def st_bulk(
     """Fill ``size`` bytes of this CTA's shared memory with zeroes. Records one ``st.bulk``.
 
     Args:
-        dst: in shared memory, aligned to 8 bytes.
+        dst: address in shared memory, aligned to 8 bytes.
         size: bytes, a multiple of 8 in 0..1,048,568: a number, a u64 register, or a u32 register (PTX 9.0).
-        weak: spell the memory order out.
+        weak: write the memory order explicitly.
         space: ``"cta"``, or None for a generic address.
         pred: guard.
 
     Raises:
-        OperandError: a size that is no multiple of 8 or out of range, a buffer that is misaligned or too
-            small.
+        OperandError: a size that is not a multiple of 8 or is out of range, or a buffer that is misaligned
+            or too small.
 
     PTX ISA: `#data-movement-and-conversion-instructions-st-bulk`.
     """

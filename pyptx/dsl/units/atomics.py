@@ -1,8 +1,9 @@
 """``ptx.atom``, ``ptx.atom_cas`` and ``ptx.red``: read-modify-write of memory in one step.
 
-Each function records exactly one instruction.  The type is that of the register combined with memory:
-bitwise operations, exchanges and compare-and-swap work on its bits; untyped bits and s64 add as unsigned,
-which is the same; 16-bit floats are added without flushing subnormal numbers (``.noftz``), as PTX demands.
+Each function records exactly one instruction.  The type is the type of the register that is combined with
+memory.  Bitwise operations, exchanges and compare-and-swap work on its bits.  Untyped bits and s64 add as
+unsigned, which gives the same bits.  16-bit floats are added without flushing subnormal numbers (``.noftz``),
+as PTX demands.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
 
 
 def _word(op: str, kind: ScalarType) -> str:
-    """How the type of ``op`` on a value of ``kind`` is spelled."""
+    """Return the type modifier of ``op`` on a value of ``kind``."""
     if op in _ON_BITS:
         return bits_of(kind).name
     if op == "add" and kind.name == "s64":
@@ -43,7 +44,7 @@ def _word(op: str, kind: ScalarType) -> str:
 
 
 class _Operation(NamedTuple):
-    """An operation on memory: type and number of its values (None for one), modifiers, operands."""
+    """An operation on memory: type and number of its values (None for a single one), modifiers, operands."""
 
     kind: ScalarType
     length: int | None
@@ -61,7 +62,7 @@ def _operation(
     cache_hint: Reg | None,
     see: str,
 ) -> _Operation:
-    """What ``atom`` and ``red`` have in common; ``order`` is semantics, scope and space."""
+    """Build the common part of ``atom`` and ``red``; ``order`` is semantics, scope and space."""
     trace = current()
     several = isinstance(given, (RegArray, list, tuple))
     items = list(given) if several else [given]
@@ -88,7 +89,7 @@ def _meet(op: str, items: list[Any]) -> ScalarType:
     if not any(isinstance(item, Reg) for item in items):
         raise OperandError(
             f"the type of {op} with {', '.join(map(repr, items))} is not known",
-            hint="pass it: kind=u32",
+            hint="pass the type: kind=u32",
         )
     return meet(f"atom {op}", *items)
 
@@ -150,15 +151,15 @@ def atom(
     out: Reg | Sequence[Reg] | None = None,
     pred: Predicate = None,
 ) -> Reg | RegArray:
-    """Combine a value with memory; the result is what was there before. Records one ``atom``.
+    """Combine a value with memory, and return the value that memory held before. Records one ``atom``.
 
     Args:
-        op: ``"add"``, ``"min"``, ``"max"``, ``"and"``, ``"or"``, ``"xor"``, ``"exch"``, ``"inc"`` (to 0 past
-            the value) or ``"dec"`` (to the value below 0).
+        op: ``"add"``, ``"min"``, ``"max"``, ``"and"``, ``"or"``, ``"xor"``, ``"exch"``, ``"inc"`` (wraps to 0
+            after ``given``) or ``"dec"`` (wraps to ``given`` below 0).
         target: address: a register, ``ptx.addr(...)`` or a shared-memory buffer.
         given: a register or a number; from sm_90 on, 2, 4 or 8 registers of f32 (``"add"``) or of 16-bit
             floats and packs of them (``"add"``, ``"min"``, ``"max"``), at most 16 bytes in global memory.
-        kind: the type, where ``given`` is a number.
+        kind: the type, if ``given`` is a number.
         sem: ``"relaxed"`` (the default of PTX), ``"acquire"``, ``"release"`` or ``"acq_rel"``.
         scope: ``"cta"``, ``"cluster"``, ``"gpu"`` (the default of PTX) or ``"sys"``.
         space: ``"global"``, ``"shared"``, ``"shared::cta"`` or ``"shared::cluster"``; None for a generic
@@ -166,10 +167,10 @@ def atom(
         noftz: keep subnormal numbers of f32, from PTX 9.4 and sm_90 on.
         cache_hint: L2 cache policy, a 64-bit register made by ``ptx.cache.policy``.
         out: registers to write; by default new ones, named after the variable that takes the result.
-        pred: guard. New registers hold nothing where it is false.
+        pred: guard. Where it is false, new registers have no value.
 
     Raises:
-        InstructionError: an operation that the type does not have, or modifiers that do not go together.
+        InstructionError: an operation that the type does not have, or modifiers that exclude each other.
         OperandError: no such operation, or operands that do not fit.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-atom`.
@@ -197,12 +198,12 @@ def atom_cas(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Write ``given`` if memory holds ``compare``; the result is what was there. Records one ``atom.cas``.
+    """Write ``given`` if memory holds ``compare``; return the value it held. Records one ``atom.cas``.
 
     Args:
         target: address: a register, ``ptx.addr(...)`` or a shared-memory buffer.
         compare, given: registers of one type of 16, 32, 64 or (from sm_90 on) 128 bits, or numbers.
-        kind: the type, where both are numbers.
+        kind: the type, if both are numbers.
         sem, scope, space, out, pred: as for :func:`atom`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-atom`.

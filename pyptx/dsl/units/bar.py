@@ -1,8 +1,8 @@
 """``ptx.bar``: the CTA's numbered barriers, and the warp's.
 
-Every function records exactly one instruction.  ``bar`` is reached by whole warps; where the threads of a
-warp may arrive apart, there is ``ptx.barrier``.  Barriers are 0..15; ``threads`` counts those that take
-part, a multiple of 32.
+Every function records exactly one instruction.  All threads of a warp execute ``bar`` together; if they may
+arrive separately, use ``ptx.barrier``.  A CTA has the barriers 0..15; ``threads`` is the number of threads
+that take part, a multiple of 32.
 
 PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
 """
@@ -26,12 +26,12 @@ _WARP = "parallel-synchronization-and-communication-instructions-bar-warp-sync"
 
 
 def numbered(id: Reg | int) -> Any:
-    """Which barrier: 0..15 or a register."""
+    """Check the number of a barrier: 0..15 or a register."""
     return checked("id", id, 0, 15, see=_SEE)
 
 
 def whole_warps(threads: Reg | int) -> Any:
-    """How many threads take part: a multiple of 32 or a register."""
+    """Check the number of threads that take part: a multiple of 32 or a register."""
     number = checked("threads", threads, 32, 1024, see=_SEE, hint="a multiple of 32")
     if isinstance(number, int) and number % 32:
         raise OperandError(f"threads is {threads}: expected a multiple of 32, 32..1024", see=_SEE)
@@ -62,13 +62,13 @@ def sync(
     """Wait until all threads of the CTA, or ``threads`` of them, have arrived. Records one ``bar.sync``.
 
     Args:
-        id: which barrier, 0..15.
-        threads: how many threads take part, a multiple of 32; None for all.
-        cta: spell the scope out, ``bar.cta.sync``.
+        id: number of the barrier, 0..15.
+        threads: number of threads that take part, a multiple of 32; None for all.
+        cta: write the scope explicitly, ``bar.cta.sync``.
         pred: guard.
 
     Raises:
-        OperandError: a number out of range, or threads that are no whole warps.
+        OperandError: a number out of range, or ``threads`` that is not a multiple of 32.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
@@ -78,7 +78,7 @@ def sync(
 
 @records("bar.arrive")
 def arrive(id: Reg | int, threads: Reg | int, *, cta: bool = False, pred: Predicate = None) -> None:
-    """Arrive at barrier ``id``, on which ``threads`` synchronize, without waiting.
+    """Arrive at barrier ``id``, at which ``threads`` threads synchronize, without waiting.
 
     Records one ``bar.arrive``.
 
@@ -98,9 +98,9 @@ def red_popc(
     cta: bool = False,
     out: Reg | None = None,
 ) -> Reg:
-    """Wait as :func:`sync` does; a new u32 register: in how many threads ``p`` holds.
+    """Wait as :func:`sync` does, and return the number of threads in which ``p`` holds, a new u32 register.
 
-    Records one ``bar.red.popc``.  ``~p`` costs nothing; ``out`` is written instead of a new register.
+    Records one ``bar.red.popc``, also for ``~p``.  With ``out``, it writes that register instead.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
@@ -116,9 +116,9 @@ def red_and(
     cta: bool = False,
     out: Reg | None = None,
 ) -> Reg:
-    """Wait as :func:`sync` does; a new predicate: does ``p`` hold in all threads?
+    """Wait as :func:`sync` does, and return a new predicate: true if ``p`` holds in all threads.
 
-    Records one ``bar.red.and``.  ``~p`` costs nothing.
+    Records one ``bar.red.and``, also for ``~p``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
@@ -134,9 +134,9 @@ def red_or(
     cta: bool = False,
     out: Reg | None = None,
 ) -> Reg:
-    """Wait as :func:`sync` does; a new predicate: does ``p`` hold in any thread?
+    """Wait as :func:`sync` does, and return a new predicate: true if ``p`` holds in any thread.
 
-    Records one ``bar.red.or``.  ``~p`` costs nothing.
+    Records one ``bar.red.or``, also for ``~p``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
@@ -148,7 +148,7 @@ def warp_sync(mask: Reg | int = 0xFFFFFFFF, *, pred: Predicate = None) -> None:
     """Wait for the lanes of ``mask``, and order their memory accesses. Records one ``bar.warp.sync``.
 
     Args:
-        mask: lanes that take part, the executing one among them; all by default.
+        mask: lanes that take part, including the executing lane; default: all.
         pred: guard.
 
     Raises:

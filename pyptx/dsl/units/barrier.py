@@ -1,6 +1,6 @@
-"""``ptx.barrier``: the CTA's numbered barriers, which the threads of a warp may reach apart.
+"""``ptx.barrier``: the CTA's numbered barriers, at which the threads of a warp may arrive separately.
 
-The same sixteen barriers as ``ptx.bar``, whose arguments mean the same here.  ``aligned=True`` promises that
+These are the sixteen barriers of ``ptx.bar``, with the same arguments.  ``aligned=True`` promises that
 all threads of the warp execute the same instruction, as ``bar`` always does.  Every function records exactly
 one instruction.
 
@@ -35,14 +35,14 @@ def sync(
     """Wait until all threads of the CTA, or ``threads`` of them, have arrived. Records one ``barrier.sync``.
 
     Args:
-        id: which barrier, 0..15.
-        threads: how many threads take part, a multiple of 32; None for all.
-        aligned: all threads of the warp execute this instruction together.
-        cta: spell the scope out, ``barrier.cta.sync``.
+        id: number of the barrier, 0..15.
+        threads: number of threads that take part, a multiple of 32; None for all.
+        aligned: promises that all threads of the warp execute this instruction together.
+        cta: write the scope explicitly, ``barrier.cta.sync``.
         pred: guard.
 
     Raises:
-        OperandError: a number out of range, or threads that are no whole warps.
+        OperandError: a number out of range, or ``threads`` that is not a multiple of 32.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
@@ -54,7 +54,7 @@ def sync(
 def arrive(
     id: Reg | int, threads: Reg | int, *, aligned: bool = False, cta: bool = False, pred: Predicate = None
 ) -> None:
-    """Arrive at barrier ``id``, on which ``threads`` synchronize, without waiting.
+    """Arrive at barrier ``id``, at which ``threads`` threads synchronize, without waiting.
 
     Records one ``barrier.arrive``.  Arguments and errors as for :func:`sync`.
 
@@ -73,9 +73,9 @@ def red_popc(
     cta: bool = False,
     out: Reg | None = None,
 ) -> Reg:
-    """Wait as :func:`sync` does; a new u32 register: in how many threads ``p`` holds.
+    """Wait as :func:`sync` does, and return the number of threads in which ``p`` holds, a new u32 register.
 
-    Records one ``barrier.red.popc``.  ``out`` is written instead of a new register.
+    Records one ``barrier.red.popc``.  With ``out``, it writes that register instead.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
@@ -92,7 +92,7 @@ def red_and(
     cta: bool = False,
     out: Reg | None = None,
 ) -> Reg:
-    """Wait as :func:`sync` does; a new predicate: does ``p`` hold in all threads?
+    """Wait as :func:`sync` does, and return a new predicate: true if ``p`` holds in all threads.
 
     Records one ``barrier.red.and``.
 
@@ -111,7 +111,7 @@ def red_or(
     cta: bool = False,
     out: Reg | None = None,
 ) -> Reg:
-    """Wait as :func:`sync` does; a new predicate: does ``p`` hold in any thread?
+    """Wait as :func:`sync` does, and return a new predicate: true if ``p`` holds in any thread.
 
     Records one ``barrier.red.or``.
 

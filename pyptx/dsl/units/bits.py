@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Value = Reg | Number
-#: A truth table of three values, or the Python function that has it.
+#: A truth table of three values, or a Python function that computes it.
 Logic = Callable[[int, int, int], int] | int
 
 _U32 = TYPES["u32"]
@@ -69,7 +69,7 @@ def _of_bits(opcode: str, a: Reg, out: Reg | None, pred: Predicate, kind: Scalar
 
 
 def _word(name: str, see: str, *given: Value) -> ScalarType:
-    """The type of values of 32 bits."""
+    """Return the common type of the values; raise :class:`OperandError` if it has not 32 bits."""
     kind = meet(name, *given)
     if kind.bits != 32:
         raise OperandError(f"ptx.{name} takes values of 32 bits, not .{kind}", see=see)
@@ -78,7 +78,7 @@ def _word(name: str, see: str, *given: Value) -> ScalarType:
 
 @records("popc")
 def popc(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """How many of 32 or 64 bits are set, a u32. Records one ``popc``.
+    """Count the bits that are set in 32 or 64 bits; the result is a u32. Records one ``popc``.
 
     PTX ISA: `#integer-arithmetic-instructions-popc`.
     """
@@ -87,7 +87,7 @@ def popc(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
 
 @records("clz")
 def clz(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """How many of 32 or 64 bits are zero above the highest that is set, a u32. Records one ``clz``.
+    """Count the leading zeros of 32 or 64 bits; the result is a u32. Records one ``clz``.
 
     PTX ISA: `#integer-arithmetic-instructions-clz`.
     """
@@ -96,7 +96,7 @@ def clz(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
 
 @records("brev")
 def brev(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """32 or 64 bits in reverse order. Records one ``brev``.
+    """Reverse the order of 32 or 64 bits. Records one ``brev``.
 
     PTX ISA: `#integer-arithmetic-instructions-brev`.
     """
@@ -105,7 +105,7 @@ def brev(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
 
 @records("cnot")
 def cnot(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """1 if 16, 32 or 64 bits are all zero, otherwise 0. Records one ``cnot``.
+    """Return 1 if all of 16, 32 or 64 bits are zero, otherwise 0. Records one ``cnot``.
 
     PTX ISA: `#logic-and-shift-instructions-cnot`.
     """
@@ -114,13 +114,13 @@ def cnot(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
 
 @records("bfind")
 def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """Position of the highest bit that differs from the sign, 0xFFFFFFFF if there is none, a u32.
+    """Find the highest bit that differs from the sign bit: its position as a u32, 0xFFFFFFFF if none differs.
 
     Records one ``bfind``.
 
     Args:
-        a: 32- or 64-bit integer; bits count as unsigned, whose sign is 0.
-        shiftamt: instead, by how much to shift it left to bring that bit to the top.
+        a: 32- or 64-bit integer; untyped bits count as unsigned, with sign 0.
+        shiftamt: return instead the left shift that moves this bit to the top.
         out, pred: as in the whole unit.
 
     PTX ISA: `#integer-arithmetic-instructions-bfind`.
@@ -132,12 +132,12 @@ def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predi
 
 @records("fns")
 def fns(mask: Value, base: Value, offset: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """Position of the ``offset``-th set bit of ``mask``, counted from bit ``base``. Records one ``fns``.
+    """Find the ``offset``-th set bit of ``mask``, counted from bit ``base``. Records one ``fns``.
 
     Args:
         mask: 32 bits.
-        base: where to begin, 0..31.
-        offset: 1 is the first set bit from ``base`` upwards, -1 downwards; 0 asks for bit ``base`` itself.
+        base: position at which to begin, 0..31.
+        offset: 1 is the first set bit from ``base`` upwards, -1 downwards; 0 tests bit ``base`` itself.
         out, pred: as in the whole unit.
 
     PTX ISA: `#integer-arithmetic-instructions-fns`.
@@ -149,10 +149,10 @@ def fns(mask: Value, base: Value, offset: Value, *, out: Reg | None = None, pred
 
 @records("bfe")
 def bfe(a: Reg, position: Value, count: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``count`` bits from ``position`` on, extended with zeros or with their sign. Records one ``bfe``.
+    """Extract ``count`` bits from ``position`` on, extended with zeros or the sign. Records one ``bfe``.
 
     Args:
-        a: 32- or 64-bit integer; bits count as unsigned.
+        a: 32- or 64-bit integer; untyped bits count as unsigned.
         position, count: 0..255.
         out, pred: as in the whole unit.
 
@@ -173,10 +173,10 @@ def bfi(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``into`` with the low ``count`` bits of ``field`` from ``position`` on. Records one ``bfi``.
+    """Insert the low ``count`` bits of ``field`` into ``into`` at ``position``. Records one ``bfi``.
 
     Args:
-        field, into: of one type of 32 or 64 bits.
+        field, into: values of one type of 32 or 64 bits.
         position, count: 0..255.
         out, pred: as in the whole unit.
 
@@ -196,11 +196,11 @@ def bmsk(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """A u32 with ``count`` ones from ``position`` on. Records one ``bmsk``.
+    """Make a u32 with ``count`` ones from bit ``position`` on. Records one ``bmsk``.
 
     Args:
         position, count: u32.
-        mode: numbers beyond 32 are cut off (``"clamp"``), or go round (``"wrap"``).
+        mode: numbers beyond 32 are clamped (``"clamp"``) or wrap around (``"wrap"``).
         out, pred: as in the whole unit.
 
     PTX ISA: `#integer-arithmetic-instructions-bmsk`.
@@ -213,12 +213,12 @@ def bmsk(
 def szext(
     a: Value, count: Value, *, mode: ShiftMode = "clamp", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """The low ``count`` bits of ``a``, extended with zeros, or with their sign if s32. Records one ``szext``.
+    """Extend the low ``count`` bits of ``a`` with zeros, or with the sign for s32. Records one ``szext``.
 
     Args:
         a: u32 or s32.
         count: u32.
-        mode: a number beyond 32 is cut off (``"clamp"``), or go round (``"wrap"``).
+        mode: a count beyond 32 is clamped (``"clamp"``) or wraps around (``"wrap"``).
         out, pred: as in the whole unit.
 
     PTX ISA: `#integer-arithmetic-instructions-szext`.
@@ -239,13 +239,13 @@ def shf(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """32 bits of the 64 that ``high`` and ``low`` are together, shifted. Records one ``shf``.
+    """Shift the 64 bits that ``high`` and ``low`` form, and return 32 of them. Records one ``shf``.
 
     Args:
         low, high: 32-bit registers of one type, or numbers; the same register twice is a rotation.
         amount: u32.
-        direction: ``"l"`` shifts left and keeps the upper half, ``"r"`` right and keeps the lower half.
-        mode: an amount beyond 32 goes round (``"wrap"``) or counts as 32 (``"clamp"``).
+        direction: ``"l"`` shifts left and returns the upper half, ``"r"`` right and returns the lower half.
+        mode: an amount beyond 32 wraps around (``"wrap"``) or counts as 32 (``"clamp"``).
         out, pred: as in the whole unit.
 
     PTX ISA: `#logic-and-shift-instructions-shf`.
@@ -265,14 +265,14 @@ def prmt(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Four of the eight bytes of ``a`` (0 to 3) and ``b`` (4 to 7). Records one ``prmt``.
+    """Select four of the eight bytes of ``a`` (0 to 3) and ``b`` (4 to 7). Records one ``prmt``.
 
     Args:
         a, b: 32-bit registers of one type, or numbers.
-        selector: four digits of four bits, lowest byte first: number of a byte, and 8 more for its sign
-            in all bits. With a ``mode``, its two lowest bits.
-        mode: ``"f4e"``, ``"b4e"`` (four from there on, forward or backward), ``"rc8"``, ``"rc16"`` (repeat),
-            ``"ecl"``, ``"ecr"`` (edge clamp left or right).
+        selector: four digits of four bits, lowest byte first: the number of a byte; 8 more replicates the
+            byte's sign bit. With a ``mode``, only the two lowest bits count.
+        mode: ``"f4e"``, ``"b4e"`` (four bytes from the selected one, forward or backward), ``"rc8"``,
+            ``"rc16"`` (replicate 8 or 16 bits), ``"ecl"``, ``"ecr"`` (edge clamp left or right).
         out, pred: as in the whole unit.
 
     PTX ISA: `#data-movement-and-conversion-instructions-prmt`.
@@ -283,7 +283,7 @@ def prmt(
 
 
 def _table(logic: Logic) -> int:
-    """The truth table of ``logic``: bit 4a + 2b + c is its value for the bits a, b and c."""
+    """Return the truth table of ``logic``: bit 4a + 2b + c is its value for the bits a, b and c."""
     if callable(logic):
         try:
             found = as_whole(logic(0xF0, 0xCC, 0xAA))
@@ -293,7 +293,8 @@ def _table(logic: Logic) -> int:
             ) from fault
         if found is None:
             raise OperandError(
-                "the function of lop3 gives no integer: expected & | ^ ~ of its three arguments", see=_LOP3
+                "the function of lop3 did not return an integer: combine its three arguments with & | ^ ~",
+                see=_LOP3,
             )
         return found & 0xFF
     number = as_whole(logic)
@@ -314,12 +315,12 @@ def _three(a: Value, b: Value, c: Value, logic: Logic) -> tuple[ScalarType, tupl
 def lop3(
     a: Value, b: Value, c: Value, logic: Logic, *, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """Any logical function of three values of 32 bits. Records one ``lop3``.
+    """Compute any logical function of three values of 32 bits. Records one ``lop3``.
 
     Args:
         a, b, c: 32-bit registers of one type, or numbers.
-        logic: ``lambda a, b, c: (a & b) | ~c``, called once with 0xF0, 0xCC and 0xAA, or the table 0..255
-            that it gives for them.
+        logic: a function such as ``lambda a, b, c: (a & b) | ~c``, which is called once with 0xF0, 0xCC and
+            0xAA; or the table 0..255 that such a call returns.
         out, pred: as in the whole unit.
 
     PTX ISA: `#logic-and-shift-instructions-lop3`.
@@ -339,14 +340,14 @@ def lop3_test(
     *,
     pred: Predicate = None,
 ) -> tuple[Reg, Reg]:
-    """:func:`lop3`, and whether any bit of its result is set, combined with a predicate.
+    """Compute :func:`lop3`, test if any bit of the result is set, and combine the test with a predicate.
 
     Records one ``lop3`` with ``.or`` or ``.and``; returns the result and the predicate.
 
     Args:
         a, b, c, logic: as for :func:`lop3`.
         combine: ``"or"`` or ``"and"``.
-        other: a predicate, ``~p``, or a Python bool (``"or"`` with False is the plain test).
+        other: a predicate, ``~p``, or a Python bool (``"or"`` with False gives just the test).
         pred: guard.
 
     PTX ISA: `#logic-and-shift-instructions-lop3`.

@@ -3,12 +3,12 @@
 PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk`.
 
 Every function records exactly one instruction.  ``size`` counts bytes, a multiple of 16; addresses are
-multiples of 16.  What writes shared memory signals its bytes on an mbarrier; what writes global memory
-completes through a bulk group: :func:`commit_group`, then :func:`wait_group`.  Copies of tensors
-(``tensor_1d`` to ``tensor_5d``, ``prefetch_tensor``) are next door and documented there.
+multiples of 16.  A copy into shared memory signals its bytes on an mbarrier; a copy into global memory
+completes through a bulk group: :func:`commit_group`, then :func:`wait_group`.  :mod:`.tensor_copy` has the
+copies of tensors (``tensor_1d`` to ``tensor_5d``, ``prefetch_tensor``).
 
-``sem`` spells the memory order out (PTX 9.3): ``"weak"``, which is the default, or ``"relaxed"`` with a
-``scope``, which copies by strong accesses of 16 bytes.
+``sem`` writes the memory order explicitly (PTX 9.3): ``"weak"``, which is the default, or ``"relaxed"`` with
+a ``scope``, which copies with strong accesses of 16 bytes.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ __all__ = [
 
 Global = Reg | Addr
 
-#: Most bytes of one copy: the largest multiple of 16 below 2**20.
+#: Largest number of bytes of one copy: the largest multiple of 16 below 2**20.
 MAX_BYTES = (1 << 20) - 16
 
 _SEE = "data-movement-and-conversion-instructions-cp-async-bulk"
@@ -76,7 +76,7 @@ GLOBAL_TYPES = ("f16", "bf16", "b32", "u32", "s32", "b64", "u64", "s64", "f32", 
 
 
 def transfer(size: Reg | int, shared: Shared, what: str, *, see: str) -> Any:
-    """The size of a copy: a u32 register, or a multiple of 16 that fits the buffer ``shared``."""
+    """Check the size of a copy: a u32 register, or a multiple of 16 that fits the buffer ``shared``."""
     number = checked("size", size, 16, MAX_BYTES, see=see, hint="bytes, a multiple of 16")
     if isinstance(number, int) and number % 16:
         raise OperandError(f"size is {size!r}: expected a multiple of 16 bytes, 16..{MAX_BYTES}", see=see)
@@ -85,7 +85,7 @@ def transfer(size: Reg | int, shared: Shared, what: str, *, see: str) -> Any:
 
 
 def strong(sem: str | None) -> str | None:
-    """The ``.b128`` of a copy by strong accesses of 16 bytes."""
+    """Return ``b128`` for a copy with strong accesses of 16 bytes, else None."""
     return "b128" if sem == "relaxed" else None
 
 
@@ -117,19 +117,19 @@ def load(
     space: str = "cluster",
     pred: Predicate = None,
 ) -> None:
-    """Copy ``size`` bytes from global to shared memory, counted on ``mbar``.
+    """Copy ``size`` bytes from global to shared memory; ``mbar`` counts the bytes.
 
     Records one ``cp.async.bulk.shared::cluster.global`` (``shared::cta`` with ``space="cta"``).
 
     Args:
-        dst: in shared memory, aligned to 16 bytes.
+        dst: address in shared memory, aligned to 16 bytes.
         src: global address, a multiple of 16.
         size: bytes, a multiple of 16: a number or a u32 register.
-        mbar: the mbarrier on which they are counted.
-        multicast: mask of the cluster's CTAs that receive them at the same offset, each with a signal on its
-            own barrier at the offset of ``mbar``.
-        multicast_bits: 16 or 32 spells the width of the mask out (PTX 9.4).
-        ignore_bytes: how many bytes at the left and at the right end, 0..15 each, may lie outside the
+        mbar: the mbarrier that counts the bytes.
+        multicast: mask of the cluster's CTAs that receive the bytes at the same offset. Each CTA's own
+            barrier, at the offset of ``mbar``, is signaled.
+        multicast_bits: 16 or 32 writes the width of the mask explicitly (PTX 9.4).
+        ignore_bytes: number of bytes at the left and at the right end, 0..15 each, that may lie outside the
             allocation of ``src``; with ``space="cta"`` (PTX 9.2).
         cache_hint: b64 register with an L2 cache policy.
         sem, scope: ``"weak"``, or ``"relaxed"`` with ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
@@ -138,8 +138,8 @@ def load(
         pred: guard.
 
     Raises:
-        OperandError: a size that is no multiple of 16 or out of range, a buffer that is misaligned or too
-            small, a mask without one bit set, a scope without ``"relaxed"``.
+        OperandError: a size that is not a multiple of 16 or is out of range, a buffer that is misaligned or
+            too small, a mask without a set bit, a scope without ``"relaxed"``.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk`.
     """
@@ -151,7 +151,9 @@ def load(
     ignored: list[Any] = []
     if ignore_bytes is not None:
         if word != "shared::cta":
-            raise OperandError('ignore_bytes is for this CTA\'s memory: expected space="cta"', see=_SEE)
+            raise OperandError(
+                f"ignore_bytes is {ignore_bytes!r} with space {space!r}: expected space 'cta'", see=_SEE
+            )
         left, right = ignore_bytes
         ignored = [
             checked("ignore_bytes on the left", left, 0, 15, see=_SEE),
@@ -183,9 +185,10 @@ def store(
 
     Args:
         dst: global address, a multiple of 16.
-        src: in this CTA's shared memory, aligned to 16 bytes.
+        src: address in this CTA's shared memory, aligned to 16 bytes.
         size: bytes, a multiple of 16: a number or a u32 register.
-        byte_mask: which bytes of each 16 are written, a number or a 16-bit register (PTX 8.6, sm_100).
+        byte_mask: mask of the bytes of each 16 that are written, a number or a 16-bit register (PTX 8.6,
+            sm_100).
         cache_hint: b64 register with an L2 cache policy.
         sem, scope: as for :func:`load`.
         pred: guard.
@@ -214,13 +217,13 @@ def store_cluster(
     scope: ClusterScope | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Copy ``size`` bytes from this CTA's shared memory to another's, counted on ``mbar`` there.
+    """Copy ``size`` bytes from this CTA's shared memory to another CTA's; ``mbar`` there counts the bytes.
 
     Records one ``cp.async.bulk.shared::cluster.shared::cta``.
 
     Args:
         dst, mbar: shared memory of the same CTA of the cluster, from ``ptx.cluster.map``.
-        src: in this CTA's shared memory, aligned to 16 bytes.
+        src: address in this CTA's shared memory, aligned to 16 bytes.
         size: bytes, a multiple of 16: a number or a u32 register.
         sem, scope: ``"weak"``, or ``"relaxed"`` with ``"cta"`` or ``"cluster"``.
         pred: guard.
@@ -238,7 +241,7 @@ def store_cluster(
 
 
 def byte_mask_word(byte_mask: Reg | int | None, *, see: str) -> tuple[str | None, tuple[Any, ...]]:
-    """The word and the operand of a mask of bytes, if there is one."""
+    """Return the modifier and the operand of a byte mask; None and no operand without a mask."""
     if byte_mask is None:
         return None, ()
     return "cp_mask", (checked("byte_mask", byte_mask, 0, 0xFFFF, see=see),)
@@ -250,10 +253,12 @@ def byte_mask_word(byte_mask: Reg | int | None, *, see: str) -> tuple[str | None
 def reduction(
     op: str, dtype: ScalarType | str, types: Sequence[str], noftz: bool, *, see: str
 ) -> tuple[str | None, ...]:
-    """The words of a reduction: operation, ``.noftz``, type."""
+    """Return the modifiers of a reduction: operation, ``noftz``, type."""
     word = type_word(dtype, types, see=see)
     if noftz and not (op == "add" and word in ("f16", "bf16", "f32")):
-        raise OperandError(f"noftz goes with 'add' of f16, bf16 or f32, not with {op!r} of {word}", see=see)
+        raise OperandError(
+            f"noftz=True with {op!r} of {word}: only 'add' of f16, bf16 or f32 takes it", see=see
+        )
     # 16-bit floats have no other addition.
     keeps = noftz or (op == "add" and word in ("f16", "bf16"))
     return op, "noftz" if keeps else None, word
@@ -285,11 +290,11 @@ def reduce(
 
     Args:
         dst: global address, a multiple of 16.
-        src: in this CTA's shared memory, aligned to 16 bytes.
+        src: address in this CTA's shared memory, aligned to 16 bytes.
         size: bytes, a multiple of 16: a number or a u32 register.
         op: ``"add"``, ``"min"``, ``"max"``, ``"inc"``, ``"dec"``, ``"and"``, ``"or"`` or ``"xor"``.
         dtype: element type: u32, s32, u64, s64, f16, bf16, f32, f64, or b32 and b64 for bits.
-        noftz: keep subnormal numbers; f16 and bf16 always do, f32 with it since PTX 9.4.
+        noftz: keep subnormal numbers. f16 and bf16 always keep them; f32 has the option since PTX 9.4.
         cache_hint: b64 register with an L2 cache policy.
         sem, scope: ``"relaxed"`` and ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"`` (PTX 9.3), or neither.
         pred: guard.
@@ -325,13 +330,13 @@ def reduce_cluster(
     scope: ClusterScope | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Combine ``size`` bytes of this CTA's shared memory with another's, counted on ``mbar`` there.
+    """Combine ``size`` bytes of this CTA's shared memory with another CTA's; ``mbar`` there counts them.
 
     Records one ``cp.reduce.async.bulk.shared::cluster.shared::cta``.
 
     Args:
         dst, mbar: shared memory of the same CTA of the cluster, from ``ptx.cluster.map``.
-        src: in this CTA's shared memory, aligned to 16 bytes.
+        src: address in this CTA's shared memory, aligned to 16 bytes.
         size: bytes, a multiple of 16: a number or a u32 register.
         op: as for :func:`reduce`.
         dtype: u32, s32, u64 (add), or b32 for bits.
@@ -364,13 +369,13 @@ def prefetch(
     evict_last: bool = False,
     pred: Predicate = None,
 ) -> None:
-    """Bring ``size`` bytes of global memory into L2. Records one ``cp.async.bulk.prefetch``.
+    """Prefetch ``size`` bytes of global memory into L2. Records one ``cp.async.bulk.prefetch``.
 
     Args:
         src: global address, a multiple of 16.
         size: bytes, a multiple of 16: a number or a u32 register.
         cache_hint: b64 register with an L2 cache policy.
-        evict_last: instead of a policy: they are evicted last (PTX 9.4).
+        evict_last: instead of a policy: L2 evicts these bytes last (PTX 9.4).
         pred: guard.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-prefetch`.
@@ -378,7 +383,7 @@ def prefetch(
     see = f"{_SEE}-prefetch"
     number = transfer(size, src, "the source", see=see)
     if evict_last and cache_hint is not None:
-        raise OperandError("evict_last and cache_hint are both given: expected one at most", see=see)
+        raise OperandError("evict_last and cache_hint are both given: expected at most one of them", see=see)
     hint, policy = ("L2::evict_last", ()) if evict_last else hinted(cache_hint)
     emit("cp", ("async", "bulk", "prefetch", "L2", "global", hint), addr(src), number, *policy, pred=pred)
 
@@ -402,7 +407,7 @@ def apply_priority(src: Global, size: Reg | int, *, pred: Predicate = None) -> N
 
 @records("cp.async.bulk.commit_group")
 def commit_group(*, pred: Predicate = None) -> None:
-    """Put the thread's uncommitted bulk copies into a group. Records one ``cp.async.bulk.commit_group``.
+    """Commit the thread's uncommitted bulk copies as one group. Records one ``cp.async.bulk.commit_group``.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-commit-group`.
     """
@@ -416,12 +421,12 @@ def wait_group(n: int, read: bool = False, *, pred: Predicate = None) -> None:
     Records one ``cp.async.bulk.wait_group``.
 
     Args:
-        n: a number from 0; 0 waits for all.
+        n: number of groups that may stay pending; 0 waits for all.
         read: wait only until the sources have been read, so that their memory may be overwritten.
         pred: guard.
 
     Raises:
-        OperandError: a negative number, or no number.
+        OperandError: ``n`` is negative or not an integer.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-wait-group`.
     """

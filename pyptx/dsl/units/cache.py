@@ -1,4 +1,4 @@
-"""``ptx.cache``: L2 eviction policies, prefetches, and hints about single lines.
+"""``ptx.cache``: L2 eviction policies, prefetches, and hints about single cache lines.
 
 A policy is a b64 register for the ``cache_hint=`` of copies, loads and stores.  Priorities are
 ``"evict_last"``, ``"evict_normal"``, ``"evict_first"`` and ``"evict_unchanged"``.  Every function records
@@ -36,7 +36,7 @@ Global = Reg | Addr
 
 _POLICY = "data-movement-and-conversion-instructions-createpolicy"
 _PREFETCH = "data-movement-and-conversion-instructions-prefetch-prefetchu"
-#: Bytes of the line that discard and applypriority name.
+#: Size of the cache line that discard and applypriority name, in bytes.
 _LINE = 128
 
 
@@ -58,19 +58,19 @@ def policy(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """A new b64 register, a policy: a fraction of the accesses gets ``primary``, the rest ``secondary``.
+    """Make a policy, a new b64 register: a fraction of accesses gets ``primary``, the rest ``secondary``.
 
     Records one ``createpolicy.fractional``.
 
     Args:
         primary: ``"evict_last"``, ``"evict_normal"``, ``"evict_first"`` or ``"evict_unchanged"``.
         secondary: ``"evict_first"`` or ``"evict_unchanged"``, which is the default.
-        fraction: 0 < fraction <= 1, or an f32 register; 1 by default.
+        fraction: 0 < fraction <= 1, or an f32 register; default: 1.
         out: register to write instead of a new one.
         pred: guard.
 
     Raises:
-        OperandError: another priority, a fraction out of range.
+        OperandError: another priority, or a fraction out of range.
 
     PTX ISA: `#data-movement-and-conversion-instructions-createpolicy`.
     """
@@ -98,18 +98,18 @@ def policy_range(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """A new b64 register, a policy for accesses near ``place``. Records one ``createpolicy.range``.
+    """Make a policy for accesses near ``place``, a new b64 register. Records one ``createpolicy.range``.
 
     Args:
-        place: where the primary range begins; it is ``primary_size`` bytes long. The secondary range is the
-            rest of the ``total_size`` bytes.
+        place: address at which the primary range of ``primary_size`` bytes begins. The secondary range is
+            the rest of the ``total_size`` bytes.
         primary_size, total_size: bytes, numbers or u32 registers.
         primary, secondary: as for :func:`policy`.
         space: ``"global"``, or None for a generic address.
         out, pred: as for :func:`policy`.
 
     Raises:
-        OperandError: another priority, a primary range longer than the whole.
+        OperandError: another priority, or a primary range that is longer than the total.
 
     PTX ISA: `#data-movement-and-conversion-instructions-createpolicy`.
     """
@@ -123,7 +123,7 @@ def policy_range(
 
 @records("createpolicy.cvt")
 def policy_cvt(access_property: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new b64 register: the policy of a CUDA access property, which a 64-bit register holds.
+    """Convert a CUDA access property in a 64-bit register to a policy, a new b64 register.
 
     Records one ``createpolicy.cvt``.
 
@@ -146,18 +146,18 @@ def prefetch(
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
-    """Bring the line at ``place`` into a cache. Records one ``prefetch``.
+    """Prefetch the line at ``place`` into a cache. Records one ``prefetch``.
 
     Args:
         place: an address.
-        level: ``"L1"``, ``"L2"``, or ``"L1::32B"``: 32 bytes of an address that is known to be valid (PTX
+        level: ``"L1"``, ``"L2"``, or ``"L1::32B"``: 32 bytes at an address that is known to be valid (PTX
             9.4).
-        evict: with L2, its priority there: ``"evict_last"`` or ``"evict_normal"``.
+        evict: with L2, the line's eviction priority: ``"evict_last"`` or ``"evict_normal"``.
         space: ``"global"``, ``"local"``, or None for a generic address.
         pred: guard.
 
     Raises:
-        OperandError: another level, priority or state space, a priority elsewhere than in global L2.
+        OperandError: another level, priority or state space, or a priority outside global memory and L2.
 
     PTX ISA: `#data-movement-and-conversion-instructions-prefetch-prefetchu`.
     """
@@ -172,7 +172,7 @@ def prefetch(
 
 @records("prefetchu")
 def prefetch_uniform(place: Global, *, pred: Predicate = None) -> None:
-    """Bring the line at a generic address into the uniform cache. Records one ``prefetchu.L1``.
+    """Prefetch the line at a generic address into the uniform cache. Records one ``prefetchu.L1``.
 
     PTX ISA: `#data-movement-and-conversion-instructions-prefetch-prefetchu`.
     """
@@ -183,7 +183,7 @@ def prefetch_uniform(place: Global, *, pred: Predicate = None) -> None:
 def discard(place: Global, *, space: str | None = "global", pred: Predicate = None) -> None:
     """Drop the 128-byte line at ``place`` from L2 without writing it back. Records one ``discard``.
 
-    Watch out: what the line held is lost, and reading it before it is written again is undefined.
+    Watch out: the data of the line is lost; a read before the next write is undefined.
 
     Args:
         place: a multiple of 128.

@@ -1,9 +1,9 @@
-"""``ptx.cluster``: the CTAs that run together: their ranks, each other's shared memory, their barrier.
+"""``ptx.cluster``: the CTAs of a cluster: their ranks, each other's shared memory, their barrier.
 
 Every function records exactly one instruction, except :func:`sync`.
 
-Watch out: a CTA must not exit while another can still reach its shared memory; a :func:`sync` at the end sees
-to that.
+Watch out: a CTA must not exit while another CTA can still access its shared memory. End the kernel with a
+:func:`sync`.
 
 PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.
 """
@@ -32,7 +32,7 @@ _MAX_RANK = 31
 
 
 def _address(place: Reg | Buffer, space: str | None, *, see: str) -> tuple[Reg, str | None, str]:
-    """A shared or generic address: its register, the word of its space and its type."""
+    """Return the register of a shared or generic address, the modifier of its space, and its type."""
     register: object = place.addr if isinstance(place, Buffer) else place
     if not isinstance(register, Reg) or register.type.bits not in (32, 64):
         raise OperandError(
@@ -56,22 +56,22 @@ def map(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """The address, in the CTA of rank ``rank``, of what ``place`` is in this CTA. Records one ``mapa``.
+    """Map ``place`` in this CTA to its address in the CTA of rank ``rank``. Records one ``mapa``.
 
-    A 32-bit shared address gives a 32-bit shared address, a generic one a generic one.  Of a shared-memory
-    buffer it is that of its first byte (plus one ``add`` where a register chose a stage and a constant
-    follows).
+    A 32-bit shared address is mapped to a 32-bit shared address, a generic address to a generic one.  For a
+    shared-memory buffer, the address of its first byte is mapped (one ``add`` precedes if a register chose a
+    stage and a constant offset follows).
 
     Args:
         place: a u32 register with a shared address, a buffer, or a u64 register with a generic address.
-        rank: which CTA of the cluster, 0..31: a number or a u32 register.
-        space: ``"auto"``: a 32-bit address is shared, a 64-bit one generic; ``"cluster"`` for a shared
-            address in a 64-bit register; None for a generic one.
+        rank: rank of a CTA of the cluster, 0..31: a number or a u32 register.
+        space: ``"auto"``: a 32-bit address is shared, a 64-bit address generic; ``"cluster"`` for a shared
+            address in a 64-bit register; None for a generic address.
         out: register to write instead of a new one.
         pred: guard.
 
     Raises:
-        OperandError: no address, or a rank out of range.
+        OperandError: ``place`` is not an address, or the rank is out of range.
 
     PTX ISA: `#data-movement-and-conversion-instructions-mapa`.
     """
@@ -90,7 +90,7 @@ def getctarank(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """A new u32 register: the rank of the CTA whose shared memory ``address`` lies in.
+    """Return the rank of the CTA whose shared memory holds ``address``, a new u32 register.
 
     Records one ``getctarank``.  Arguments as for :func:`map`.
 
@@ -104,7 +104,9 @@ def getctarank(
 
 @records("mov")
 def rank(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new u32 register: this CTA's rank in its cluster. Records one ``mov.u32`` of ``%cluster_ctarank``.
+    """Return this CTA's rank in its cluster, a new u32 register.
+
+    Records one ``mov.u32`` of ``%cluster_ctarank``.
 
     PTX ISA: `#special-registers-cluster-ctarank`.
     """
@@ -113,7 +115,9 @@ def rank(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
 
 @records("mov")
 def size(*, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new u32 register: how many CTAs the cluster has. Records one ``mov.u32`` of ``%cluster_nctarank``.
+    """Return the number of CTAs of the cluster, a new u32 register.
+
+    Records one ``mov.u32`` of ``%cluster_nctarank``.
 
     PTX ISA: `#special-registers-cluster-nctarank`.
     """
@@ -126,7 +130,7 @@ def arrive(*, sem: ClusterArriveOrder | None = None, aligned: bool = False, pred
 
     Args:
         sem: ``"release"``, which is the default, or ``"relaxed"``, which orders no memory accesses.
-        aligned: all threads of the warp execute this instruction together.
+        aligned: promises that all threads of the warp execute this instruction together.
         pred: guard.
 
     Raises:
@@ -142,8 +146,8 @@ def wait(*, sem: ClusterWaitOrder | None = None, aligned: bool = False, pred: Pr
     """Wait until all threads of the cluster have arrived. Records one ``barrier.cluster.wait``.
 
     Args:
-        sem: ``"acquire"`` spells the default out.
-        aligned: all threads of the warp execute this instruction together.
+        sem: ``"acquire"`` writes the default order explicitly.
+        aligned: promises that all threads of the warp execute this instruction together.
         pred: guard.
 
     Raises:
@@ -155,12 +159,12 @@ def wait(*, sem: ClusterWaitOrder | None = None, aligned: bool = False, pred: Pr
 
 
 def sync(*, aligned: bool = False, pred: Predicate = None) -> None:
-    """Wait until all threads of the cluster are here; what they wrote before is then visible to all.
+    """Wait until all threads of the cluster have arrived; their earlier writes are then visible to all.
 
     Records two instructions: ``barrier.cluster.arrive`` and ``barrier.cluster.wait``.
 
     Args:
-        aligned: all threads of the warp execute it together.
+        aligned: promises that all threads of the warp execute both instructions together.
         pred: guard of both.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-barrier-cluster`.

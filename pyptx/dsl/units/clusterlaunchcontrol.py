@@ -1,10 +1,11 @@
-"""``ptx.clusterlaunchcontrol``: work stealing: a running cluster takes the place of one that has not started.
+"""``ptx.clusterlaunchcontrol``: work stealing: a running cluster takes over the work of one not yet started.
 
-``try_cancel`` asks; the answer, 16 bytes of shared memory, is read into a b128 register
-(``smem.load(b128, answer)``) and decoded by the others.  Every function records exactly one instruction.
+:func:`try_cancel` requests a cluster. The hardware writes the answer to 16 bytes of shared memory; the kernel
+loads it into a b128 register (``smem.load(b128, answer)``), which the other functions decode.  Every function
+records exactly one instruction.
 
-Watch out: the answer is written through the async proxy: after reading it, ``ptx.fence.proxy_async`` comes
-before the buffer is offered again.  After a refusal no further request may follow.
+Watch out: the answer is written through the async proxy. After reading it, record ``ptx.fence.proxy_async``
+before the buffer is passed again.  After a refusal, the cluster must not request again.
 
 PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`.
 """
@@ -43,14 +44,14 @@ def try_cancel(
     space: CtaSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
-    """Ask for a cluster that has not started. Records one ``clusterlaunchcontrol.try_cancel``.
+    """Request a cluster that has not started. Records one ``clusterlaunchcontrol.try_cancel``.
 
     Args:
         answer: 16 bytes of shared memory, aligned to 16.
-        mbar: the mbarrier on which the answer's 16 bytes are counted.
-        multicast: write the answer to, and signal, every CTA of the cluster at the same offsets.
-        space: ``"cta"``, or None to leave the state space unwritten.
-        pred: guard: one thread of the cluster asks.
+        mbar: the mbarrier that counts the answer's 16 bytes.
+        multicast: write the answer to every CTA of the cluster and signal its barrier, at the same offsets.
+        space: ``"cta"``, or None to leave the state space out.
+        pred: guard: only one thread of the cluster may request.
 
     Raises:
         OperandError: a buffer that is misaligned or too small.
@@ -79,7 +80,7 @@ def _response(response: object) -> Reg:
 
 @records("clusterlaunchcontrol.query_cancel.is_canceled")
 def is_canceled(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new predicate: was a cluster's launch canceled, so that its work is ours?
+    """Return a new predicate: true if a cluster's launch was canceled, so that this cluster gets its work.
 
     Records one ``clusterlaunchcontrol.query_cancel.is_canceled``.
 
@@ -100,7 +101,7 @@ def _coordinate(axis: str, response: Reg, out: Reg | None, pred: Predicate) -> R
 
 @records("clusterlaunchcontrol.query_cancel")
 def first_ctaid_x(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """A new u32 register: ctaid.x of the first CTA of the canceled cluster; undefined without one.
+    """Return ctaid.x of the canceled cluster's first CTA, a new u32 register; undefined if none was canceled.
 
     Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::x``.
 
@@ -111,7 +112,7 @@ def first_ctaid_x(response: Reg, *, out: Reg | None = None, pred: Predicate = No
 
 @records("clusterlaunchcontrol.query_cancel")
 def first_ctaid_y(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """As :func:`first_ctaid_x`, of ctaid.y.
+    """Return ctaid.y of the canceled cluster's first CTA, as :func:`first_ctaid_x` does for x.
 
     Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::y``.
 
@@ -122,7 +123,7 @@ def first_ctaid_y(response: Reg, *, out: Reg | None = None, pred: Predicate = No
 
 @records("clusterlaunchcontrol.query_cancel")
 def first_ctaid_z(response: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """As :func:`first_ctaid_x`, of ctaid.z.
+    """Return ctaid.z of the canceled cluster's first CTA, as :func:`first_ctaid_x` does for x.
 
     Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid::z``.
 
@@ -135,7 +136,7 @@ def first_ctaid_z(response: Reg, *, out: Reg | None = None, pred: Predicate = No
 def first_ctaid(
     response: Reg, *, out: RegArray | Sequence[Reg] | None = None, pred: Predicate = None
 ) -> RegArray:
-    """Three u32 registers, new ones or ``out``: ctaid.x, .y and .z of the canceled cluster's first CTA.
+    """Return ctaid.x, .y and .z of the canceled cluster's first CTA in three u32 registers, new or ``out``.
 
     Records one ``clusterlaunchcontrol.query_cancel.get_first_ctaid.v4``, whose fourth element is dropped.
 

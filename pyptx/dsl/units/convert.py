@@ -1,8 +1,8 @@
-"""``ptx.cvt`` and its kin: conversions between types, and between generic addresses and state spaces.
+"""``ptx.cvt`` and other conversions: between types, and between generic addresses and state spaces.
 
-Each function records exactly one instruction, whose result is a new register of the type converted to, named
-after the author's variable, or the register given as ``out=``; ``pred=`` guards it.  Nothing is rounded
-unless ``rounding`` says how.
+Each function records exactly one instruction.  Its result is a new register of the target type, named after
+the author's variable, or the register given as ``out=``; ``pred=`` guards the instruction.  A conversion that
+rounds needs ``rounding``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _CVTA = "data-movement-and-conversion-instructions-cvta"
 
 
 def _source(given: Any, trace: Trace) -> tuple[Operand, ScalarType]:
-    """A register to convert, and its type."""
+    """Return the operand of a register to convert, and its type."""
     if not isinstance(given, Reg):
         raise OperandError(
             f"{given!r} cannot be converted: expected a register",
-            hint="reg.scalar(type, init=...) makes a register of a number",
+            hint="put a number into a register first: reg.scalar(type, init=...)",
             see=_CVT,
         )
     if given.type.kind in "bp":
@@ -44,19 +44,20 @@ def _source(given: Any, trace: Trace) -> tuple[Operand, ScalarType]:
         remedy = (
             "ptx.selp(1, 0, p)"
             if given.type is predicate
-            else f"say what they are: x.view(u{given.type.bits})"
+            else f"view the bits as a number first: x.view(u{given.type.bits})"
         )
         raise OperandError(f"{given} is {what} and cannot be converted", hint=remedy, see=_CVT)
     return owned(given, trace).operand, given.type
 
 
 def _scaling(scale: Reg | None, trace: Trace) -> tuple[str | None, tuple[Operand, ...]]:
-    """The modifier and the operand of a scale factor: one for both in 8 bits, or two in 16."""
+    """Return the modifier and the operand of scales: one scale for both values in 8 bits, or two in 16."""
     if scale is None:
         return None, ()
     if getattr(getattr(scale, "type", None), "bits", 0) not in (8, 16):
         raise OperandError(
-            f"scale is {scale!r}: expected a register of two ue8m0 in 16 bits, or one in 8", see=_CVT
+            f"scale is {scale!r}: expected a 16-bit register of two ue8m0, or an 8-bit register of one",
+            see=_CVT,
         )
     return f"scaled::n{scale.type.bits // 8}::ue8m0", (operand(scale, trace),)
 
@@ -74,7 +75,7 @@ def _record(
     pred: Predicate,
     storage: ScalarType | None = None,
 ) -> Reg:
-    """One ``cvt``; the modifiers in the order that the form has them."""
+    """Record one ``cvt``, with the modifiers in the order of its form."""
     types = (to.name, of.name)
     given = (*modifiers, *types)
     spelled = next((words for words in orders("cvt", given) if words[-2:] == types), given)
@@ -146,26 +147,27 @@ def cvt(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``given`` as a value of type ``to``: a number, or each of a pack. Records one ``cvt``.
+    """Convert ``given``, a number or each number of a pack, to type ``to``. Records one ``cvt``.
 
     Args:
         given: register to convert, of an integer or float type or a pack (f16x2, bf16x2, e4m3x2 ...).
         to: type of the result; a pack for a pack. bf16 to an 8-bit integer gives an 8-bit register.
         rounding: to a narrower float ``"rn"``, ``"rz"``, ``"rm"``, ``"rp"`` (tf32 also ``"rna"``); to an
-            integer or an integral float ``"rni"``, ``"rzi"``, ``"rmi"``, ``"rpi"``; None where it is exact.
-        ftz: subnormal f32 are zero.
-        sat: clamp to the range of an integer, floats to 0..1.
-        satfinite: clamp to the largest number instead of infinity; the 8-, 6- and 4-bit formats demand it.
-        relu: negative results, and -0, are zero.
-        pzo: a result of -0 is 0 (sm_107).
-        scale: powers of two that multiply or divide, as the form says: a 16-bit register of two ue8m0 (bf16x2
-            from 8 bits and fewer, s2f6x2), or an 8-bit register of one (sm_107).
-        out: register to write; default: a new one, named after the variable that takes it.
+            integer or an integral float ``"rni"``, ``"rzi"``, ``"rmi"``, ``"rpi"``; None for an exact
+            conversion.
+        ftz: flush subnormal f32 to zero.
+        sat: clamp integers to the range of the type, floats to 0..1.
+        satfinite: clamp to the largest number instead of infinity; the 8-, 6- and 4-bit formats require it.
+        relu: replace negative results, and -0, by zero.
+        pzo: replace a result of -0 by 0 (sm_107).
+        scale: powers of two that multiply or divide, depending on the form: a 16-bit register of two ue8m0
+            (bf16x2 from 8 bits and fewer, s2f6x2), or an 8-bit register of one (sm_107).
+        out: register to write; default: a new one, named after the variable that takes the result.
         pred: guard.
 
     Raises:
-        InstructionError: no such conversion, or modifiers that it does not have.
-        OperandError: no register, or untyped bits.
+        InstructionError: no such conversion, or modifiers that the conversion does not have.
+        OperandError: ``given`` is not a register, or holds untyped bits.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cvt`.
     """
@@ -223,14 +225,14 @@ def cvt_x2(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Two f32 as one pack, ``low`` in the lower part. Records one ``cvt``.
+    """Convert two f32 to one pack, with ``low`` in the lower part. Records one ``cvt``.
 
-    Watch out: the instruction has the upper one first.
+    Watch out: in the PTX instruction, the upper value comes first.
 
     Args:
         low, high: f32.
         to: f16x2 or bf16x2 (from sm_80 on), e4m3x2, e5m2x2 (sm_89), e2m3x2, e3m2x2, e2m1x2, ue8m0x2
-            (sm_100f and its like), s2f6x2, ue5m3x2.
+            (sm_100f and other family targets), s2f6x2, ue5m3x2.
         rounding: ``"rn"``, ``"rz"``, ``"rp"`` (ue8m0x2), or ``"rs"``: stochastic, with ``rbits``.
         satfinite, relu, pzo, scale, out, pred: as for :func:`cvt`.
         rbits: 32 random bits, a b32 register, for ``"rs"``.
@@ -240,7 +242,7 @@ def cvt_x2(
     trace, f32 = current(), TYPES["f32"]
     if (rbits is not None) != (rounding == "rs"):
         raise OperandError(
-            f"rounding is {rounding!r} and rbits is {rbits!r}: expected bits with 'rs', and only there",
+            f"rounding is {rounding!r} and rbits is {rbits!r}: expected rbits exactly with rounding='rs'",
             see=_CVT,
         )
     factor, scales = _scaling(scale, trace)
@@ -264,9 +266,10 @@ def cvt_x4(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Four f32 as one pack, rounded stochastically; ``given[0]`` is the lowest. Records one ``cvt.rs``.
+    """Convert four f32 to one pack with stochastic rounding; ``given[0]`` is lowest. Records one ``cvt.rs``.
 
-    Watch out: the instruction has the uppermost first.  It clamps to the largest number (``.satfinite``).
+    Watch out: in the PTX instruction, the uppermost value comes first.  It clamps to the largest number
+    (``.satfinite``).
 
     Args:
         given: four f32.
@@ -295,15 +298,15 @@ def cvt_pack(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Two s32 clamped to few bits, side by side in a u32. Records one ``cvt.pack.sat``.
+    """Clamp two s32 to a narrower type and put both into a u32. Records one ``cvt.pack.sat``.
 
-    Watch out: the instruction has the upper one first.
+    Watch out: in the PTX instruction, the upper value comes first.
 
     Args:
         low, high: s32.
         to: type of each: ``"u16"`` or ``"s16"``; with ``below`` ``"u8"``, ``"s8"``, ``"u4"``, ``"s4"``,
             ``"u2"``, ``"s2"``.
-        below: 32 bits that are shifted up by the width of both, which go below.
+        below: 32 bits that are shifted left by the width of both results, which take the lowest bits.
         out, pred: as for :func:`cvt`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cvt-pack`.
@@ -312,7 +315,7 @@ def cvt_pack(
     if below is not None and TYPES.get(to, s32).bits == 16:
         raise OperandError(
             f"below is {below!r}: two .{to} fill the result",
-            hint="leave below= away, or pack into narrower types",
+            hint="leave below= out, or pack into narrower types",
             see=_PACK,
         )
     rest = () if below is None else (typed(below, TYPES["b32"], trace),)
@@ -322,7 +325,7 @@ def cvt_pack(
 
 
 def _place(name: str, given: Reg, space: str) -> tuple[Operand, ...]:
-    """The operand of an address in ``space``, a register."""
+    """Return the operand of an address in ``space``, a register."""
     meet(name, given)
     return (operand(given, current()),)
 
@@ -336,10 +339,10 @@ def _address(
 
 @records("cvta")
 def cvta(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """The generic address of an address in ``space``. Records one ``cvta``.
+    """Convert an address in ``space`` to a generic address. Records one ``cvta``.
 
     Args:
-        given: 64-bit address; a 32-bit one of shared memory is extended first, by ``ptx.cvt(x, u64)``.
+        given: 64-bit address; extend a 32-bit address of shared memory first, with ``ptx.cvt(x, u64)``.
         space: ``"global"``, ``"shared"``, ``"shared::cta"``, ``"shared::cluster"``, ``"local"``, ``"const"``,
             ``"param"`` or ``"param::entry"``.
         out, pred: as for :func:`cvt`.
@@ -351,7 +354,9 @@ def cvta(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = 
 
 @records("cvta.to")
 def cvta_to(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """The address in ``space`` of a generic address. Records one ``cvta.to``. Arguments as for :func:`cvta`.
+    """Convert a generic address to an address in ``space``. Records one ``cvta.to``.
+
+    Arguments as for :func:`cvta`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cvta`.
     """
@@ -360,7 +365,7 @@ def cvta_to(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate
 
 @records("isspacep")
 def isspacep(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """Whether a generic address points into ``space``, as a predicate. Records one ``isspacep``.
+    """Return a predicate: true if a generic address points into ``space``. Records one ``isspacep``.
 
     Arguments as for :func:`cvta`.
 

@@ -2,8 +2,8 @@
 
 PTX ISA: `#data-movement-and-conversion-instructions-cp-async`.
 
-A thread waits for its own copies: ``commit_group()`` after them and ``wait_group(n)``, or an mbarrier that
-``mbarrier_arrive`` makes count them.  Every function records exactly one instruction.
+A thread waits for its own copies in one of two ways: it calls ``commit_group()`` and ``wait_group(n)``, or
+``mbarrier_arrive`` makes an mbarrier count the copies.  Every function records exactly one instruction.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ class Async:
         Records one ``cp.async``.
 
         Args:
-            dst: in this CTA's shared memory, aligned to ``size``.
+            dst: address in this CTA's shared memory, aligned to ``size``.
             src: global address, aligned to ``size``.
             size: 4, 8 or 16 bytes.
-            src_size: bytes to read, up to ``size``, a number or a u32 register; the rest becomes zero. 0
-                reads nothing, so ``src`` may then lie outside the tensor.
+            src_size: bytes to read, up to ``size``, a number or a u32 register; the other bytes of ``dst``
+                become zero. With 0 nothing is read, so ``src`` may lie outside the tensor.
             ignore_src: instead of ``src_size``, a predicate: where it holds, ``size`` zeroes are written.
-                (``~p`` adds one ``not.pred``.)
-            cache: ``"ca"`` for all levels, ``"cg"`` past L1, for 16 bytes alone.
-            prefetch: bytes to bring into L2 around them: 64, 128 or 256.
+                (``~p`` records one more ``not.pred``.)
+            cache: ``"ca"`` caches in all levels; ``"cg"`` bypasses L1 and needs 16 bytes.
+            prefetch: bytes around the source to bring into L2: 64, 128 or 256.
             cache_hint: b64 register with an L2 cache policy (``ptx.cache``).
-            space: ``"cta"``, or ``"shared"``, the older spelling of the same.
+            space: ``"cta"``, or ``"shared"``, the older spelling of ``"cta"``.
             pred: guard.
 
         Raises:
@@ -77,12 +77,12 @@ class Async:
         if cache == "cg" and size != 16:
             raise OperandError(
                 f"size is {size}: expected 16 with cache='cg'",
-                hint="4 and 8 bytes go with cache='ca'",
+                hint="copy 4 or 8 bytes with cache='ca'",
                 see=_SEE,
             )
         if src_size is not None and ignore_src is not None:
             raise OperandError(
-                "src_size and ignore_src are both given: expected one of them at most", see=_SEE
+                "src_size and ignore_src are both given: expected at most one of them", see=_SEE
             )
         if prefetch is not None:
             one_of("prefetch", prefetch, (64, 128, 256), see=_SEE)
@@ -106,7 +106,7 @@ class Async:
     @staticmethod
     @records("cp.async.commit_group")
     def commit_group(*, pred: Predicate = None) -> None:
-        """Put the thread's uncommitted copies into a group. Records one ``cp.async.commit_group``.
+        """Commit the thread's uncommitted copies as one group. Records one ``cp.async.commit_group``.
 
         PTX ISA: `#data-movement-and-conversion-instructions-cp-async-commit-group`.
         """
@@ -115,16 +115,16 @@ class Async:
     @staticmethod
     @records("cp.async.wait_group")
     def wait_group(n: int, *, pred: Predicate = None) -> None:
-        """Wait until at most ``n`` of the thread's newest groups are pending.
+        """Wait until at most ``n`` of the thread's groups, the newest ones, are pending.
 
         Records one ``cp.async.wait_group``.
 
         Args:
-            n: a number from 0; 0 waits for all groups.
+            n: number of groups that may stay pending; 0 waits for all groups.
             pred: guard.
 
         Raises:
-            OperandError: a negative number, or no number.
+            OperandError: ``n`` is negative or not an integer.
 
         PTX ISA: `#data-movement-and-conversion-instructions-cp-async-wait-group`.
         """
@@ -144,14 +144,14 @@ class Async:
     def mbarrier_arrive(
         mbar: Shared, *, noinc: bool = False, space: SharedSpace | None = "cta", pred: Predicate = None
     ) -> None:
-        """Arrive on an mbarrier when the thread's earlier copies have completed.
+        """Make the hardware arrive on an mbarrier when the thread's earlier copies have completed.
 
         Records one ``cp.async.mbarrier.arrive``.
 
         Args:
             mbar: the barrier, in this CTA's shared memory.
-            noinc: the barrier's count of arrivals has this one in it already; otherwise the pending count
-                is raised by one first, so that the pair leaves it as it was.
+            noinc: the count of the barrier already includes this arrival. Otherwise the instruction first
+                raises the pending count by one, so that the arrival leaves it unchanged.
             space: ``"cta"``, ``"shared"``, or None for a generic 64-bit address.
             pred: guard.
 

@@ -1,7 +1,7 @@
 """The address field of matrix descriptors, which wgmma and tcgen05 have in common.
 
-Owns the instructions that put a shared address, known when the kernel runs, into a descriptor whose other
-fields are known now.
+Owns the instructions that insert a shared address, which is known when the kernel runs, into a descriptor
+whose other fields are known when the kernel is recorded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ ADDRESS_FIELD = (1 << ADDRESS_BITS) - 1
 
 
 def shared_address(what: str, value: Reg | Buffer, trace: Trace, *, see: str) -> Register:
-    """``value`` as a register with a shared address.
+    """Return a register that holds the shared address ``value``.
 
     Raises:
-        OperandError: neither a buffer nor a 32-bit register.
+        OperandError: ``value`` is neither a buffer nor a 32-bit register.
     """
     found = operand(value.addr if isinstance(value, Buffer) else value, trace)
     if not isinstance(found, Register) or found.type.bits != 32:
@@ -38,7 +38,7 @@ def shared_address(what: str, value: Reg | Buffer, trace: Trace, *, see: str) ->
 
 
 def with_address(origin: Operand, bits: int, trace: Trace, source: SourceLocation | None, name: str) -> Reg:
-    """``bits | (origin & 0x3FFFF) >> 4``, a new b64 register.
+    """Compute ``bits | (origin & 0x3FFFF) >> 4`` into a new b64 register.
 
     Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the
     CTA's rank in its cluster, which bits 24 and up of a shared address hold.

@@ -1,8 +1,8 @@
-"""``ptx.add_cc``, ``ptx.addc`` ...: integers wider than a register, with the carry between instructions.
+"""``ptx.add_cc``, ``ptx.addc`` ...: integers wider than a register, with a carry between instructions.
 
-Each function but :func:`add_wide` and :func:`sub_wide` records exactly one instruction.  Types are u32, s32,
-u64 and s64; untyped bits count as unsigned.  Watch out: the carry lives until the next instruction of this
-kind, and a branch or a call loses it.
+Each function except :func:`add_wide` and :func:`sub_wide` records exactly one instruction.  Types are u32,
+s32, u64 and s64; untyped bits count as unsigned.  Watch out: the carry is valid until the next instruction
+that writes it; a branch or a call loses it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _record(
 
 @records("add.cc")
 def add_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``a + b``, and write the carry. Records one ``add.cc``.
+    """Compute ``a + b``, and write the carry. Records one ``add.cc``.
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-add-cc`.
     """
@@ -46,7 +46,7 @@ def add_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None
 
 @records("addc")
 def addc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``a + b`` and the carry; with ``cc`` write the new carry. Records one ``addc``.
+    """Compute ``a + b`` plus the carry; with ``cc`` write the new carry. Records one ``addc``.
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-addc`.
     """
@@ -55,7 +55,7 @@ def addc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: 
 
 @records("sub.cc")
 def sub_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``a - b``, and write the borrow. Records one ``sub.cc``.
+    """Compute ``a - b``, and write the borrow. Records one ``sub.cc``.
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-sub-cc`.
     """
@@ -64,7 +64,7 @@ def sub_cc(a: Value, b: Value, *, out: Reg | None = None, pred: Predicate = None
 
 @records("subc")
 def subc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``a - b`` less the borrow; with ``cc`` write the new borrow. Records one ``subc``.
+    """Compute ``a - b`` minus the borrow; with ``cc`` write the new borrow. Records one ``subc``.
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-subc`.
     """
@@ -75,7 +75,9 @@ def subc(a: Value, b: Value, *, cc: bool = False, out: Reg | None = None, pred: 
 def mad_cc(
     a: Value, b: Value, c: Value, *, half: Half, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """The ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c``; write the carry. Records one ``mad.cc``.
+    """Compute the ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c``; write the carry.
+
+    Records one ``mad.cc``.
 
     PTX ISA: `#extended-precision-integer-arithmetic-instructions-mad-cc`.
     """
@@ -93,7 +95,7 @@ def madc(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """The ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c`` and the carry. Records one ``madc``.
+    """Compute the ``"lo"`` or ``"hi"`` half of ``a * b``, plus ``c`` and the carry. Records one ``madc``.
 
     With ``cc`` it writes the new carry.
 
@@ -107,7 +109,7 @@ def _chain(name: str, a: Vector, b: Vector) -> RegArray:
     left, right = list(a), list(b)
     if len(left) != len(right) or len(left) < 2:
         raise OperandError(
-            f"ptx.{name} of {len(left)} and {len(right)} registers: expected as many of both, at least 2"
+            f"ptx.{name} of {len(left)} and {len(right)} registers: expected the same number, at least 2"
         )
     with current().atomic():
         parts = [first(left[0], right[0])]
@@ -117,7 +119,7 @@ def _chain(name: str, a: Vector, b: Vector) -> RegArray:
 
 
 def add_wide(a: Vector, b: Vector) -> RegArray:
-    """The sum of two integers of ``n`` registers each, lowest first; the last carry is lost.
+    """Add two integers of ``n`` registers each, lowest first; the last carry is lost.
 
     Records ``n`` instructions: ``add.cc``, ``addc.cc`` ..., ``addc``.
 
@@ -130,7 +132,7 @@ def add_wide(a: Vector, b: Vector) -> RegArray:
 
 
 def sub_wide(a: Vector, b: Vector) -> RegArray:
-    """The difference of two integers of ``n`` registers each, lowest first; the last borrow is lost.
+    """Subtract two integers of ``n`` registers each, lowest first; the last borrow is lost.
 
     Records ``n`` instructions: ``sub.cc``, ``subc.cc`` ..., ``subc``. See :func:`add_wide`.
 

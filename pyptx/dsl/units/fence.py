@@ -1,4 +1,4 @@
-"""``ptx.fence``: ordering between a thread's accesses, scopes and proxies.
+"""``ptx.fence``: order between the accesses of a thread, at a scope, and between proxies.
 
 Every function records exactly one instruction.  Scopes are ``"cta"``, ``"cluster"``, ``"gpu"`` and
 ``"sys"``.  PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
@@ -38,7 +38,7 @@ _SEE = "parallel-synchronization-and-communication-instructions-membar"
 
 @records("fence")
 def acq_rel(scope: Scope, *, pred: Predicate = None) -> None:
-    """Acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
+    """Execute an acquire-release fence at ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
 
     Records one ``fence.acq_rel``.
 
@@ -49,7 +49,7 @@ def acq_rel(scope: Scope, *, pred: Predicate = None) -> None:
 
 @records("fence")
 def sc(scope: Scope, *, pred: Predicate = None) -> None:
-    """Sequentially consistent fence at ``scope``. Records one ``fence.sc``.
+    """Execute a sequentially consistent fence at ``scope``. Records one ``fence.sc``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
@@ -67,16 +67,16 @@ def _restricted(given: str | None, allowed: tuple[str, ...], scope: str) -> str 
 
 @records("fence", "fence.acquire.sync_restrict")
 def acquire(scope: Scope, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
-    """Acquire fence at ``scope``. Records one ``fence.acquire``.
+    """Execute an acquire fence at ``scope``. Records one ``fence.acquire``.
 
     Args:
         scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
-        sync_restrict: ``"shared::cluster"``, with scope ``"cluster"``: only for objects in the shared memory
-            of the cluster.
+        sync_restrict: ``"shared::cluster"``, with scope ``"cluster"``: order only objects in the shared
+            memory of the cluster.
         pred: guard.
 
     Raises:
-        OperandError: another restriction, or one at another scope.
+        OperandError: another restriction, or a restriction at another scope.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
@@ -85,16 +85,16 @@ def acquire(scope: Scope, *, sync_restrict: str | None = None, pred: Predicate =
 
 @records("fence", "fence.release.sync_restrict")
 def release(scope: Scope, *, sync_restrict: str | None = None, pred: Predicate = None) -> None:
-    """Release fence at ``scope``. Records one ``fence.release``.
+    """Execute a release fence at ``scope``. Records one ``fence.release``.
 
     Args:
         scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
-        sync_restrict: ``"shared::cta"``, with scope ``"cluster"``: only for objects in this CTA's shared
+        sync_restrict: ``"shared::cta"``, with scope ``"cluster"``: order only objects in this CTA's shared
             memory.
         pred: guard.
 
     Raises:
-        OperandError: another restriction, or one at another scope.
+        OperandError: another restriction, or a restriction at another scope.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
@@ -103,7 +103,7 @@ def release(scope: Scope, *, sync_restrict: str | None = None, pred: Predicate =
 
 @records("fence.mbarrier_init")
 def mbarrier_init(*, pred: Predicate = None) -> None:
-    """Order earlier ``mbarrier.init`` before what follows in the cluster.
+    """Order earlier ``mbarrier.init`` before later operations in the cluster.
 
     Records one ``fence.mbarrier_init.release.cluster``.
 
@@ -117,7 +117,7 @@ def mbarrier_init(*, pred: Predicate = None) -> None:
 
 @records("fence.proxy.async")
 def proxy_async(space: str | None = None, *, pred: Predicate = None) -> None:
-    """Order ordinary accesses before later accesses of TMA and the tensor cores, and back.
+    """Order earlier generic-proxy accesses before later ones of TMA and the tensor cores, and vice versa.
 
     Records one ``fence.proxy.async``.
 
@@ -137,10 +137,11 @@ def proxy_async(space: str | None = None, *, pred: Predicate = None) -> None:
 
 @records("fence.proxy.async_generic.acquire")
 def proxy_async_acquire(*, pred: Predicate = None) -> None:
-    """Order later async-proxy accesses after ordinary ones that were released to this thread.
+    """Order later async-proxy accesses after generic-proxy accesses that were released to this thread.
 
-    The acquiring half of an order from the generic to the async proxy, for objects in the shared memory of
-    the cluster alone: after ``ptx.cluster.wait``, before a copy signals another CTA's mbarrier.
+    The fence is the acquiring half of an order from the generic to the async proxy, only for objects in the
+    shared memory of the cluster.  Use it after ``ptx.cluster.wait``, before a copy signals another CTA's
+    mbarrier.
 
     Records one ``fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster``.
 
@@ -154,15 +155,15 @@ def proxy_async_acquire(*, pred: Predicate = None) -> None:
 def proxy_async_release(
     *, read: bool = False, scope: ClusterScope = "cluster", pred: Predicate = None
 ) -> None:
-    """Order earlier ordinary accesses before async-proxy ones behind a matching acquire.
+    """Order earlier generic-proxy accesses before async-proxy accesses that follow a matching acquire.
 
-    The releasing half of an order from the generic to the async proxy, for objects in this CTA's shared
-    memory alone: after ``mbarrier_init()``, before a relaxed ``ptx.cluster.arrive``.
+    The fence is the releasing half of an order from the generic to the async proxy, only for objects in this
+    CTA's shared memory.  Use it after ``mbarrier_init()``, before a relaxed ``ptx.cluster.arrive``.
 
     Records one ``fence.proxy.async::generic.release``.
 
     Args:
-        read: only for reads of the cluster's shared memory (PTX 9.4).
+        read: order only reads of the cluster's shared memory (PTX 9.4).
         scope: ``"cluster"``, or ``"cta"`` with ``read``.
         pred: guard.
 
@@ -184,7 +185,8 @@ def proxy_alias(sem: FenceOrder | None = None, *, pred: Predicate = None) -> Non
     Records one ``fence.proxy.alias``.
 
     Args:
-        sem: None for both directions; ``"acquire"`` or ``"release"`` for one, at scope sys (PTX 9.4).
+        sem: None for both directions; ``"acquire"`` or ``"release"`` for one direction, at scope sys (PTX
+            9.4).
         pred: guard.
 
     Raises:
@@ -197,9 +199,9 @@ def proxy_alias(sem: FenceOrder | None = None, *, pred: Predicate = None) -> Non
 
 @records("fence.proxy.fabric")
 def proxy_fabric(proxies: FenceProxies, sem: FenceOrder, *, pred: Predicate = None) -> None:
-    """Order accesses of fabric operations and others, in one direction, at scope sys.
+    """Order accesses of fabric operations and of another proxy, in one direction, at scope sys.
 
-    Records one ``fence.proxy.fabric::generic.alias``, or of the other ``proxies`` (PTX 9.3).
+    Records one ``fence.proxy.fabric::generic.alias``, or the same with other ``proxies`` (PTX 9.3).
 
     Args:
         proxies: ``"fabric::generic"``, ``"generic::fabric"`` or ``"fabric::fabric"``.
@@ -207,7 +209,7 @@ def proxy_fabric(proxies: FenceProxies, sem: FenceOrder, *, pred: Predicate = No
         pred: guard.
 
     Raises:
-        OperandError: other proxies, another order.
+        OperandError: other proxies, or another order.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
@@ -216,7 +218,7 @@ def proxy_fabric(proxies: FenceProxies, sem: FenceOrder, *, pred: Predicate = No
 
 @records("fence.proxy.tensormap.release")
 def proxy_tensormap_release(scope: Scope, *, pred: Predicate = None) -> None:
-    """Order earlier ordinary writes of tensor maps before their use behind a matching acquire.
+    """Order earlier generic-proxy writes of tensor maps before uses that follow a matching acquire.
 
     Records one ``fence.proxy.tensormap::generic.release``.
 
@@ -227,7 +229,7 @@ def proxy_tensormap_release(scope: Scope, *, pred: Predicate = None) -> None:
 
 @records("fence.proxy.tensormap.acquire")
 def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: Scope, *, pred: Predicate = None) -> None:
-    """Order later uses of the 128-byte tensor map at ``tensor_map`` after ordinary writes of it.
+    """Order later uses of the 128-byte tensor map at ``tensor_map`` after generic-proxy writes of the map.
 
     Records one ``fence.proxy.tensormap::generic.acquire``.
 

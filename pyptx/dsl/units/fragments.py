@@ -1,7 +1,7 @@
 """Register arrays that know which elements of a matrix they hold.
 
-Owns :class:`Fragment` and how one is declared; where its elements lie is :mod:`pyptx.layout.fragments`.  The
-units that have fragments (``ptx.mma``, ``ptx.wgmma``) make them and take them.
+Owns :class:`Fragment` and its declaration; :mod:`pyptx.layout.fragments` has the places of the elements.  The
+units with fragments (``ptx.mma``, ``ptx.wgmma``) make them and accept them as operands.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Position(NamedTuple):
 class Origin(NamedTuple):
     """Registers with the row and the column of this thread's element 0.
 
-    ``matrix`` is the number of the thread's matrix where the instruction has several, otherwise None.
+    ``matrix`` is the number of the thread's matrix if the instruction has several, otherwise None.
     """
 
     row: Reg
@@ -42,18 +42,18 @@ class Origin(NamedTuple):
 
 
 class Fragment(RegArray):
-    """One operand's registers in one thread.  Indexes, slices, iterates and passes as a vector operand.
+    """One operand's registers in one thread. It can be indexed, sliced, iterated, and passed as an operand.
 
-    Elements are numbered as the manual numbers them (``d0``, ``d1`` ...), from the low bits of the first
-    register on; with 32-bit elements element ``i`` is register ``i``.  A slice is a fragment of the registers
-    it has, whose elements count from 0 again and keep their places.
+    Elements have the numbers of the manual (``d0``, ``d1`` ...), from the low bits of the first register on;
+    with 32-bit elements, element ``i`` is register ``i``.  A slice is a fragment of some registers: its
+    elements are numbered from 0 and keep their places in the matrix.
 
     Attributes:
-        layout: where every element of every thread lies.
+        layout: the place of every element of every thread.
         operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.
-        shape: of the instruction, such as ``"m16n8k16"``; of wgmma without K, ``"m64n256"`` or ``"m64"``.
-        dtype: type of the elements, as PTX spells it.
-        sparse: whether it belongs to a product with a sparse A.
+        shape: shape of the instruction, such as ``"m16n8k16"``; wgmma omits K: ``"m64n256"`` or ``"m64"``.
+        dtype: type of the elements, in PTX's spelling.
+        sparse: True if the fragment belongs to a product with a sparse A.
     """
 
     __slots__ = ("dtype", "indices", "layout", "operand", "shape", "sparse")
@@ -77,7 +77,7 @@ class Fragment(RegArray):
         self.shape = shape
         self.dtype = dtype
         self.sparse = sparse
-        #: Which registers of the layout these are.
+        #: Numbers of these registers in the layout.
         self.indices = tuple(indices if indices is not None else range(len(self.registers)))
 
     def __repr__(self) -> str:
@@ -109,12 +109,12 @@ class Fragment(RegArray):
 
     @property
     def whole(self) -> bool:
-        """Whether it has every register of the operand, in order."""
+        """True if the fragment has every register of the operand, in order."""
         return self.indices == tuple(range(self.layout.registers))
 
     @property
     def elements(self) -> int:
-        """Elements that these registers hold."""
+        """Number of elements that these registers hold."""
         return len(self) * self.layout.elements // self.layout.registers
 
     # --- where the elements lie: numbers, which record nothing ----------------------------------
@@ -126,7 +126,7 @@ class Fragment(RegArray):
         return self.indices[element // each] * each + element % each
 
     def register(self, element: int) -> tuple[Reg, int]:
-        """The register that holds ``element``, and which part of it, counted from the low bits.
+        """Return the register that holds ``element``, and the part of it, counted from the low bits.
 
         Raises:
             OperandError: no such element.
@@ -136,10 +136,10 @@ class Fragment(RegArray):
         return self.registers[element // each], element % each
 
     def row(self, element: int, thread: int = 0) -> int:
-        """The row of ``element`` in thread ``thread`` (of the warp, or of wgmma's warpgroup).
+        """Return the row of ``element`` in thread ``thread`` (of the warp, or of wgmma's warpgroup).
 
-        In thread 0 it is how far the element lies below element 0 in every thread: to :meth:`origin`'s
-        row add ``row(i)``.
+        In every thread, ``element`` lies as many rows below element 0 as in thread 0: add ``row(i)`` to the
+        row of :meth:`origin`.
 
         Raises:
             OperandError: no such element.
@@ -148,14 +148,14 @@ class Fragment(RegArray):
         return self.layout.place(self._element(element), thread).row
 
     def column(self, element: int, thread: int = 0) -> int:
-        """The column of ``element`` in thread ``thread``; as :meth:`row`."""
+        """Return the column of ``element`` in thread ``thread``; see :meth:`row`."""
         return self.layout.place(self._element(element), thread).column
 
     def coordinates(self, element: int = 0) -> Position:
-        """How the row and the column of ``element`` follow from the thread.
+        """Return the row and the column of ``element`` as functions of the thread.
 
-        ``str(acc.coordinates(2).row)`` is ``8 + (thread >> 2) % 8 + 16 * ((thread >> 5) % 4)``; called with a
-        thread's number, a coordinate is the number.
+        ``str(acc.coordinates(2).row)`` is ``8 + (thread >> 2) % 8 + 16 * ((thread >> 5) % 4)``; a coordinate
+        that is called with a thread's number returns the row or column.
 
         Raises:
             OperandError: no such element.
@@ -166,21 +166,22 @@ class Fragment(RegArray):
     # --- where this thread's elements lie: registers --------------------------------------------
 
     def origin(self, thread: Reg | None = None) -> Origin:
-        """The row and column of this thread's first element, u32 registers; element ``i`` of the operand
-        lies ``row(i)`` rows and ``column(i)`` columns further.
+        """Compute the row and column of this thread's first element, in u32 registers.
 
-        Records for each digit of the thread's number that counts one ``shr.u32``, unless it is the lowest,
-        and one ``and.b32``; one ``shl.b32`` for the first digit of a coordinate if its step is not 1, one
-        ``mad.lo.u32`` for each further digit; and before them, without ``thread``, one ``mov.u32``.  For D of
-        ``mma`` that is the ``mov`` and 4, for D of ``wgmma`` the ``mov`` and 7.
+        Element ``i`` of the operand lies ``row(i)`` rows and ``column(i)`` columns further.
+
+        Records, for each digit of the thread's number that matters, one ``shr.u32`` (none for the lowest)
+        and one ``and.b32``; one ``shl.b32`` for the first digit of a coordinate if its step is not 1, and one
+        ``mad.lo.u32`` for each further digit.  Without ``thread``, one ``mov.u32`` comes first.  For D of
+        ``mma`` these are the ``mov`` and 4, for D of ``wgmma`` the ``mov`` and 7.
 
         Args:
-            thread: number of the thread in its warp, or in its warpgroup (higher bits do not matter), a
-                32-bit integer register; default: ``%laneid``, or ``%tid.x`` for a warpgroup, which is right
+            thread: number of the thread in its warp, or in its warpgroup (higher bits are ignored), a
+                32-bit integer register; default: ``%laneid``, or ``%tid.x`` for a warpgroup, which is correct
                 in blocks of one dimension.
 
         Raises:
-            OperandError: a ``thread`` that is no such register.
+            OperandError: a ``thread`` that is not a 32-bit integer register.
         """
         trace = current()
         source = here()[1]
@@ -203,7 +204,7 @@ class Fragment(RegArray):
 
 
 def _evaluate(trace: Trace, coordinate: Coordinate, thread: Register, hint: str) -> Reg:
-    """Record the terms of ``coordinate``."""
+    """Record the instructions that compute ``coordinate``, and return the register of the result."""
     source = here()[1]
     total: Reg | None = None
     for shift, extent, step in coordinate.terms:
@@ -230,14 +231,14 @@ _MULTIPLICANDS = {"f16": "f16x2", "bf16": "bf16x2", "tf32": "tf32", "f64": "f64"
 
 
 def type_name(dtype: ScalarType | str) -> str:
-    """A type as PTX spells it, without the dot; some (``s4``, ``e2m1``) are names alone."""
+    """Return a type in PTX's spelling, without the dot; some types (``s4``, ``e2m1``) exist only as names."""
     return dtype.name if isinstance(dtype, ScalarType) else str(dtype).lstrip(".")
 
 
 def declare(
     layout: FragmentLayout, operand: str, shape: str, dtype: str, *, sparse: bool = False, name: str | None
 ) -> Fragment:
-    """The registers of a new fragment, named after the author's variable. Records nothing."""
+    """Declare the registers of a new fragment, named after the author's variable. Records nothing."""
     if operand in "ab":
         kind = TYPES[_MULTIPLICANDS.get(dtype, "b32")]
     else:

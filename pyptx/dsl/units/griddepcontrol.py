@@ -13,10 +13,10 @@ __all__ = ["launch_dependents", "wait"]
 
 @records("griddepcontrol")
 def launch_dependents(*, pred: Predicate = None) -> None:
-    """Let grids that depend on this one launch, once all its CTAs have said so or ended.
+    """Let dependent grids launch once all CTAs of this grid have executed this instruction or ended.
 
-    Records one ``griddepcontrol.launch_dependents``.  What this grid writes they see only behind their
-    :func:`wait`.
+    Records one ``griddepcontrol.launch_dependents``.  The dependent grids see this grid's writes only after
+    their :func:`wait`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-griddepcontrol`.
     """
@@ -25,7 +25,7 @@ def launch_dependents(*, pred: Predicate = None) -> None:
 
 @records("griddepcontrol")
 def wait(*, pred: Predicate = None) -> None:
-    """Wait until the grids that this one depends on have ended and their writes are visible.
+    """Wait until the grids that this grid depends on have ended and their writes are visible.
 
     Records one ``griddepcontrol.wait``.
 

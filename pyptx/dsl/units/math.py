@@ -1,10 +1,10 @@
 """Arithmetic with options that operators do not have, and functions of one number.
 
-Each function records exactly one instruction, whose result is a new register named after the author's
-variable, or the register given as ``out=``; ``pred=`` guards it (a new register holds nothing where the guard
-is false).  The type is that of the registers; numbers take it, and untyped bits count as unsigned where the
-sign makes no difference.  Floats are rounded to nearest even (``"rn"``) where ``rounding`` does not say
-``"rz"``, ``"rm"`` or ``"rp"``, because ptxas may fuse an unmarked multiply and add.
+Each function records exactly one instruction.  Its result is a new register named after the author's
+variable, or the register given as ``out=``; ``pred=`` guards the instruction (a new register has no value
+where the guard is false).  The type is the type of the registers; numbers take that type, and untyped bits
+count as unsigned where the sign makes no difference.  Floats are rounded to nearest even (``"rn"``) unless
+``rounding`` is ``"rz"``, ``"rm"`` or ``"rp"``, because ptxas may fuse a multiply and an add without rounding.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MUL = "integer-arithmetic-instructions-mul"
 
 
 def _is_mixed(a: Value, c: Value) -> bool:
-    """f16 or bf16 beside an f32."""
+    """True if ``a`` is f16 or bf16 and ``c`` is f32."""
     return (
         isinstance(a, Reg) and a.type.name in ("f16", "bf16") and isinstance(c, Reg) and c.type.name == "f32"
     )
@@ -67,18 +67,18 @@ def _record(
     out: Reg | None,
     pred: Predicate,
 ) -> Reg:
-    """One instruction on values of ``kind``, its last modifier, with a result of ``kind``."""
+    """Record one instruction on values of ``kind``, its last modifier, with a result of ``kind``."""
     trace = current()
     operands = [typed(item, kind, trace) for item in given]
     return value(kind, opcode, words(*modifiers, integer_word(kind)), operands, out=out, pred=pred)
 
 
 def _has_sign(name: str, kind: ScalarType) -> None:
-    """Refuse untyped bits where the sign changes the result."""
+    """Raise :class:`OperandError` for untyped bits, because the sign changes the result."""
     if kind.kind == "b":
         raise OperandError(
             f"ptx.{name} depends on the sign, and .{kind} has none",
-            hint=f"say which is meant: x.view(u{kind.bits}) or x.view(s{kind.bits})",
+            hint=f"choose unsigned or signed: x.view(u{kind.bits}) or x.view(s{kind.bits})",
         )
 
 
@@ -131,14 +131,14 @@ def add(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``a + b``. Records one ``add``.
+    """Compute ``a + b``. Records one ``add``.
 
     Args:
         a, b: integers, floats or packs (f16x2, bf16x2, f32x2, u16x2, s16x2) of one type; from sm_100 on also
             an f16 or bf16 ``a`` and an f32 ``b``, with an f32 result.
-        rounding: of floats: ``"rn"`` (default), ``"rz"``, ``"rm"``, ``"rp"``.
-        ftz: subnormal inputs and results of f32 and f16 are zero.
-        sat: clamp: s32 to its range, floats to 0..1.
+        rounding: for floats: ``"rn"`` (default), ``"rz"``, ``"rm"``, ``"rp"``.
+        ftz: flush subnormal inputs and results of f32 and f16 to zero.
+        sat: clamp s32 to its range, floats to 0..1.
         out: register to write; default: a new one.
         pred: guard.
 
@@ -162,7 +162,7 @@ def sub(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``a - b``. Records one ``sub``. Arguments as for :func:`add`.
+    """Compute ``a - b``. Records one ``sub``. Arguments as for :func:`add`.
 
     PTX ISA: `#floating-point-instructions-sub`.
     """
@@ -170,11 +170,12 @@ def sub(
 
 
 def _half(opcode: str, kind: ScalarType, half: str | None) -> str | None:
-    """Which half of a product is kept; floats have none."""
+    """Return the half of a product that is kept; None for floats, whose products have no halves."""
     if kind.is_float:
         if half is not None:
             raise OperandError(
-                f"ptx.{opcode}: half is {half!r}, and .{kind} products have no halves", see=_MUL
+                f"ptx.{opcode}: half is {half!r} with .{kind}: only products of integers have halves",
+                see=_MUL,
             )
         return None
     kept: str = one_of("half", half or "lo", ("lo", "hi", "wide"), see=_MUL)
@@ -184,11 +185,11 @@ def _half(opcode: str, kind: ScalarType, half: str | None) -> str | None:
 
 
 def _twice(kind: ScalarType) -> ScalarType:
-    """The type of a product that keeps all its bits."""
+    """Return the type of a product that keeps all its bits."""
     word = integer_word(kind)
     wide = TYPES.get(f"{word[0]}{2 * kind.bits}")
     if wide is None or kind.lanes > 1:
-        raise OperandError(f"a wide product is of 16- or 32-bit integers, not of .{kind}", see=_MUL)
+        raise OperandError(f"half='wide' takes 16- or 32-bit integers, not .{kind}", see=_MUL)
     return wide
 
 
@@ -204,11 +205,11 @@ def mul(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``a * b``. Records one ``mul``.
+    """Compute ``a * b``. Records one ``mul``.
 
     Args:
         a, b: integers, floats or packs (f16x2, bf16x2, f32x2) of one type.
-        half: of integers: ``"lo"`` (default), ``"hi"``, or ``"wide"`` for a result of twice the width.
+        half: for integers: ``"lo"`` (default), ``"hi"``, or ``"wide"`` for a result of twice the width.
         rounding, ftz, sat, out, pred: as for :func:`add`.
 
     PTX ISA: `#floating-point-instructions-mul`, `#integer-arithmetic-instructions-mul`.
@@ -234,7 +235,7 @@ def mad(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``a * b + c`` of integers. Records one ``mad``; floats have :func:`fma`.
+    """Compute ``a * b + c`` of integers. Records one ``mad``; for floats use :func:`fma`.
 
     Args:
         a, b, c: integers of one type; ``c`` has twice the width with ``half="wide"``.
@@ -247,7 +248,7 @@ def mad(
     wide = half == "wide"
     kind = meet("mad", a, b) if wide else meet("mad", a, b, c)
     if kind.is_float:
-        raise OperandError(f"ptx.mad is for integers, not for .{kind}", hint="ptx.fma(a, b, c)")
+        raise OperandError(f"ptx.mad takes integers, not .{kind}", hint="for floats use ptx.fma(a, b, c)")
     modifiers = (_half("mad", kind, half), sat and "sat")
     if not wide:
         return _record("mad", modifiers, (a, b, c), kind, out, pred)
@@ -270,14 +271,14 @@ def fma(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``a * b + c`` of floats with one rounding. Records one ``fma``.
+    """Compute ``a * b + c`` of floats with one rounding. Records one ``fma``.
 
     Args:
         a, b, c: f16, bf16, f32, f64 or packs of one type (bf16 and bf16x2 from sm_80, f32x2 from sm_100 on);
             from sm_100 on also f16 or bf16 ``a`` and ``b`` with an f32 ``c``, with an f32 result.
-        rounding, ftz, sat, out, pred: as for :func:`add`; 16-bit floats have ``"rn"`` alone.
-        relu: negative results of 16-bit floats are zero.
-        oob: the result is zero where an input is the out-of-bounds NaN, from sm_90 on.
+        rounding, ftz, sat, out, pred: as for :func:`add`; 16-bit floats have only ``"rn"``.
+        relu: replace negative results of 16-bit floats by zero.
+        oob: return zero if an input is the out-of-bounds NaN, from sm_90 on.
 
     PTX ISA: `#floating-point-instructions-fma`.
     """
@@ -302,12 +303,12 @@ def div(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """``a / b``; integers truncate toward zero. Records one ``div``.
+    """Compute ``a / b``; integers truncate toward zero. Records one ``div``.
 
     Args:
         a, b: integers, f32 or f64 of one type.
-        rounding: of floats: ``"rn"`` (default), ``"rz"``, ``"rm"``, ``"rp"``; of f32 also ``"approx"`` (2 ulp
-            for a divisor of 2**-126 to 2**126) and ``"full"`` (2 ulp everywhere).
+        rounding: for floats: ``"rn"`` (default), ``"rz"``, ``"rm"``, ``"rp"``; for f32 also ``"approx"`` (2
+            ulp for a divisor of 2**-126 to 2**126) and ``"full"`` (2 ulp everywhere).
         ftz, out, pred: as for :func:`add`.
 
     PTX ISA: `#floating-point-instructions-div`.
@@ -319,7 +320,7 @@ def div(
 
 @records("sad")
 def sad(a: Value, b: Value, c: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``c + |a - b|`` of integers. Records one ``sad``.
+    """Compute ``c + |a - b|`` of integers. Records one ``sad``.
 
     PTX ISA: `#integer-arithmetic-instructions-sad`.
     """
@@ -364,15 +365,15 @@ def min(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """The smallest of two values, or (f32, from sm_100 on) of three. Records one ``min``.
+    """Return the smaller of two values, or (f32, from sm_100 on) the smallest of three. Records one ``min``.
 
     Args:
         a, b, c: integers, floats or packs (f16x2, bf16x2, u16x2, s16x2) of one type.
         ftz: as for :func:`add`.
-        nan: NaN if an input is one; otherwise NaN loses against a number.
-        magnitude: compare absolute values; with two inputs it goes with ``xorsign``.
+        nan: return NaN if an input is NaN. Without it, the number is returned if the other input is NaN.
+        magnitude: compare absolute values; with two inputs it requires ``xorsign``.
         xorsign: the result's sign is the exclusive or of the inputs' signs, from sm_86 on.
-        relu: negative results of s32 and s16x2 are zero, from sm_90 on.
+        relu: replace negative results of s32 and s16x2 by zero, from sm_90 on.
         out, pred: as for :func:`add`.
 
     PTX ISA: `#floating-point-instructions-min`, `#integer-arithmetic-instructions-min`.
@@ -406,7 +407,7 @@ def max(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """The largest of two values, or (f32, from sm_100 on) of three. Records one ``max``.
+    """Return the larger of two values, or (f32, from sm_100 on) the largest of three. Records one ``max``.
 
     Arguments as for :func:`min`.
 
@@ -429,7 +430,7 @@ def _flags(ftz: bool, nan: bool, magnitude: bool, xorsign: bool, relu: bool) -> 
 
 @records("abs.int", "abs.float", "abs.half", "abs.bfloat")
 def abs(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``|a|`` of a signed integer, a float or a pack of 16-bit floats. Records one ``abs``.
+    """Compute ``|a|`` of a signed integer, a float or a pack of 16-bit floats. Records one ``abs``.
 
     PTX ISA: `#floating-point-instructions-abs`, `#integer-arithmetic-instructions-abs`.
     """
@@ -438,7 +439,7 @@ def abs(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
 
 @records("neg.int", "neg.packed8", "neg.float", "neg.half", "neg.bfloat")
 def neg(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``-a`` of a signed integer, a float or a pack of 16-bit floats. Records one ``neg``.
+    """Compute ``-a`` of a signed integer, a float or a pack of 16-bit floats. Records one ``neg``.
 
     PTX ISA: `#floating-point-instructions-neg`, `#integer-arithmetic-instructions-neg`.
     """
@@ -447,9 +448,9 @@ def neg(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
 
 @records("copysign")
 def copysign(magnitude: Value, sign: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """The magnitude of one f32 or f64 with the sign of another. Records one ``copysign``.
+    """Combine the magnitude of one f32 or f64 with the sign of another. Records one ``copysign``.
 
-    Watch out: the instruction has the sign first.
+    Watch out: in the PTX instruction, the sign comes first.
 
     PTX ISA: `#floating-point-instructions-copysign`.
     """
@@ -458,7 +459,7 @@ def copysign(magnitude: Value, sign: Value, *, out: Reg | None = None, pred: Pre
 
 @records("testp")
 def testp(a: Reg, test: FloatTest, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """Whether an f32 or f64 is a number of some sort, as a predicate. Records one ``testp``.
+    """Return a predicate: true if an f32 or f64 belongs to the class ``test``. Records one ``testp``.
 
     Args:
         a: the number.
@@ -483,13 +484,13 @@ def _function(opcode: str, how: str, a: Reg, ftz: bool, out: Reg | None, pred: P
 def rcp(
     a: Reg, *, rounding: str = "rn", ftz: bool = False, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """``1 / a``. Records one ``rcp``.
+    """Compute ``1 / a``. Records one ``rcp``.
 
     Args:
         a: f32 or f64.
         rounding: ``"rn"``, ``"rz"``, ``"rm"``, ``"rp"``, or ``"approx"`` (1 ulp for f32; coarse for f64,
-            which demands ``ftz``).
-        ftz: subnormal inputs and results are zero.
+            which requires ``ftz``).
+        ftz: flush subnormal inputs and results to zero.
         out, pred: as for :func:`add`.
 
     PTX ISA: `#floating-point-instructions-rcp`.
@@ -501,7 +502,9 @@ def rcp(
 def sqrt(
     a: Reg, *, rounding: str = "rn", ftz: bool = False, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """The square root of an f32 or f64. Records one ``sqrt``; ``"approx"`` is for f32. See :func:`rcp`.
+    """Compute the square root of an f32 or f64. Records one ``sqrt``.
+
+    Arguments as for :func:`rcp`; ``"approx"`` exists for f32 only.
 
     PTX ISA: `#floating-point-instructions-sqrt`.
     """
@@ -510,7 +513,7 @@ def sqrt(
 
 @records("rsqrt.f32", "rsqrt.f64")
 def rsqrt(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """About ``1 / sqrt(a)`` of an f32 or f64. Records one ``rsqrt.approx``.
+    """Approximate ``1 / sqrt(a)`` of an f32 or f64. Records one ``rsqrt.approx``.
 
     With ``ftz`` only the upper 32 bits of an f64 are used.
 
@@ -521,7 +524,7 @@ def rsqrt(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate 
 
 @records("sin.f32")
 def sin(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """About the sine of an f32 in radians. Records one ``sin.approx``.
+    """Approximate the sine of an f32 in radians. Records one ``sin.approx``.
 
     PTX ISA: `#floating-point-instructions-sin`.
     """
@@ -530,7 +533,7 @@ def sin(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
 
 @records("cos.f32")
 def cos(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """About the cosine of an f32 in radians. Records one ``cos.approx``.
+    """Approximate the cosine of an f32 in radians. Records one ``cos.approx``.
 
     PTX ISA: `#floating-point-instructions-cos`.
     """
@@ -539,7 +542,7 @@ def cos(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
 
 @records("lg2.f32")
 def lg2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """About the logarithm to base 2 of an f32. Records one ``lg2.approx``.
+    """Approximate the logarithm to base 2 of an f32. Records one ``lg2.approx``.
 
     PTX ISA: `#floating-point-instructions-lg2`.
     """
@@ -548,9 +551,9 @@ def lg2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
 
 @records("ex2.f32", "ex2.half", "ex2.bfloat")
 def ex2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """About 2 to the power of an f32, f16, bf16, f16x2 or bf16x2. Records one ``ex2.approx``.
+    """Approximate 2 to the power of an f32, f16, bf16, f16x2 or bf16x2. Records one ``ex2.approx``.
 
-    bf16 and bf16x2 need sm_90 and demand ``ftz``.
+    bf16 and bf16x2 need sm_90 and require ``ftz``.
 
     PTX ISA: `#floating-point-instructions-ex2`.
     """
@@ -559,7 +562,9 @@ def ex2(a: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = 
 
 @records("tanh.f32", "tanh.half")
 def tanh(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """About the hyperbolic tangent of an f32, f16, bf16, f16x2 or bf16x2. Records one ``tanh.approx``.
+    """Approximate the hyperbolic tangent of an f32, f16, bf16, f16x2 or bf16x2.
+
+    Records one ``tanh.approx``.
 
     PTX ISA: `#floating-point-instructions-tanh`.
     """
@@ -581,11 +586,11 @@ def _dot(opcode: str, half: str | None, a: Reg, b: Reg, c: Value, out: Reg | Non
 
 @records("dp4a")
 def dp4a(a: Reg, b: Reg, c: Value, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """``c`` plus the products of the four bytes of ``a`` with those of ``b``. Records one ``dp4a``.
+    """Add to ``c`` the products of the four bytes of ``a`` with those of ``b``. Records one ``dp4a``.
 
     Args:
         a, b: four bytes each, signed in an s32 register, unsigned in a u32 register.
-        c: 32-bit integer; the result is s32 if ``a`` or ``b`` is, else u32.
+        c: 32-bit integer; the result is s32 if ``a`` or ``b`` is s32, else u32.
         out, pred: as for :func:`add`.
 
     PTX ISA: `#integer-arithmetic-instructions-dp4a`.
@@ -597,11 +602,11 @@ def dp4a(a: Reg, b: Reg, c: Value, *, out: Reg | None = None, pred: Predicate = 
 def dp2a(
     a: Reg, b: Reg, c: Value, *, half: Half = "lo", out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """``c`` plus the products of the two halves of ``a`` with two bytes of ``b``. Records one ``dp2a``.
+    """Add to ``c`` the products of the two halves of ``a`` with two bytes of ``b``. Records one ``dp2a``.
 
     Args:
         a: two 16-bit integers, signed in an s32 register, unsigned in a u32 register.
-        b: four bytes, likewise; ``half`` says which two: ``"lo"`` or ``"hi"``.
+        b: four bytes, likewise; ``half`` selects the lower or upper two: ``"lo"`` or ``"hi"``.
         c, out, pred: as for :func:`dp4a`.
 
     PTX ISA: `#integer-arithmetic-instructions-dp2a`.

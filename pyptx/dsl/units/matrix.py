@@ -1,7 +1,7 @@
 """``ptx.ldmatrix``, ``ptx.stmatrix``, ``ptx.movmatrix``: matrices between shared memory and fragments.
 
-PTX ISA: `#warp-level-matrix-instructions-ldmatrix`.  Executed by a whole warp; each records exactly one
-instruction.  :func:`pyptx.layout.matrix_fragment` says which lane's register holds what.
+PTX ISA: `#warp-level-matrix-instructions-ldmatrix`.  A whole warp executes each instruction; each function
+records exactly one.  :func:`pyptx.layout.matrix_fragment` maps elements to lanes and registers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LD = "warp-level-matrix-instructions-ldmatrix"
 _ST = "warp-level-matrix-instructions-stmatrix"
 _MOV = "warp-level-matrix-instructions-movmatrix"
 
-#: Shapes of ldmatrix, with the source formats that they have: None is elements as they are.
+#: Shapes of ldmatrix and their source formats; None is for elements that are not unpacked.
 _LOADS: dict[str, tuple[str | None, ...]] = {
     "m8n8": (None,),
     "m16n16": (None, "b6x16_p32", "b4x16_p64"),
@@ -49,14 +49,14 @@ def _prepared(
     trans: bool | None,
     see: str,
 ) -> tuple[list[Reg], str, str | None]:
-    """The registers, ``.xN`` and ``.trans``."""
+    """Check the arguments; return the registers, the modifier ``xN`` and the modifier ``trans`` or None."""
     vector = [regs] if isinstance(regs, Reg) else list(regs)
     turned = shape in _TRANSPOSED
     if trans is None:
         trans = turned
     elif shape != "m8n8" and bool(trans) != turned:
         raise OperandError(
-            f"trans is {trans!r} with shape {shape!r}: expected {turned}, which that shape always has",
+            f"trans is {trans!r} with shape {shape!r}: expected {turned}, as this shape always has",
             see=see,
         )
     each = matrix_fragment(shape, trans=bool(trans)).registers
@@ -85,25 +85,26 @@ def ldmatrix(
 ) -> None:
     """Load matrices from shared memory into fragments. Records one ``ldmatrix...``.
 
-    Each lane gives the address of one row of 16 bytes: row ``r`` of matrix ``i`` is the one of lane
-    ``8*i + r`` (``16*i + r`` for m16n16). With ``shape="m8n8"`` the four matrices of ``num=4`` at rows
-    0..7 and 8..15 of K columns 0..7, then 8..15, are A of ``m16n8k16``.
+    Each lane gives the address of one row of 16 bytes: lane ``8*i + r`` (``16*i + r`` for m16n16) gives row
+    ``r`` of matrix ``i``. A of ``m16n8k16`` consists of four matrices (``shape="m8n8"``, ``num=4``): rows
+    0..7 and 8..15 of K columns 0..7, then the same rows of K columns 8..15.
 
     Args:
-        regs: 32-bit destinations: ``num`` of them, twice that for m16n16. A fragment will do.
-        rows: this lane's row, a multiple of 16 bytes.
-        shape: ``"m8n8"`` (16-bit elements), ``"m16n16"`` (bytes, or unpacked ones) or ``"m8n16"``
-            (unpacked).
-        num: matrices, 1, 2 or 4 (m16n16: 1 or 2); default: what fits the number of registers.
-        trans: a lane gets elements of a column instead of a row. m16n16 always is so, m8n16 never.
-        source: packed elements in memory, unpacked into bytes: ``"b6x16_p32"`` or ``"b4x16_p64"`` (16 of
-            6 or 4 bits and padding to 16 bytes), or ``"s4"`` (m8n16, extended to s8).
+        regs: 32-bit destinations: ``num`` of them, twice as many for m16n16. They may be a fragment.
+        rows: address of this lane's row, a multiple of 16 bytes.
+        shape: ``"m8n8"`` (16-bit elements), ``"m16n16"`` (bytes, or elements unpacked into bytes) or
+            ``"m8n16"`` (elements unpacked into bytes).
+        num: number of matrices, 1, 2 or 4 (m16n16: 1 or 2); default: derived from the number of registers.
+        trans: give each lane elements of a column instead of a row. Always so for m16n16, never for m8n16.
+        source: format of packed elements in memory, which are unpacked into bytes: ``"b6x16_p32"`` or
+            ``"b4x16_p64"`` (16 elements of 6 or 4 bits, padded to 16 bytes), or ``"s4"`` (m8n16, extended to
+            s8).
         space: ``"shared"``, ``"cta"``, or None for a generic address.
         pred: guard.
 
     Raises:
-        OperandError: a combination that does not exist, another number of registers, an address that is known
-            to be misaligned.
+        OperandError: a combination that does not exist, a wrong number of registers, or an address that is
+            known to be misaligned.
         SpecError: a number of matrices that does not exist.
         TargetError: m16n16 and m8n16 need sm_100f or sm_120f; ``"s4"`` has sm_90a too.
 
@@ -138,11 +139,11 @@ def stmatrix(
     ``m16n8k16``, packed to 16 bits, are two matrices m8n8.
 
     Args:
-        rows: this lane's row of 16 bytes, a multiple of 16 bytes.
+        rows: address of this lane's row of 16 bytes, a multiple of 16 bytes.
         regs: 32-bit sources, one for each matrix.
         shape: ``"m8n8"`` (16-bit elements) or ``"m16n8"`` (bytes: 8 rows of 16 in memory).
-        num: matrices, 1, 2 or 4; default: the number of registers.
-        trans: a lane's elements are of a column instead of a row. m16n8 always is so.
+        num: number of matrices, 1, 2 or 4; default: the number of registers.
+        trans: each lane holds elements of a column instead of a row. Always so for m16n8.
         space: ``"shared"``, ``"cta"``, or None for a generic address.
         pred: guard.
 
@@ -162,10 +163,10 @@ def stmatrix(
 
 @records("movmatrix")
 def movmatrix(a: Reg, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
-    """The transpose of an 8x8 matrix of 16-bit elements in registers. Records one ``movmatrix.sync.aligned``.
+    """Transpose an 8x8 matrix of 16-bit elements in registers. Records one ``movmatrix.sync.aligned``.
 
     Args:
-        a: the matrix by rows, as ``ldmatrix`` leaves it: 32 bits in each lane.
+        a: the matrix by rows, as ``ldmatrix`` loads it: 32 bits in each lane.
         out: the destination; default: a new register of ``a``'s type.
         pred: guard.
 

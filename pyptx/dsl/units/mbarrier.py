@@ -2,14 +2,14 @@
 
 PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier`.
 
-Every function records exactly one instruction, except :func:`wait`.  ``mbar`` is the barrier's 8 bytes: a
-u32 register, ``ptx.addr(...)`` or a shared-memory buffer.  A phase is the parity 0 or 1, a number or a
-register; a state is a b64 register that :func:`arrive` wrote.
+Every function records exactly one instruction, except :func:`wait`.  ``mbar`` is the address of the barrier's
+8 bytes: a u32 register, ``ptx.addr(...)`` or a shared-memory buffer.  ``phase`` is the parity of a phase, 0
+or 1, a number or a register; ``state`` is a b64 register that :func:`arrive` wrote.
 
-``space`` says where the barrier lies: ``"cta"`` is this CTA, ``"cluster"`` any CTA of the cluster (its
-address comes from ``ptx.cluster.map``), ``"shared"`` the older spelling of ``"cta"``, None a generic 64-bit
-address. ``sem`` and ``scope`` are given together; without them an arrival releases and a wait acquires at
-scope cta.
+``space`` is the state space of the barrier: ``"cta"`` is this CTA, ``"cluster"`` any CTA of the cluster
+(``ptx.cluster.map`` computes the address), ``"shared"`` the older spelling of ``"cta"``, None a generic
+64-bit address. ``sem`` and ``scope`` are given together; without them, an arrival has release order and a
+wait has acquire order, at scope cta.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ __all__ = [
 
 Phase = Reg | int
 
-#: Most arrivals of a phase, and most bytes that may be pending: 2**20 - 1.
+#: Largest number of arrivals of a phase, and of pending bytes: 2**20 - 1.
 MAX_COUNT = (1 << 20) - 1
 
 _SEE = "parallel-synchronization-and-communication-instructions-mbarrier"
@@ -96,10 +96,10 @@ def init(
     layout: BarrierLayout | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Make an mbarrier that completes a phase after ``count`` arrivals. Records one ``mbarrier.init``.
+    """Initialize an mbarrier that completes a phase after ``count`` arrivals. Records one ``mbarrier.init``.
 
-    Watch out: other threads may use it only after a barrier, another CTA of the cluster only after
-    ``ptx.fence.mbarrier_init()`` and a cluster barrier.
+    Watch out: other threads may use the mbarrier only after a barrier; threads of another CTA of the cluster
+    only after ``ptx.fence.mbarrier_init()`` and a cluster barrier.
 
     Args:
         mbar: 8 bytes of this CTA's shared memory.
@@ -109,7 +109,7 @@ def init(
         pred: guard.
 
     Raises:
-        OperandError: a count outside 1..2**20-1, a buffer off an 8-byte boundary.
+        OperandError: a count outside 1..2**20-1, or a buffer that is not aligned to 8 bytes.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-init`.
     """
@@ -126,7 +126,7 @@ def check_layout(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """A new predicate: has the mbarrier this layout, ``"v0"`` or ``"v1"``?
+    """Return a new predicate: true if the mbarrier has this layout, ``"v0"`` or ``"v1"``.
 
     Records one ``mbarrier.check_layout`` (PTX 9.3).
 
@@ -138,7 +138,7 @@ def check_layout(
 
 @records("mbarrier.inval")
 def inval(mbar: Shared, *, space: SharedSpace | None = "cta", pred: Predicate = None) -> None:
-    """End an mbarrier's life, so that its memory may serve other things. Records one ``mbarrier.inval``.
+    """Invalidate an mbarrier, so that its memory may be reused. Records one ``mbarrier.inval``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-inval`.
     """
@@ -149,11 +149,14 @@ def inval(mbar: Shared, *, space: SharedSpace | None = "cta", pred: Predicate = 
 
 
 def _multicast(multicast: Reg | int | None, space: str | None) -> tuple[str | None, tuple[Reg | int, ...]]:
-    """The word and the operand of a mask of CTAs, if there is one."""
+    """Return the modifier and the operand of a mask of CTAs; None and no operand without a mask."""
     if multicast is None:
         return None, ()
     if space != "shared::cluster":
-        raise OperandError('multicast reaches other CTAs: expected space="cluster"', see=f"{_SEE}-arrive")
+        raise OperandError(
+            f"multicast is {multicast!r} with space {space!r}: expected space 'cluster'",
+            see=f"{_SEE}-arrive",
+        )
     return "multicast::cluster::32b", (cta_mask(multicast, 32, see=f"{_SEE}-arrive"),)
 
 
@@ -172,8 +175,8 @@ def _arrive(
     word = shared_space(space, _ANY, see=f"{_SEE}-arrive")
     if word == "shared::cluster" and state is not None:
         raise OperandError(
-            'an arrival with space="cluster" has no state to give back',
-            hint="drop state=, or arrive on this CTA's own barrier",
+            'state= is given with space="cluster": an arrival on another CTA\'s barrier returns no state',
+            hint="leave state= out, or arrive on this CTA's own barrier",
             see=f"{_SEE}-arrive",
         )
     cast, mask = _multicast(multicast, word)
@@ -201,20 +204,20 @@ def arrive(
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Arrive ``count`` times (once). Records one ``mbarrier.arrive``.
+    """Arrive ``count`` times (default: once). Records one ``mbarrier.arrive``.
 
     Args:
-        mbar: the barrier; with ``space="cluster"`` it may be another CTA's.
+        mbar: the barrier; with ``space="cluster"`` it may belong to another CTA.
         count: arrivals, 1..2**20-1.
-        state: a b64 register that receives the phase's state, for waits by state; None drops it.
+        state: a b64 register that receives the phase's state, for waits by state; None discards the state.
         sem, scope: order and scope, given together: ``"release"``/``"relaxed"``, ``"cta"``/``"cluster"``.
         space: ``"cta"``, ``"cluster"``, ``"shared"`` or None.
-        multicast: with ``space="cluster"``, mask of the CTAs on whose barrier at this offset to arrive: a
-            number or a u32 register (PTX 9.4).
+        multicast: with ``space="cluster"``, mask of CTAs: the arrival is made on the barrier at this offset
+            in each. A number or a u32 register (PTX 9.4).
         pred: guard.
 
     Raises:
-        OperandError: a count out of range, a state of a remote barrier, ``sem`` without ``scope``.
+        OperandError: a count out of range, ``state`` with a remote barrier, ``sem`` without ``scope``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive`.
     """
@@ -234,7 +237,7 @@ def arrive_drop(
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Arrive ``count`` times (once), and expect as many arrivals fewer from the next phase on.
+    """Arrive ``count`` times (default: once), and lower the expected arrivals of later phases by ``count``.
 
     Records one ``mbarrier.arrive_drop``.  Arguments and errors as for :func:`arrive`.
 
@@ -260,7 +263,7 @@ def arrive_expect_tx(
 ) -> None:
     """Expect ``nbytes`` of asynchronous copies in this phase, then arrive once.
 
-    Records one ``mbarrier.arrive.expect_tx``.  A tensor copy counts its whole box, also where it is clipped.
+    Records one ``mbarrier.arrive.expect_tx``.  A tensor copy counts its whole box, even if it is clipped.
     Arguments as for :func:`arrive`.
 
     Raises:
@@ -287,7 +290,7 @@ def arrive_drop_expect_tx(
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Expect ``nbytes`` in this phase, arrive once, and expect one arrival fewer from the next phase on.
+    """Expect ``nbytes`` in this phase, arrive once, and lower the expected arrivals of later phases by one.
 
     Records one ``mbarrier.arrive_drop.expect_tx``.  Arguments and errors as for :func:`arrive_expect_tx`.
 
@@ -313,9 +316,7 @@ def _no_complete(
     )
     written = destination("state", state)
     if written is None:
-        raise OperandError(
-            "state is None: expected a b64 register, which this instruction must have", see=see
-        )
+        raise OperandError("state is None: this instruction needs a b64 register for the state", see=see)
     emit("mbarrier", words, written, barrier(mbar), _count(count), pred=pred)
 
 
@@ -330,9 +331,9 @@ def arrive_no_complete(
     space: SharedSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
-    """Arrive ``count`` times, which must not complete the phase. Records one ``mbarrier.arrive.noComplete``.
+    """Arrive ``count`` times without completing the phase. Records one ``mbarrier.arrive.noComplete``.
 
-    Watch out: completing the phase by it is undefined behavior.
+    Watch out: if this arrival completes the phase, the behavior is undefined.
 
     Args:
         mbar: the barrier, in this CTA.
@@ -358,7 +359,7 @@ def arrive_drop_no_complete(
     space: SharedSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
-    """As :func:`arrive_no_complete`, and expect ``count`` arrivals fewer from the next phase on.
+    """Arrive as :func:`arrive_no_complete`, and lower the expected arrivals of later phases by ``count``.
 
     Records one ``mbarrier.arrive_drop.noComplete``.
 
@@ -418,7 +419,7 @@ def complete_tx(
     multicast: Reg | int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Count ``nbytes`` as arrived, as a copy would. Records one ``mbarrier.complete_tx``.
+    """Count ``nbytes`` as completed, as a copy would. Records one ``mbarrier.complete_tx``.
 
     Arguments as for :func:`expect_tx`.
 
@@ -449,7 +450,7 @@ def _wait(
         given = "neither is" if phase is None else "both are"
         raise OperandError(
             f"{verb} takes a phase's parity or the state of an arrival, {given} given",
-            hint=f"ptx.mbarrier.{verb}(bar, parity), or state=token",
+            hint=f"write ptx.mbarrier.{verb}(bar, parity), or state=token",
             see=_WAIT,
         )
     if phase is not None:
@@ -459,7 +460,9 @@ def _wait(
     else:
         raise OperandError(f"state is {state!r}: expected a b64 register that an arrival wrote", see=_WAIT)
     if report_value is not None and report is None:
-        raise OperandError("report_value needs report=, the predicate that says whether it holds", see=_WAIT)
+        raise OperandError(
+            "report_value is given without report=, the predicate that is true if a report exists", see=_WAIT
+        )
     if phase_type is None and report is not None:
         phase_type = "primary"
     if phase_type is not None:
@@ -513,26 +516,29 @@ def try_wait(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """A new predicate: has the phase completed? May wait a while, and may say no at any time.
+    """Return a new predicate: true if the phase has completed.
+
+    The thread may wait for a while first. The instruction may return false at any time.
 
     Records one ``mbarrier.try_wait.parity``, or ``mbarrier.try_wait`` with ``state=``.
 
     Args:
         mbar: the barrier, in this CTA's shared memory.
-        phase: parity, 0 or 1. On a fresh barrier parity 1 has completed, 0 has not.
-        suspend_hint: nanoseconds that it may wait.
-        state: instead of a parity, what an arrival of this phase returned.
+        phase: parity of the phase, 0 or 1. On a new barrier, the phase of parity 1 counts as completed, the
+            phase of parity 0 does not.
+        suspend_hint: time in nanoseconds that the thread may wait.
+        state: instead of a parity, the state that an arrival of this phase returned.
         sem, scope: order and scope, given together: ``"acquire"``/``"relaxed"``, ``"cta"``/``"cluster"``.
         space: ``"cta"``, ``"shared"`` or None.
         phase_type: ``"primary"``, or with a parity ``"conditional"`` (PTX 9.3).
-        report: predicate register that receives whether a copy reported something, for barriers of layout v1
-            (PTX 9.3, ``phase_type="primary"``).
-        report_value: b8 register (``reg.declare(b8, ...)``) that receives what it reported.
+        report: predicate register that becomes true if a copy made a report, for barriers of layout v1 (PTX
+            9.3, ``phase_type="primary"``).
+        report_value: b8 register (``reg.declare(b8, ...)``) that receives the report.
         out: predicate to write instead of a new one.
         pred: guard.
 
     Raises:
-        OperandError: a parity other than 0 and 1, both or neither of ``phase`` and ``state``.
+        OperandError: a parity other than 0 and 1; both or neither of ``phase`` and ``state``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`.
     """
@@ -576,7 +582,7 @@ def test_wait(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """As :func:`try_wait`, never waiting.
+    """Test the phase as :func:`try_wait` does, but never wait.
 
     Records one ``mbarrier.test_wait.parity``, or ``mbarrier.test_wait`` with ``state=``.
 
@@ -613,7 +619,7 @@ def wait(
     """Spin until the phase has completed.
 
     Records two instructions and one label: ``mbarrier.try_wait`` and a ``bra`` back to it (``bra.uni`` with
-    ``uni``, as compilers write it).
+    ``uni``, as compilers emit).
     Arguments and errors as for :func:`try_wait`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`.
@@ -631,13 +637,13 @@ def wait(
 def pending_count(
     state: Reg, *, layout: str | None = None, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """A new u32 register: how many arrivals the phase lacked in ``state``.
+    """Return the number of arrivals that were pending in ``state``, a new u32 register.
 
     Records one ``mbarrier.pending_count``.
 
     Args:
-        state: what an arrival returned, a b64 register.
-        layout: ``"v0"`` spells the barrier's layout out (PTX 9.3).
+        state: the state that an arrival returned, a b64 register.
+        layout: ``"v0"`` writes the barrier's layout explicitly (PTX 9.3).
         out: register to write instead of a new one.
         pred: guard.
 

@@ -1,7 +1,7 @@
 """``ptx.load``, ``ptx.ldu`` and ``ptx.store``: every form of ``ld``, ``ldu`` and plain ``st``.
 
-Each function records exactly one instruction.  The type of the access follows the type of the value in its
-own size: f16 moves as b16, bf16x2 as b32.
+Each function records exactly one instruction.  The type of the access follows from the type of the value and
+has its size: f16 is accessed as b16, bf16x2 as b32.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _ST = "data-movement-and-conversion-instructions-st"
 
 
 def space_of(place: object, space: str | None) -> str | None:
-    """``space``; a buffer in shared memory says it by itself."""
+    """Return ``space``; for a buffer without ``space``, ``"shared"``."""
     return "shared" if space is None and isinstance(place, Buffer) else space
 
 
 def cached(cache_hint: Reg | None, trace: Trace) -> tuple[str | None, tuple[Operand, ...]]:
-    """The modifier and the operand of an L2 cache policy."""
+    """Return the modifier and the operand of an L2 cache policy."""
     if cache_hint is not None and not isinstance(cache_hint, Reg):
         raise OperandError(
             f"cache_hint is {cache_hint!r}: expected a 64-bit register made by ptx.cache.policy",
@@ -59,7 +59,7 @@ def cached(cache_hint: Reg | None, trace: Trace) -> tuple[str | None, tuple[Oper
 
 
 def length(vector: Any, see: str) -> str | None:
-    """``v4`` for 4; None for a single value."""
+    """Return ``v4`` for 4; None for a single value."""
     if vector not in (None, 2, 4, 8):
         raise OperandError(f"vector is {vector!r}: expected 2, 4 or 8", see=see)
     return None if vector is None else f"v{vector}"
@@ -187,24 +187,24 @@ def load(
             buffer, global with ``nc``).
         vector: 2, 4 or 8 values, at most 16 bytes, or exactly 32 bytes from sm_100 on.
         sem, scope: ``"relaxed"`` or ``"acquire"`` at ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
-        weak: spell the default order out.
-        volatile: the compiler may not remove, repeat or move the load.
-        mmio: exactly one access, with a ``sem`` and scope ``"sys"``.
-        nc: through the non-coherent cache, from global memory that nobody writes during the kernel.
-        readonly: through the read-only proxy, likewise.
-        unified: ``source`` is in a variable that is declared unified.
+        weak: write the default order explicitly.
+        volatile: forbid the compiler to remove, repeat or move the load.
+        mmio: make exactly one access; needs ``sem`` and scope ``"sys"``.
+        nc: load through the non-coherent cache, from global memory that no thread writes during the kernel.
+        readonly: load through the read-only proxy, from memory that no thread writes during the kernel.
+        unified: ``source`` lies in a variable that is declared unified.
         cache: ``"ca"``, ``"cg"``, ``"cs"``, ``"lu"`` or ``"cv"``.
         l1: L1 priority ``"evict_normal"``, ``"evict_unchanged"``, ``"evict_first"``, ``"evict_last"`` or
             ``"no_allocate"``.
-        l2: L2 priority ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``, of 32-byte vectors.
+        l2: L2 priority ``"evict_normal"``, ``"evict_first"`` or ``"evict_last"``, for 32-byte vectors.
         prefetch: bring 64, 128 or 256 bytes into L2.
         cache_hint: L2 cache policy, a 64-bit register made by ``ptx.cache.policy``.
-        out: registers to write, None for a value of a 32-byte vector that is not wanted; by default new
+        out: registers to write, None for a value of a 32-byte vector that is not needed; default: new
             registers named after the variable that takes the result.
-        pred: guard. New registers hold nothing where it is false.
+        pred: guard. Where it is false, new registers have no value.
 
     Raises:
-        InstructionError: modifiers that do not go together.
+        InstructionError: modifiers that exclude each other.
         OperandError: an address, a vector or registers that do not fit.
 
     PTX ISA: `#data-movement-and-conversion-instructions-ld`.
@@ -244,7 +244,9 @@ def _loaded(
 ) -> Reg | RegArray:
     if vector is None:
         if out is not None and not isinstance(out, Reg):
-            raise OperandError(f"out is {out!r}: expected one register", hint="vector= loads several")
+            raise OperandError(
+                f"out is {out!r}: expected one register", hint="to load several values, pass vector="
+            )
         return value(kind, opcode, modifiers, operands, out=out, pred=pred)
     if isinstance(out, Reg):
         raise OperandError(f"out is {out!r}: expected {vector} registers")
@@ -338,8 +340,8 @@ def store(
     Args:
         target: address: a register, ``ptx.addr(...)``, a shared-memory buffer or the name of a variable.
         given: a register or a number; 2, 4 or 8 of them for a vector of at most 16 bytes, or of exactly 32
-            bytes from sm_100 on, where None leaves a value as it is.
-        kind: type of each value, if it is not that of the registers or of the buffer.
+            bytes from sm_100 on, where None leaves that value in memory unchanged.
+        kind: type of each value; default: the type of the registers or of the buffer.
         space: ``"global"``, ``"shared"``, ``"shared::cta"``, ``"shared::cluster"``, ``"local"``, ``"param"``
             or ``"param::func"``; None for a generic address (shared for a buffer).
         sem, scope: ``"relaxed"`` or ``"release"`` at ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``.
@@ -347,7 +349,7 @@ def store(
         cache: ``"wb"``, ``"cg"``, ``"cs"`` or ``"wt"``.
 
     Raises:
-        InstructionError: modifiers that do not go together.
+        InstructionError: modifiers that exclude each other.
         OperandError: an address or values that do not fit, or numbers whose type is not known.
 
     PTX ISA: `#data-movement-and-conversion-instructions-st`.
@@ -384,7 +386,7 @@ def _kind_stored(target: Place, items: list[Any], kind: ScalarType | None) -> Sc
     if isinstance(target, Buffer):
         return target.dtype
     raise OperandError(
-        f"the size of the store of {', '.join(map(repr, items))} is not known",
+        f"the type of the store of {', '.join(map(repr, items))} is not known",
         hint="pass the type: ptx.store(address, 0, u32)",
         see=_ST,
     )

@@ -1,4 +1,4 @@
-"""What one thread does alone: sleep, abort, stop for a debugger, trigger performance events.
+"""Instructions of a single thread: sleep, abort, stop for a debugger, trigger performance events.
 
 PTX ISA: `#miscellaneous-instructions`.
 """
@@ -16,7 +16,9 @@ __all__ = ["brkpt", "nanosleep", "pmevent", "trap"]
 
 @records("nanosleep")
 def nanosleep(nanoseconds: Reg | int, *, pred: Predicate = None) -> None:
-    """Sleep for about as long, at most twice as long, and at most a millisecond. Records one ``nanosleep``.
+    """Sleep for about ``nanoseconds``. Records one ``nanosleep``.
+
+    The thread sleeps at most twice as long, and at most a millisecond.
 
     Args:
         nanoseconds: 0..2**32-1, or a u32 register.
@@ -45,15 +47,15 @@ def brkpt(*, pred: Predicate = None) -> None:
 
 @records("pmevent", "pmevent.mask")
 def pmevent(event: int | None = None, *, mask: int | None = None, pred: Predicate = None) -> None:
-    """Trigger a performance monitor event, or those of a mask. Records one ``pmevent``.
+    """Trigger a performance monitor event, or all events of a mask. Records one ``pmevent``.
 
     Args:
-        event: 0..15.
-        mask: instead of one event, one bit for each, 1..65535.
+        event: number of the event, 0..15.
+        mask: instead of one event, a mask with one bit for each event, 1..65535.
         pred: guard.
 
     Raises:
-        OperandError: both or neither, or a number out of range.
+        OperandError: both or neither are given, or a number is out of range.
 
     PTX ISA: `#miscellaneous-instructions-pmevent`.
     """

@@ -2,7 +2,7 @@
 
 PTX ISA: `#warp-level-matrix-instructions-mma`.  ``ptx.mma(d, a, b, c)`` records exactly one instruction, of
 any form of the table: dense, sparse (``metadata=``) or block-scaled (``scale_a=``, ``scale_b=``).
-``ptx.mma.fragment("a", "m16n8k16", f16)`` declares an operand that knows its layout.
+``ptx.mma.fragment("a", "m16n8k16", f16)`` declares an operand together with its layout.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _SCALES = "warp-level-block-scaling"
 
 Operand = Fragment | RegArray | Sequence[Reg] | Reg
 
-#: Sums of these types are s32.
+#: Element types whose products are summed in s32.
 _INTEGERS = ("s8", "u8", "s4", "u4", "b1")
-#: Floats that kind::f8f6f4 alone takes.
+#: Floats that only kind::f8f6f4 takes.
 _NARROW = ("e3m2", "e2m3", "e2m1")
-#: Kind with block scaling -> scales of a row that it may have, and whether their number must be written.
+#: Kind with block scaling -> the numbers of scales that a row may have.
 _SCALED_KINDS = {"mxf8f6f4": (1,), "mxf4": (2,), "mxf4nvf4": (2, 4)}
 
 
 class _Given(NamedTuple):
-    """An operand as it was passed: its registers, and what a fragment says about it."""
+    """An operand as it was passed: its registers, and the fragment if one was passed."""
 
     letter: str
     registers: list[Reg]
@@ -66,7 +66,7 @@ def _given(letter: str, value: Operand) -> _Given:
 
 
 def _agree(what: str, given: str | None, operands: Sequence[_Given], attribute: str) -> str | None:
-    """What the argument or the fragments say, if they say the same."""
+    """Return the value that the argument and the fragments give; raise if they disagree."""
     found, origin = given, what
     for operand in operands:
         if operand.fragment is None:
@@ -84,7 +84,7 @@ def _agree(what: str, given: str | None, operands: Sequence[_Given], attribute: 
 
 
 class Mma:
-    """D = A*B + C of one warp. Records one ``mma.sync...``."""
+    """Compute D = A*B + C in one warp. Records one ``mma.sync...``."""
 
     __all__ = ("fragment",)
 
@@ -144,43 +144,44 @@ class Mma:
         stype: ScalarType | str | None = None,
         pred: Predicate = None,
     ) -> None:
-        """D = A*B + C of one warp. Records one ``mma.sync...`` (``mma.sp...`` with ``metadata``).
+        """Compute D = A*B + C in one warp. Records one ``mma.sync...`` (``mma.sp...`` with ``metadata``).
 
-        Shape and types come from the fragments; with plain registers they are given. Every operand must have
-        the registers of its layout.
+        Shape and types come from the fragments; for plain registers pass them as arguments. Every operand
+        must have as many registers as its layout.
 
         Args:
             d: destination.
             a, b: multiplicands.
             c: addend; default: ``d``.
-            shape: ``"m16n8k16"`` ... ; K counts the elements of a row of A with its zeroes.
-            dtype, ctype: types of D and C; default: the same, and f32, s32 or f64 as the multiplicands ask.
-            atype, btype: types of A and B; default: the same.
-            alayout, blayout: of ``m8n8k4`` on halves, ``"row"`` or ``"col"``; default: the fragments', else A
-                by rows and B by columns, as everything else has them.
-            kind: ``"f8f6f4"``, ``"mxf8f6f4"``, ``"mxf4"`` or ``"mxf4nvf4"``; default: the one that types,
-                shape and scales ask for.
+            shape: ``"m16n8k16"`` ... ; K counts the elements of a row of A with the zeroes of a sparse A.
+            dtype, ctype: types of D and C; default: one equals the other, and both are f32, s32 or f64
+                depending on the types of A and B.
+            atype, btype: types of A and B; default: one equals the other.
+            alayout, blayout: for ``m8n8k4`` of f16, ``"row"`` or ``"col"``; default: the layouts of the
+                fragments, else A by rows and B by columns, as in every other shape.
+            kind: ``"f8f6f4"``, ``"mxf8f6f4"``, ``"mxf4"`` or ``"mxf4nvf4"``; default: derived from types,
+                shape and scales.
             satfinite: integer sums clamp instead of wrapping.
-            bit_op: of single bits, ``"xor"`` (default) or ``"and"``.
-            rounding: of f64, ``"rn"``, ``"rz"``, ``"rm"`` or ``"rp"``.
+            bit_op: for single bits, ``"xor"`` (default) or ``"and"``.
+            rounding: for f64, ``"rn"``, ``"rz"``, ``"rm"`` or ``"rp"``.
             metadata: a b32 register with the indices of A's kept elements; A then holds half of K. See
                 :func:`pyptx.layout.mma_metadata`.
-            selector: which threads of each four supply the metadata; default: 0.
-            ordered: the indices of a chunk rise, ``sp::ordered_metadata`` (PTX 8.5), the default; False is
-                ``sp``.
+            selector: selects the threads of each four that supply the metadata; default: 0.
+            ordered: True (default): the indices of a chunk ascend, ``sp::ordered_metadata`` (PTX 8.5); False
+                records ``sp``.
             scale_a, scale_b: b32 registers with the scales, both or neither. See
                 :func:`pyptx.layout.block_scales`.
             select_a, select_b: ``(byte, thread)`` of the scales: numbers; default: (0, 0).
-            scale_vec: scales of a row of A: 1, 2 or 4; default: 1 for mxf8f6f4, 2 for mxf4, and for
-                mxf4nvf4 it must be given.
+            scale_vec: number of scales of a row of A: 1, 2 or 4; default: 1 for mxf8f6f4, 2 for mxf4;
+                required for mxf4nvf4.
             stype: type of the scales, ``"ue8m0"`` or ``"ue4m3"``; default: ue4m3 with four, else ue8m0.
             pred: guard.
 
         Raises:
-            OperandError: fragments or arguments that disagree, another number of registers, a selector that
-                names no threads.
+            OperandError: fragments or arguments that disagree, a wrong number of registers, or a selector out
+                of range.
             SpecError: a shape or type that the operand does not have.
-            InstructionError: types that do not multiply.
+            InstructionError: types that cannot be multiplied with each other.
             TargetError: an architecture that lacks the form.
 
         PTX ISA: `#warp-level-matrix-instructions-mma`.
@@ -238,11 +239,11 @@ class Mma:
 
         Args:
             operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.
-            shape: of the instruction, ``"m16n8k16"`` ...
+            shape: shape of the instruction, ``"m16n8k16"`` ...
             dtype: type of the operand's elements: f16, bf16, tf32, f64, e4m3 ..., or a name such as ``"s4"``.
                 The registers are f16x2, bf16x2, tf32, f32, s32, f64 or b32.
-            sparse: of a product with ``metadata``, where A has half of K.
-            layout: of A and B of ``m8n8k4`` on halves: ``"row"`` or ``"col"``.
+            sparse: True for a product with ``metadata``, whose A has half of K.
+            layout: layout of A or B for ``m8n8k4`` of f16: ``"row"`` or ``"col"``.
             name: stem of the names; default: the Python variable that the result is bound to.
 
         Raises:
@@ -262,7 +263,7 @@ def _types(
     btype: ScalarType | str | None,
     ctype: ScalarType | str | None,
 ) -> tuple[str, str, str, str]:
-    """The types of D, A, B and C: those given, those of fragments, and what follows from them."""
+    """Return the types of D, A, B and C: given, from fragments, or derived from the others."""
     d, a, b, c = (
         _agree(what, None if value is None else type_name(value), [operand], "dtype")
         for operand, what, value in zip(
@@ -280,7 +281,7 @@ def _types(
 
 
 def _major(operand: _Given, shape: str, dtype: str, given: str | None) -> str:
-    """``given``; else the order of the fragment where there is a choice; else the usual one."""
+    """Return ``given``, else the order of the fragment if the shape has a choice, else the usual order."""
     usual = "row" if operand.letter == "a" else "col"
     if given is None and operand.fragment is not None and (shape, dtype) == ("m8n8k4", "f16"):
         other = "col" if usual == "row" else "row"
@@ -290,15 +291,15 @@ def _major(operand: _Given, shape: str, dtype: str, given: str | None) -> str:
 
 
 def _check(operand: _Given, shape: str, dtype: str, sparse: bool, major: str | None) -> None:
-    """Refuse a fragment of another layout, or another number of registers than the layout has."""
+    """Raise :class:`OperandError` for a fragment of another layout, or a wrong number of registers."""
     layout = mma_fragment(operand.letter, shape, dtype, sparse=sparse, major=major)
     fragment = operand.fragment
     if fragment is not None and fragment.layout != layout:
         raise OperandError(
-            f"operand {operand.letter} is {fragment!r}, whose elements lie otherwise: expected "
+            f"operand {operand.letter} is {fragment!r}, which has another layout: expected "
             f"{'a sparse' if sparse else 'a dense'} fragment{f' by {major}s' if major else ''}"
             f"{' (metadata= is given)' if sparse else ''}",
-            hint="ptx.mma.fragment(..., sparse=, layout=) declares it",
+            hint="declare it with ptx.mma.fragment(..., sparse=, layout=)",
             see=_SEE,
         )
     if len(operand.registers) != layout.registers:
@@ -312,7 +313,7 @@ def _check(operand: _Given, shape: str, dtype: str, sparse: bool, major: str | N
 def _supplied(
     shape: str, atype: str, metadata: Reg | None, selector: int | None, ordered: bool | None
 ) -> list[Any]:
-    """The operands of a sparse product: the metadata and the number of the threads that supply it."""
+    """Return the operands of a sparse product: the metadata and the selector of the supplying threads."""
     if metadata is None:
         if selector is not None or ordered is not None:
             raise OperandError(
@@ -327,7 +328,7 @@ def _supplied(
 
 
 def _selected(what: str, select: Sequence[int] | None, threads: int) -> list[int]:
-    """``{byte, thread}`` of the scales, (0, 0) by default."""
+    """Return ``{byte, thread}`` of the scales, (0, 0) by default."""
     parts = [as_whole(part) for part in select or (0, 0)]
     if len(parts) != 2 or parts[0] not in range(4) or parts[1] not in range(threads):
         raise OperandError(
@@ -347,7 +348,7 @@ def _scaling(
     scale_vec: int | None,
     stype: ScalarType | str | None,
 ) -> tuple[str | None, ...]:
-    """The words of the kind: ``kind::``, ``block_scale``, ``scale_vec::`` and the type of the scales."""
+    """Return the modifiers of the kind: ``kind::``, ``block_scale``, ``scale_vec::``, type of the scales."""
     if (scale_a is None) != (scale_b is None):
         raise OperandError(
             f"scale_a is {scale_a!r} and scale_b is {scale_b!r}: expected both or neither", see=_SCALES
@@ -369,7 +370,7 @@ def _scaling(
         kind = "mxf8f6f4" if not packed else "mxf4nvf4" if scale_vec == 4 else "mxf4"
     counts = _SCALED_KINDS[one_of("kind with scales", kind, tuple(_SCALED_KINDS), see=_SCALES)]
     if scale_vec is None and kind == "mxf4nvf4":
-        raise OperandError("kind mxf4nvf4 needs the number of its scales: scale_vec=2 or 4", see=_SCALES)
+        raise OperandError("kind mxf4nvf4 needs the number of scales: pass scale_vec=2 or 4", see=_SCALES)
     if scale_vec is not None:
         one_of(f"scale_vec of kind {kind}", scale_vec, counts, see=_SCALES)
     scales = "ue4m3" if scale_vec == 4 else "ue8m0"

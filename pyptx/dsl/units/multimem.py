@@ -1,6 +1,6 @@
 """``ptx.multimem``: memory of several GPUs through one multicast address.
 
-A read combines all replicas, a write reaches all of them.  ``sem`` is ``"weak"``, or ``"relaxed"``,
+A read combines all replicas, a write goes to all of them.  ``sem`` is ``"weak"``, or ``"relaxed"``,
 ``"acquire"`` (reads), ``"release"`` (writes) together with a ``scope``: ``"cta"``, ``"cluster"``, ``"gpu"``
 or ``"sys"``.  Every function records exactly one instruction.
 
@@ -47,7 +47,7 @@ _FP8 = ("e4m3", "e4m3x2", "e4m3x4", "e5m2", "e5m2x2", "e5m2x4")
 def _value(
     value: Value, dtype: ScalarType | str | None, allowed: Sequence[str]
 ) -> tuple[str | None, str, Any]:
-    """Vector word, type word, operand. A register of packed floats needs its type named."""
+    """Return the vector modifier, the type modifier and the operand; packed floats keep their own type."""
     if dtype is None:
         first = value if isinstance(value, (Reg, int, float)) else next(iter(value), None)
         if isinstance(first, Reg) and first.type.name in allowed:
@@ -74,15 +74,15 @@ def ld_reduce(
     space: str | None = "global",
     pred: Predicate = None,
 ) -> None:
-    """Load from all replicas and combine. Records one ``multimem.ld_reduce``.
+    """Load from all replicas and combine the values. Records one ``multimem.ld_reduce``.
 
     Args:
-        dst: a register, or a vector of 2, 4 or 8 of them (16 bytes at most).
+        dst: a register, or a vector of 2, 4 or 8 registers (16 bytes at most).
         src: multicast address.
         op: ``"add"``, ``"min"``, ``"max"``; for integers also ``"and"``, ``"or"``, ``"xor"``.
         dtype: type of an element: 32- and 64-bit integers, f16, bf16, f16x2, bf16x2, f32, f64, e4m3, e5m2
-            and their packs (e4m3x2, e4m3x4 ...); default: the register's. e4m3 and e5m2 lie in registers of
-            ``reg.declare(b8, ...)``, their pairs in b16, their fours in b32 ones.
+            and their packs (e4m3x2, e4m3x4 ...); default: the register's type. e4m3 and e5m2 need registers
+            of ``reg.declare(b8, ...)``, packs of two b16 registers, packs of four b32 registers.
         acc: precision of the sum: ``"f32"`` for 16-bit floats, ``"f16"`` for 8-bit ones.
         sem, scope: order and scope.
         space: ``"global"``, or None for a generic address.
@@ -193,7 +193,7 @@ def st_async(
     Args:
         dst: multicast address.
         value: a register or a number.
-        dtype: an 8- to 64-bit type; default: the register's. 8 bits come from a ``reg.declare(b8, ...)``.
+        dtype: an 8- to 64-bit type; default: the register's type. For 8 bits use ``reg.declare(b8, ...)``.
         scope: ``"gpu"`` or ``"sys"``.
         space: ``"global"``, or None for a generic address.
         pred: guard.

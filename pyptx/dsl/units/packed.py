@@ -1,6 +1,6 @@
-"""``ptx.pack`` and ``ptx.unpack``: several values in one register, and apart again.
+"""``ptx.pack`` and ``ptx.unpack``: combine several values in one register, and split a register into values.
 
-Each function records exactly one instruction.  Arithmetic on packs is that of all types: ``x + y``,
+Each function records exactly one instruction.  Arithmetic on packs is written as for all types: ``x + y``,
 ``ptx.fma(x, y, z)``.
 """
 
@@ -24,7 +24,7 @@ from .values import meet, typed, value
 __all__ = ["pack", "unpack"]
 
 _MOV = "data-movement-and-conversion-instructions-mov"
-#: Types whose pairs have a type of their own.
+#: Element types that have a pack type of two.
 _PAIRS = frozenset({"f16", "bf16", "f32", "u16", "s16"})
 
 
@@ -40,17 +40,17 @@ _PAIRS = frozenset({"f16", "bf16", "f32", "u16", "s16"})
 def pack(
     *parts: Reg | Number, to: ScalarType | None = None, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """Two or four values in one register, the first lowest. Records one ``mov``.
+    """Combine two or four values in one register, the first one lowest. Records one ``mov``.
 
     Args:
         parts: registers of one type, or numbers (not of 16-bit floats): 2 of 8, 16, 32 or 64 bits, or 4 of 8,
             16 or 32 bits. Parts of 8 bits are 8-bit registers, as :func:`unpack` makes them.
         to: type of the result; default: the pack of two f16, bf16, f32, u16 or s16, otherwise bits.
-        out: register to write; default: a new one, named after the variable that takes it.
+        out: register to write; default: a new one, named after the variable that takes the result.
         pred: guard.
 
     Raises:
-        OperandError: another number of parts, types that do not mix, or a ``to`` of another width.
+        OperandError: a wrong number of parts, types that do not mix, or a ``to`` of another width.
 
     PTX ISA: `#data-movement-and-conversion-instructions-mov`.
     """
@@ -81,12 +81,12 @@ def pack(
     "mov.unpack.b128.v4",
 )
 def unpack(given: Reg, kind: ScalarType | None = None, *, pred: Predicate = None) -> RegArray:
-    """The parts of a register, lowest first, each a new register. Records one ``mov``.
+    """Split a register into its parts, lowest first, each in a new register. Records one ``mov``.
 
     Args:
         given: register of 16 to 128 bits.
         kind: type of the parts, a half or a quarter as wide; default: the element of a pack (f16 of f16x2).
-            Parts of 8 bits are 8-bit registers, which loads, stores, conversions and :func:`pack` take.
+            Parts of 8 bits are 8-bit registers, which loads, stores, conversions and :func:`pack` accept.
         pred: guard.
 
     Raises:
@@ -101,15 +101,15 @@ def unpack(given: Reg, kind: ScalarType | None = None, *, pred: Predicate = None
     if kind is None:
         if given.type.lanes != 2 or given.type.name[:-2] not in _PAIRS:
             raise OperandError(
-                f"the parts of {given} (.{given.type}) have no type of their own",
-                hint="say it: ptx.unpack(x, u16)",
+                f"the type of the parts of {given} (.{given.type}) is not known",
+                hint="pass the type: ptx.unpack(x, u16)",
                 see=_MOV,
             )
         kind = TYPES[given.type.name[:-2]]
     count, rest = divmod(given.type.bits, the_type(kind).bits)
     if rest or count not in (2, 4):
         raise OperandError(
-            f"{given} has {given.type.bits} bits and a .{kind} {kind.bits}: expected a half or a quarter",
+            f"{given} has {given.type.bits} bits and a .{kind} has {kind.bits}: expected a half or a quarter",
             see=_MOV,
         )
     source = owned(given, trace).operand

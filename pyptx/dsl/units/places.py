@@ -1,7 +1,7 @@
-"""What Python knows about a place in shared memory: its alignment and its room.
+"""Checks the alignment and the size of places in shared memory while the kernel is recorded.
 
-Owns the checks that the copy units share.  They look at buffers of ``smem.alloc`` alone: of a register's
-value nothing is known before the kernel runs.
+Owns the checks that the copy units share.  They apply only to buffers of ``smem.alloc``: the value of a
+register is not known before the kernel runs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from ..smem import Buffer
 
 __all__ = ["Shared", "barrier", "check_place", "is_wide"]
 
-#: What may stand for a place in shared memory.
+#: The types that an author may pass for a place in shared memory.
 Shared = Reg | Addr | Buffer
 
 
 def check_place(what: str, place: object, nbytes: int | None, alignment: int, *, see: str) -> None:
-    """Refuse a buffer that is known to be misaligned, or smaller than ``nbytes`` (where that is known).
+    """Raise :class:`OperandError` for a buffer that is misaligned, or smaller than ``nbytes`` if given.
 
-    A single element (``buffer.at(...)``) is where a copy begins and sets no limit.
+    A single element (``buffer.at(...)``) marks the start of a copy: its size is not checked.
     """
     if not isinstance(place, Buffer):
         return
@@ -28,7 +28,7 @@ def check_place(what: str, place: object, nbytes: int | None, alignment: int, *,
     if offset is not None and offset % alignment:
         raise OperandError(
             f"{what} {place.name!r} lies at offset {offset}: expected a multiple of {alignment}",
-            hint=f"smem.alloc(..., align={alignment})",
+            hint=f"allocate it with smem.alloc(..., align={alignment})",
             see=see,
         )
     if nbytes is not None and place.shape and nbytes > place.nbytes:
@@ -36,14 +36,14 @@ def check_place(what: str, place: object, nbytes: int | None, alignment: int, *,
 
 
 def barrier(mbar: Shared) -> Addr:
-    """The address of an mbarrier: 8 bytes, aligned to 8."""
+    """Return the address of an mbarrier, after checking its buffer: 8 bytes, aligned to 8."""
     see = "parallel-synchronization-and-communication-instructions-mbarrier-contents"
     check_place("the mbarrier", mbar, 8, 8, see=see)
     return addr(mbar)
 
 
 def is_wide(place: object) -> bool:
-    """Whether ``place`` is a 64-bit address: generic or global, where a shared one has 32 bits."""
+    """True if ``place`` is a 64-bit address, generic or global; a shared address has 32 bits."""
     if isinstance(place, Addr):
         place = place.base
     return isinstance(place, Reg) and place.type.bits == 64

@@ -1,7 +1,7 @@
-"""Words that the units share: state spaces, memory orders, cache hints, choices; and masks of CTAs.
+"""Modifiers that the units share: state spaces, memory orders, cache hints, choices; and masks of CTAs.
 
-Owns the translation from what an author writes (``"cta"``, ``"cluster"``, ``prefetch=128``) to the words of
-PTX, and the messages where there is no such word.
+Owns the translation of an author's arguments (``"cta"``, ``"cluster"``, ``prefetch=128``) to modifiers of
+PTX, and the messages for arguments that have no such modifier.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _SPACES = {
 #: Scopes, from the narrowest.
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
-#: Largest number of groups that a wait can name.
+#: Largest number of groups that a wait instruction can encode.
 _MAX_GROUPS = 8_388_607
 
 
 def one_of(what: str, value: Any, allowed: Sequence[Any], *, see: str, hint: str = "") -> Any:
-    """``value``, if it is one of ``allowed``. Raises :class:`OperandError` with the value and the choices."""
+    """Return ``value`` if it is one of ``allowed``; else raise :class:`OperandError` with the choices."""
     if isinstance(value, bool) or value not in allowed:
         choices = ", ".join(map(repr, allowed))
         raise OperandError(f"{what} is {value!r}: expected one of {choices}", hint=hint, see=see)
@@ -56,9 +56,9 @@ def one_of(what: str, value: Any, allowed: Sequence[Any], *, see: str, hint: str
 
 
 def shared_space(space: str | None, allowed: Sequence[str | None], *, see: str) -> str | None:
-    """The PTX word of a state space: ``"cta"`` is ``shared::cta``; None is a generic address, without a word.
+    """Return the modifier of a state space: ``shared::cta`` for ``"cta"``; None for None, a generic address.
 
-    ``allowed`` holds the short words: ``"cta"``, ``"cluster"``, ``"shared"``, None.
+    ``allowed`` holds the short names: ``"cta"``, ``"cluster"``, ``"shared"``, None.
     """
     short = space.removeprefix("shared::") if isinstance(space, str) else space
     if short not in allowed:
@@ -69,7 +69,7 @@ def shared_space(space: str | None, allowed: Sequence[str | None], *, see: str) 
 
 
 def global_space(space: str | None, *, see: str) -> str | None:
-    """The word of global memory, or None for a generic address."""
+    """Return the modifier of global memory, or None for a generic address."""
     word: str | None = one_of("space", space, ("global", None), see=see)
     return word
 
@@ -77,7 +77,7 @@ def global_space(space: str | None, *, see: str) -> str | None:
 def order(
     sem: str | None, scope: str | None, orders: Sequence[str], scopes: Sequence[str] = SCOPES, *, see: str
 ) -> tuple[str | None, str | None]:
-    """Memory order and scope, which are given together or not at all; ``"weak"`` has no scope."""
+    """Check memory order and scope: both or neither must be given; ``"weak"`` has no scope."""
     if sem is not None:
         one_of("sem", sem, orders, see=see)
     if (sem in (None, "weak")) != (scope is None):
@@ -92,28 +92,28 @@ def order(
 
 
 def hinted(cache_hint: Reg | None) -> tuple[str | None, tuple[Reg, ...]]:
-    """The word and the operand of an L2 cache policy, if there is one."""
+    """Return the modifier and the operand of an L2 cache policy; None and no operand without a policy."""
     return (None, ()) if cache_hint is None else ("L2::cache_hint", (cache_hint,))
 
 
 def type_word(dtype: ScalarType | str, allowed: Sequence[str], *, see: str) -> str:
-    """The name of a type, if it is one of ``allowed``."""
+    """Return the name of a type if it is one of ``allowed``; else raise :class:`OperandError`."""
     name = dtype.name if isinstance(dtype, ScalarType) else str(dtype).lstrip(".")
     word: str = one_of("dtype", name, allowed, see=see)
     return word
 
 
 def destination(what: str, register: Reg | None) -> Reg | None:
-    """A register that an instruction writes, if one is given. Refuses numbers and shared registers."""
+    """Check a register that an instruction writes; None is allowed. Refuses numbers and shared registers."""
     if register is None:
         return None
     if not isinstance(register, Reg):
-        raise OperandError(f"{what} is {register!r}: expected a register that receives it")
+        raise OperandError(f"{what} is {register!r}: expected a register that receives the value")
     return writable(register)
 
 
 def cta_mask(multicast: Reg | int, bits: int, *, see: str) -> Reg | int:
-    """A mask of the cluster's CTAs: a register, or a number with at least one of ``bits`` bits set."""
+    """Check a mask of the cluster's CTAs: a register, or a number with at least one of ``bits`` bits set."""
     if isinstance(multicast, Reg):
         return multicast
     number = as_whole(multicast)
@@ -127,7 +127,7 @@ def cta_mask(multicast: Reg | int, bits: int, *, see: str) -> Reg | int:
 
 
 def group_count(n: int, *, see: str) -> int:
-    """How many groups of copies a wait may leave pending: a number, no register."""
+    """Check the number of groups that a wait may leave pending: an integer, not a register."""
     number = as_whole(n)
     if number is None or not 0 <= number <= _MAX_GROUPS:
         raise OperandError(f"wait_group({n!r}): expected a number of groups, 0..{_MAX_GROUPS}", see=see)
@@ -137,19 +137,19 @@ def group_count(n: int, *, see: str) -> int:
 def multicast_word(
     multicast: Reg | int | None, bits: int | None, *, see: str
 ) -> tuple[str | None, tuple[Reg | int, ...]]:
-    """The word and the operand of a mask of CTAs, if there is one."""
+    """Return the modifier and the operand of a mask of CTAs; None and no operand without a mask."""
     if bits is not None:
         one_of("multicast_bits", bits, (16, 32), see=see)
     if multicast is None:
         if bits is not None:
-            raise OperandError(f"multicast_bits is {bits} without multicast=, the mask", see=see)
+            raise OperandError(f"multicast_bits is {bits} without a mask: pass multicast= too", see=see)
         return None, ()
     word = "multicast::cluster" if bits is None else f"multicast::cluster::{bits}b"
     return word, (cta_mask(multicast, bits or 16, see=see),)
 
 
 def report_word(report: Validity | None) -> str | None:
-    """The word of what a copy reports on its mbarrier: ``"disabled"``, ``"validity::per_16bytes::8"`` ..."""
+    """Return the modifier of a copy's report on its mbarrier, such as ``"disabled"``; or None."""
     if report is None:
         return None
     return f"mbarrier::report::{report}"

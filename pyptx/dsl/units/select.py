@@ -1,6 +1,6 @@
-"""``ptx.selp``, ``ptx.slct``, ``ptx.setp``, ``ptx.set_``: comparing, and choosing by what was found.
+"""``ptx.selp``, ``ptx.slct``, ``ptx.setp``, ``ptx.set_``: comparison and selection.
 
-Each function records exactly one instruction.  Comparisons that need no options are operators: ``x < y``.
+Each function records exactly one instruction.  For a comparison without options, use an operator: ``x < y``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SETP = "comparison-and-selection-instructions-setp"
 def selp(
     a: Value, b: Value, condition: Reg | NotPred, *, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """``a`` where ``condition`` holds, otherwise ``b``. Records one ``selp``.
+    """Select ``a`` where ``condition`` holds, otherwise ``b``. Records one ``selp``.
 
     Args:
         a, b: registers of one type of 16, 32 or 64 bits, or numbers; at least one register.
         condition: a predicate; ``~p`` exchanges ``a`` and ``b``.
-        out: register to write; default: a new one, named after the variable that takes it.
+        out: register to write; default: a new one, named after the variable that takes the result.
         pred: guard.
 
     PTX ISA: `#comparison-and-selection-instructions-selp`.
@@ -57,12 +57,12 @@ def selp(
 def slct(
     a: Value, b: Value, c: Reg, *, ftz: bool = False, out: Reg | None = None, pred: Predicate = None
 ) -> Reg:
-    """``a`` where ``c`` is not negative, otherwise ``b``. Records one ``slct``.
+    """Select ``a`` where ``c`` is not negative, otherwise ``b``. Records one ``slct``.
 
     Args:
         a, b: as for :func:`selp`.
         c: s32 or f32; NaN selects ``b``, -0 selects ``a``.
-        ftz: a subnormal f32 ``c`` is zero.
+        ftz: treat a subnormal f32 ``c`` as zero.
         out, pred: as for :func:`selp`.
 
     PTX ISA: `#comparison-and-selection-instructions-slct`.
@@ -77,7 +77,7 @@ def slct(
 def _compared(
     name: str, a: Value, b: Value, combine: Combination | None, trace: Trace
 ) -> tuple[str, str | None, tuple[Operand, ...]]:
-    """The type's spelling, the word that combines, and the operands of a comparison."""
+    """Return the type modifier, the combining modifier or None, and the operands of a comparison."""
     kind = meet(name, a, b)
     operands = (typed(a, kind, trace), typed(b, kind, trace))
     if combine is None:
@@ -105,7 +105,7 @@ def setp(
             ``"neu"``, ``"ltu"``, ``"leu"``, ``"gtu"``, ``"geu"`` (true for NaN), ``"num"`` and ``"nan"``.
         a, b: registers of one type, or numbers; at least one register.
         combine: ``("and", p)``, ``"or"`` or ``"xor"``: combine the outcome with ``p`` or ``~p``.
-        ftz: subnormal f32 and f16 are zero.
+        ftz: treat subnormal f32 and f16 as zero.
         out, pred: as for :func:`selp`.
 
     PTX ISA: `#comparison-and-selection-instructions-setp`.
@@ -127,8 +127,8 @@ def setp_pair(
 ) -> tuple[Reg, Reg]:
     """Compare into two predicates. Records one ``setp``.
 
-    Of packs (f16x2, bf16x2) the first is the outcome for the lower halves, the second for the upper ones; of
-    other types the second is the complement of the first. Arguments as for :func:`setp`.
+    For packs (f16x2, bf16x2), the first predicate is the outcome for the lower halves, the second for the
+    upper halves; for other types, the second is the complement of the first. Arguments as for :func:`setp`.
 
     PTX ISA: `#comparison-and-selection-instructions-setp`.
     """
@@ -149,7 +149,7 @@ def set_(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Compare into a number: all ones or 1.0 where it holds, otherwise 0. Records one ``set``.
+    """Compare into a number: all ones or 1.0 if the comparison holds, otherwise 0. Records one ``set``.
 
     Args:
         to: type of the result: u32, s32, f32, f16, bf16; u16 and s16 for 16-bit floats; for packs the pack's

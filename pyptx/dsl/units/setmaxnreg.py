@@ -1,4 +1,4 @@
-"""``ptx.setmaxnreg``: registers handed from one warpgroup to another.
+"""``ptx.setmaxnreg``: move registers from one warpgroup to another.
 
 All warps of the warpgroup execute the same instruction.  ptxas honors it only in kernels that bound their
 registers or CTAs: ``.minnctapersm`` beside ``.maxntid`` or ``.reqntid``, or ``.maxnreg``.
@@ -31,7 +31,7 @@ def inc(count: int, *, pred: Predicate = None) -> None:
     """Wait until each thread of the warpgroup can have ``count`` registers. Records one ``setmaxnreg.inc``.
 
     Raises:
-        OperandError: no multiple of 8 in 24..256.
+        OperandError: ``count`` is not a multiple of 8 in 24..256.
 
     PTX ISA: `#miscellaneous-instructions-setmaxnreg`.
     """
@@ -40,10 +40,10 @@ def inc(count: int, *, pred: Predicate = None) -> None:
 
 @records("setmaxnreg")
 def dec(count: int, *, pred: Predicate = None) -> None:
-    """Keep ``count`` registers for each thread and give the others back. Records one ``setmaxnreg.dec``.
+    """Keep ``count`` registers for each thread and release the others. Records one ``setmaxnreg.dec``.
 
     Raises:
-        OperandError: no multiple of 8 in 24..256.
+        OperandError: ``count`` is not a multiple of 8 in 24..256.
 
     PTX ISA: `#miscellaneous-instructions-setmaxnreg`.
     """

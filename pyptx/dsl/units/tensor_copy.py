@@ -2,10 +2,10 @@
 
 PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
 
-The argument that is a tensor map gives the direction: as ``src`` the copy loads into shared memory and
-signals an mbarrier, as ``dst`` it stores, or combines with ``op=``, and completes through a bulk group.  A
-tensor map is a parameter's (``A.tma_desc()``) or any 64-bit address of one, such as a copy that
-``ptx.tensormap`` has changed; a place in shared memory has a 32-bit address.
+The tensor map determines the direction.  If ``src`` is the map, the copy loads into shared memory and signals
+an mbarrier.  If ``dst`` is the map, the copy stores (or combines, with ``op=``) and completes through a bulk
+group.  A tensor map is the map of a parameter (``A.tma_desc()``) or any 64-bit address of a map, such as a
+copy that ``ptx.tensormap`` has changed; a place in shared memory has a 32-bit address.
 
 Watch out: ``coord`` is in PTX order, innermost dimension first; shapes and boxes are in numpy order,
 innermost last.  A ``(BM, BK)`` box of a row-major ``[M, K]`` tensor is loaded at ``coord=(k, m)``.
@@ -45,7 +45,7 @@ Coordinate = Reg | int
 Map = TensorMapReg | Reg | Addr
 
 _SEE = "data-movement-and-conversion-instructions-cp-async-bulk-tensor"
-#: Shared memory of every tensor copy is aligned to this, whatever the swizzle.
+#: Alignment in bytes of the shared memory of every tensor copy, for any swizzle.
 _ALIGNMENT = 128
 _LOADS = ("tile", "tile::gather4", "im2col", "im2col::w", "im2col::w::128")
 _STORES = ("tile", "tile::scatter4", "im2col_no_offs", "im2col_no_offs::w")
@@ -84,7 +84,7 @@ def _coordinates(
 
 
 def _mode(mode: str | None, rank: int, allowed: Sequence[str]) -> str | None:
-    """The word of an access mode. None is tile mode, unwritten."""
+    """Return the modifier of an access mode; None for tile mode without a modifier."""
     if mode is None:
         return None
     one_of("mode", mode, allowed, see=_SEE)
@@ -98,7 +98,7 @@ def _mode(mode: str | None, rank: int, allowed: Sequence[str]) -> str | None:
 def _offsets(
     offsets: Sequence[Reg | int] | RegArray | None, mode: str | None, rank: int
 ) -> tuple[list[Any], ...]:
-    """The im2col operand: offsets into the filter, or halo and offset along W."""
+    """Return the im2col operand: offsets into the filter, or halo and offset along W."""
     expected = 0
     if mode is not None and mode in ("im2col", "im2col::w", "im2col::w::128"):
         expected = rank - 2 if mode == "im2col" else 2
@@ -115,7 +115,7 @@ def _offsets(
 
 
 def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) -> None:
-    """The map against the instruction and, where it is known, against the buffer."""
+    """Check the map against the instruction and, if the buffer is known, against the buffer."""
     if shared is not None:
         check_place("the shared-memory side", shared, None, _ALIGNMENT, see=_SEE)
     if not isinstance(tensor, TensorMapReg):
@@ -130,7 +130,7 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
         )
     if mode is not None and mode.startswith("im2col"):
         raise OperandError(
-            f"mode is {mode!r}, and the map of {name} is one of tiles",
+            f"mode is {mode!r}, and the map of {name} is a map of tiles",
             hint="pass the 64-bit address of an im2col map",
             see=_SEE,
         )
@@ -146,14 +146,14 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
     if not isinstance(shared, Buffer):
         return
     row = spec.tma_box[-1] * spec.dtype.nbytes
-    # Measured on an H200: rows shorter than the swizzle's span lie a span apart.
+    # Measured on an H200: rows that are shorter than the swizzle's span begin one span apart.
     pitch = max(row, COPY_SWIZZLES[spec.layout.swizzle])
     box = count * math.prod(spec.tma_box[:-1]) * pitch
     if shared.shape and box > shared.nbytes:
         what = f"the box {spec.tma_box}" if count == 1 else f"{count} boxes {spec.tma_box}"
         raise OperandError(
             f"{what} of {name} is {box} bytes, the buffer {shared.name!r} has {shared.nbytes}",
-            hint=f"its rows of {row} bytes lie {pitch} apart: swizzle {spec.layout.swizzle}"
+            hint=f"rows of {row} bytes begin {pitch} bytes apart with swizzle {spec.layout.swizzle}"
             if pitch > row
             else "",
             see=_SEE,
@@ -162,13 +162,13 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
         raise OperandError(
             f"the map of {name} swizzles {spec.layout.swizzle!r}, "
             f"the buffer {shared.name!r} is allocated for {shared.swizzle!r}",
-            hint=f"smem.alloc(..., swizzle={spec.layout.swizzle!r})",
+            hint=f"allocate it with smem.alloc(..., swizzle={spec.layout.swizzle!r})",
             see="tensor-swizzling-modes",
         )
 
 
 def _is_load(dst: Shared | Map, src: Shared | Map) -> bool:
-    """Whether ``src`` is the tensor map; exactly one of the two is."""
+    """Return True if ``src`` is the tensor map, False if ``dst`` is; raise unless exactly one of them is."""
     for is_map in (lambda place: isinstance(place, TensorMapReg), is_wide):
         if is_map(src) != is_map(dst):
             return bool(is_map(src))
@@ -218,22 +218,23 @@ class TensorCopy:
         """Copy the box at ``coord``. Records one ``cp.async.bulk.tensor`` or ``cp.reduce.async.bulk.tensor``.
 
         Args:
-            dst, src: one is a tensor map (``A.tma_desc()``, or the 64-bit address of one), the other a place
-                in shared memory, aligned to 128 bytes.
+            dst, src: one is a tensor map (``A.tma_desc()``, or the 64-bit address of a map), the other a
+                place in shared memory, aligned to 128 bytes.
             coord: first element of the box, **innermost dimension first**: ``(k, m)`` for ``[M, K]``; numbers
-                or s32 registers. May lie outside the tensor: loads fill, stores drop.
-            mbar: for loads, the mbarrier on which the box's bytes are counted (the whole box, also if
+                or s32 registers. The box may lie outside the tensor: loads fill such elements, stores drop
+                them.
+            mbar: for loads, the mbarrier that counts the box's bytes (of the whole box, even if it is
                 clipped).
-            op: for stores, combine instead: ``"add"``, ``"min"``, ``"max"``, ``"inc"``, ``"dec"``, ``"and"``,
-                ``"or"``, ``"xor"``.
-            mode: None and ``"tile"`` are boxes. Loads have ``"im2col"``, ``"im2col::w"``,
+            op: for stores, combine with memory instead: ``"add"``, ``"min"``, ``"max"``, ``"inc"``,
+                ``"dec"``, ``"and"``, ``"or"``, ``"xor"``.
+            mode: None and ``"tile"`` copy boxes. Loads have ``"im2col"``, ``"im2col::w"``,
                 ``"im2col::w::128"`` (3-D to 5-D) and ``"tile::gather4"`` (2-D: ``coord`` is a column and
                 four rows); stores have ``"im2col_no_offs"`` and ``"tile::scatter4"``.
             offsets: for im2col loads, one offset for each spatial dimension, W first; for ``im2col::w`` halo
                 and offset along W. Numbers of 16 bits or 16-bit registers.
             multicast: for loads, mask of the cluster's CTAs that receive the box at the same offset.
-            multicast_bits: 16 or 32 spells the width of the mask out (PTX 9.4).
-            cta_group: for loads, 1 or 2: whose mbarrier of a CTA pair is signaled.
+            multicast_bits: 16 or 32 writes the width of the mask explicitly (PTX 9.4).
+            cta_group: for loads, 1 or 2: with 2, the mbarrier may be in either CTA of the pair.
             cache_hint: b64 register with an L2 cache policy.
             report: for loads, what to report on the mbarrier: ``"disabled"``, ``"validity::per_16bytes::8"``
                 ... (PTX 9.4).
@@ -243,8 +244,8 @@ class TensorCopy:
 
         Raises:
             OperandError: no tensor map or two, a wrong number of coordinates or offsets, a map of another
-                rank, a buffer that is misaligned, too small or swizzled otherwise, a load without ``mbar``,
-                a store with one.
+                rank, a buffer that is misaligned, too small or has another swizzle, a load without ``mbar``,
+                a store with ``mbar``.
 
         PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
         """
@@ -280,12 +281,12 @@ class TensorCopy:
             return
         if op is not None:
             raise OperandError(
-                f"op is {op!r}, and a load combines nothing: expected a tensor map as dst", see=_SEE
+                f"op is {op!r}, and a load cannot combine: expected a tensor map as dst", see=_SEE
             )
         if mbar is None:
             raise OperandError(
                 "a tensor load needs mbar=, the mbarrier that counts its bytes",
-                hint="expect them with ptx.mbarrier.arrive_expect_tx(mbar, nbytes)",
+                hint="expect the bytes with ptx.mbarrier.arrive_expect_tx(mbar, nbytes)",
                 see=_SEE,
             )
         if cta_group is not None:
@@ -305,7 +306,7 @@ class TensorCopy:
         emit("cp", words, *places, *_offsets(offsets, mode, rank), *mask, *policy, pred=pred)
 
 
-#: Forms of the table: of any tensor, of matrices alone, and of tensors with pixels, from three dimensions on.
+#: Forms of the table: for any tensor; for matrices only; for tensors of pixels, with 3 or more dimensions.
 _FORMS_OF_BOXES = (
     "cp.async.bulk.tensor.load",
     "cp.async.bulk.tensor.load.report",
@@ -349,7 +350,7 @@ tensor_5d = records(*_FORMS_OF_BOXES, *_FORMS_OF_PIXELS)(TensorCopy(5))
 def _touch(
     src: Map, coord: Sequence[Coordinate] | Coordinate, mode: str | None, offsets: Any
 ) -> tuple[int, str | None, Addr, tuple[list[Any], ...]]:
-    """Rank, mode, address and offsets of a box that stays in global memory."""
+    """Return rank, mode, address and offsets of a box that is not copied to shared memory."""
     count = 1 if isinstance(coord, (Reg, int)) else len(coord)
     rank = 2 if mode in _FOUR_ROWS else count
     if not 1 <= rank <= 5:
@@ -382,14 +383,14 @@ def prefetch_tensor(
     evict_last: bool = False,
     pred: Predicate = None,
 ) -> None:
-    """Bring the box at ``coord`` of a tensor into L2. Records one ``cp.async.bulk.prefetch.tensor``.
+    """Prefetch the box at ``coord`` of a tensor into L2. Records one ``cp.async.bulk.prefetch.tensor``.
 
     Args:
-        src: a tensor map, or the 64-bit address of one.
-        coord: first element of the box, **innermost dimension first**; as many as the tensor has dimensions.
+        src: a tensor map, or the 64-bit address of a map.
+        coord: first element of the box, **innermost dimension first**: one coordinate for each dimension.
         mode, offsets: as for loads of :class:`TensorCopy`.
         cache_hint: b64 register with an L2 cache policy.
-        evict_last: instead of a policy: the box is evicted last (PTX 9.4).
+        evict_last: instead of a policy: L2 evicts the box last (PTX 9.4).
         pred: guard.
 
     Raises:
@@ -398,7 +399,7 @@ def prefetch_tensor(
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor`.
     """
     if evict_last and cache_hint is not None:
-        raise OperandError("evict_last and cache_hint are both given: expected one at most", see=_SEE)
+        raise OperandError("evict_last and cache_hint are both given: expected at most one of them", see=_SEE)
     rank, word, place, info = _touch(src, coord, mode, offsets)
     hint, policy = ("L2::evict_last", ()) if evict_last else hinted(cache_hint)
     words = ("async", "bulk", "prefetch", "tensor", f"{rank}d", "L2", "global", word, hint)

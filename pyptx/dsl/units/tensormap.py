@@ -1,9 +1,9 @@
-"""``ptx.tensormap``: tensor maps in memory: changed by the kernel, handed to the TMA engine, prefetched.
+"""``ptx.tensormap``: tensor maps in memory: a kernel changes, publishes and prefetches them.
 
-A map is 128 bytes, aligned to 64.  The usual way: copy one to shared memory, replace fields, hand it over
-with :func:`cp_fenceproxy`, and before its first use in the new form ``ptx.fence.proxy_tensormap_acquire``.
-The address of a map in shared memory has 32 bits, or is a buffer; a 64-bit one is generic unless
-``space="global"`` says more. Every function records exactly one instruction.
+A map is 128 bytes, aligned to 64.  The usual steps: copy a map to shared memory, replace fields, publish the
+map to the TMA engine with :func:`cp_fenceproxy`, and execute ``ptx.fence.proxy_tensormap_acquire`` before the
+first use of the new map.  A map in shared memory is given as a 32-bit address or a buffer; a 64-bit address
+is generic unless ``space="global"`` is given. Every function records exactly one instruction.
 
 ``axis`` counts in PTX order, innermost dimension first.
 
@@ -87,18 +87,18 @@ def _axis(axis: int, last: int) -> int:
 def replace_global_address(
     tensor_map: Shared, address: Reg, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
-    """Set the address of the tensor's first element, a 64-bit register, a multiple of 16.
+    """Set the address of the tensor's first element.
 
     Records one ``tensormap.replace.tile.global_address``.
 
     Args:
-        tensor_map: where the map lies.
-        address: the new address.
+        tensor_map: address of the map.
+        address: the new address, a 64-bit register; a multiple of 16.
         space: ``"auto"``, ``"cta"``, ``"global"``, or None for a generic address.
         pred: guard.
 
     Raises:
-        OperandError: a buffer that is misaligned or smaller than a map, another space.
+        OperandError: a buffer that is misaligned or smaller than a map, or another space.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -112,8 +112,8 @@ def replace_rank(
     """Set the rank. Records one ``tensormap.replace.tile.rank``, whose operand is the rank minus one.
 
     Args:
-        tensor_map: where the map lies.
-        rank: 1..5; a register is passed as it is and holds the rank minus one.
+        tensor_map: address of the map.
+        rank: 1..5; a register is passed unchanged and must hold the rank minus one.
         space, pred: as for :func:`replace_global_address`.
 
     Raises:
@@ -138,7 +138,7 @@ def replace_box_dim(
     """Set the box's extent along ``axis``. Records one ``tensormap.replace.tile.box_dim``.
 
     Args:
-        tensor_map: where the map lies.
+        tensor_map: address of the map.
         axis: 0..4, innermost first.
         value: 1..256 elements.
         space, pred: as for :func:`replace_global_address`.
@@ -199,18 +199,18 @@ def replace_global_stride(
     space: str | None = "auto",
     pred: Predicate = None,
 ) -> None:
-    """Set the bytes between neighbors along dimension ``axis + 1``, as the innermost has no stride.
+    """Set the stride in bytes of dimension ``axis + 1``; the innermost dimension has no stride.
 
     Records one ``tensormap.replace.tile.global_stride``.
 
     Args:
-        tensor_map: where the map lies.
+        tensor_map: address of the map.
         axis: 0..3: 0 is the stride of the second innermost dimension.
         value: bytes, a multiple of 16 below 2**40, or a 64-bit register.
         space, pred: as for :func:`replace_global_address`.
 
     Raises:
-        OperandError: an axis or a value out of range, or no multiple of 16.
+        OperandError: an axis or a value out of range, or a value that is not a multiple of 16.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -230,7 +230,7 @@ def replace_elemtype(
     """Set the element type. Records one ``tensormap.replace.tile.elemtype``.
 
     Args:
-        tensor_map: where the map lies.
+        tensor_map: address of the map.
         dtype: u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, ``"f32.ftz"``, ``"tf32.ftz"``; on
             sm_100f, sm_110f and sm_120f also ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"``.
         space, pred: as for :func:`replace_global_address`.
@@ -277,7 +277,7 @@ def replace_swizzle_mode(
 def replace_swizzle_atomicity(
     tensor_map: Shared, atom: str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
-    """Set what the swizzle moves as one: ``"16B"``, ``"32B"``, ``"32B_FLIP_8B"`` or ``"64B"`` (PTX 8.6).
+    """Set the atom of the swizzle: ``"16B"``, ``"32B"``, ``"32B_FLIP_8B"`` or ``"64B"`` (PTX 8.6).
 
     Records one ``tensormap.replace.tile.swizzle_atomicity``.  The rest as for :func:`replace_elemtype`.
 
@@ -291,7 +291,7 @@ def replace_swizzle_atomicity(
 def replace_fill_mode(
     tensor_map: Shared, fill: str, *, space: str | None = "auto", pred: Predicate = None
 ) -> None:
-    """Set what loads read outside the tensor: ``"zeros"`` or ``"nan"``.
+    """Set the value that loads return outside the tensor: ``"zeros"`` or ``"nan"``.
 
     Records one ``tensormap.replace.tile.fill_mode``.  The rest as for :func:`replace_elemtype`.
 
@@ -306,19 +306,19 @@ def replace_fill_mode(
 
 @records("tensormap.cp_fenceproxy")
 def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: Scope, *, pred: Predicate = None) -> None:
-    """Copy a map from shared to global memory and release it to the tensormap proxy; the whole warp together.
+    """Copy a map from shared to global memory and release it to the tensormap proxy.
 
-    Records one ``tensormap.cp_fenceproxy``.
+    Records one ``tensormap.cp_fenceproxy``.  All threads of the warp execute it together.
 
     Args:
         dst: global address of 128 bytes, a multiple of 64.
         src: the map in this CTA's shared memory.
-        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``: where the matching
-            ``ptx.fence.proxy_tensormap_acquire`` will be.
+        scope: ``"cta"``, ``"cluster"``, ``"gpu"`` or ``"sys"``: it must include the threads that execute the
+            matching ``ptx.fence.proxy_tensormap_acquire``.
         pred: guard.
 
     Raises:
-        OperandError: a buffer that is misaligned or smaller than a map, another scope.
+        OperandError: a buffer that is misaligned or smaller than a map, or another scope.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-tensormap-cp-fenceproxy`.
     """
@@ -333,11 +333,11 @@ def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: Scope, *, pred: Predicate
 
 @records("prefetch.tensormap")
 def prefetch(tensor_map: Reg | Addr, *, space: str | None = None, pred: Predicate = None) -> None:
-    """Bring a tensor map near, for later tensor copies. Records one ``prefetch.tensormap``.
+    """Prefetch a tensor map for later tensor copies. Records one ``prefetch.tensormap``.
 
     Args:
-        tensor_map: a parameter's, ``A.tma_desc()``, or any 64-bit address of one.
-        space: None for a generic address, which ``A.tma_desc()`` is; ``"param"`` or ``"const"``.
+        tensor_map: the map of a parameter, ``A.tma_desc()``, or any 64-bit address of a map.
+        space: None for a generic address, such as ``A.tma_desc()``; ``"param"`` or ``"const"``.
         pred: guard.
 
     Raises:

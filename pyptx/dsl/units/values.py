@@ -1,8 +1,8 @@
-"""One instruction that computes a value, from a typed wrapper.
+"""Records one instruction that computes a value, for a typed wrapper.
 
-Owns what all such wrappers share: the result is a new register named after the author's variable, or the
-register given as ``out=``; operands have one type, and numbers take it.  Which forms exist is for the
-instruction table to say.
+Owns the rules that all such wrappers share: the result is a new register named after the author's variable,
+or the register given as ``out=``; all operands have one type, and numbers take that type.  The instruction
+table decides which forms exist.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Vector = RegArray | Sequence[Reg]
 
 
 def words(*modifiers: str | bool | None) -> tuple[str, ...]:
-    """The modifiers that are present: those that are not None, False or empty."""
+    """Return the modifiers that are present: those that are not None, False or empty."""
     return tuple(word for word in modifiers if isinstance(word, str) and word)
 
 
 def meet(name: str, *given: Any) -> ScalarType:
-    """The type of the registers among ``given``, the operands of ``name``; numbers take it.
+    """Return the common type of the registers among ``given``, the operands of ``name``.
 
     Raises:
         OperandError: no register, or types that do not mix.
@@ -46,16 +46,16 @@ def meet(name: str, *given: Any) -> ScalarType:
     if found is None:
         raise OperandError(
             f"ptx.{name} of {', '.join(map(repr, given))}: expected at least one register",
-            hint="what Python knows already, Python computes; reg.scalar(type, init=...) makes a register",
+            hint="compute with numbers in Python, or make a register: reg.scalar(type, init=...)",
         )
     return found
 
 
 def typed(given: Any, kind: ScalarType, trace: Trace) -> Operand:
-    """A register as it is, a number as a constant of ``kind``.
+    """Convert a register to an operand, or a number to a constant of ``kind``.
 
     Raises:
-        OperandError: neither, a number that does not fit, or a type that has no constants.
+        OperandError: neither a register nor a number, a number that does not fit, a type without constants.
     """
     if isinstance(given, Reg):
         return owned(given, trace).operand
@@ -67,7 +67,7 @@ def typed(given: Any, kind: ScalarType, trace: Trace) -> Operand:
 
 
 def integer_word(kind: ScalarType) -> str:
-    """How ``kind`` is spelled in arithmetic: untyped bits count as unsigned."""
+    """Return the type modifier of ``kind`` in arithmetic: untyped bits count as unsigned."""
     return f"u{kind.bits}" if kind.kind == "b" else kind.name
 
 
@@ -85,8 +85,8 @@ def value(
     """Record one instruction whose first operand is ``out``, or a new register of ``kind``.
 
     Raises:
-        OperandError: an ``out`` that is no register, or operands that the form does not take.
-        TraceError: an ``out`` that is shared and must not be written.
+        OperandError: ``out`` is not a register, or the form does not take the operands.
+        TraceError: ``out`` is shared and must not be written.
     """
     trace = current()
     condition = guard(pred, trace)
@@ -108,7 +108,7 @@ def values(
 ) -> RegArray:
     """Record one instruction whose first operand is the vector ``out``, or ``count`` new registers.
 
-    Returns the registers written; where ``out`` has None, the vector has ``_``.
+    Returns the registers written. A None in ``out`` becomes ``_`` in the vector.
     """
     trace = current()
     condition = guard(pred, trace)
@@ -138,7 +138,8 @@ def value_pair(
 ) -> tuple[Reg, Reg]:
     """Record one instruction whose first operand is a pair ``d|p`` of new registers.
 
-    They are named after the two variables that the author unpacks the pair into, else after ``hints``.
+    The registers are named after the two variables that the author unpacks the pair into, else after
+    ``hints``.
     """
     trace = current()
     condition = guard(pred, trace)

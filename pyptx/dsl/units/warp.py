@@ -1,8 +1,8 @@
-"""``ptx.warp``: what the lanes of a warp execute together.
+"""``ptx.warp``: instructions that the lanes of a warp execute together.
 
-Each function records exactly one instruction, except :func:`shfl64`, :func:`reduce` and :func:`scan`, which
-say how many.  ``mask`` has a bit for each lane that takes part, and all of them must execute the
-instruction.  The lane's own number is ``ptx.special.laneid()``.
+Each function records exactly one instruction, except :func:`shfl64`, :func:`reduce` and :func:`scan`, whose
+docstrings give the number.  ``mask`` has a bit for each lane that takes part; all these lanes must execute
+the instruction.  ``ptx.special.laneid()`` returns the number of the executing lane.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ def elect(mask: Reg | int = ..., *, with_lane: Literal[True]) -> tuple[Reg, Reg]
 
 @records("elect.sync")
 def elect(mask: Reg | int = FULL, *, with_lane: bool = False) -> Reg | tuple[Reg, Reg]:
-    """A new predicate that holds in one lane of ``mask``. Records one ``elect.sync``.
+    """Return a new predicate that is true in one lane of ``mask``. Records one ``elect.sync``.
 
-    The same mask elects the same lane each time; which one is open.  Guarding with it lets ptxas
-    emit single-thread instructions once, where ``tid == 0`` makes it loop over lanes.
+    The same mask elects the same lane each time; PTX does not fix which one.  With this predicate as a guard,
+    ptxas emits single-thread instructions once; with ``tid == 0``, ptxas emits a loop over the lanes.
 
     Args:
         mask: lanes that take part.
-        with_lane: also the number of the lane that was elected: ``lane, leader = elect(with_lane=True)``.
+        with_lane: return also the number of the elected lane: ``lane, leader = elect(with_lane=True)``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-elect-sync`.
     """
@@ -111,7 +111,7 @@ def elect(mask: Reg | int = FULL, *, with_lane: bool = False) -> Reg | tuple[Reg
 def sync(mask: Reg | int = FULL, *, pred: Predicate = None) -> None:
     """Wait for the lanes of ``mask``, and order their memory accesses. Records one ``bar.warp.sync``.
 
-    The same as ``ptx.bar.warp_sync``, which says what it refuses.
+    It is the same as ``ptx.bar.warp_sync``, which documents the errors.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar-warp-sync`.
     """
@@ -120,9 +120,9 @@ def sync(mask: Reg | int = FULL, *, pred: Predicate = None) -> None:
 
 @records("activemask")
 def activemask() -> Reg:
-    """The lanes that execute this instruction together, a b32. Records one ``activemask``.
+    """Return the mask of the lanes that execute this instruction together, a b32. Records one ``activemask``.
 
-    Watch out: which lanes run together is the machine's choice.
+    Watch out: the hardware decides which lanes run together.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-activemask`.
     """
@@ -134,14 +134,16 @@ def activemask() -> Reg:
 
 def _vote(mode: str, kind: ScalarType, p: Reg | NotPred, mask: Reg | int, out: Reg | None, hint: str) -> Reg:
     if getattr(p, "type", None) is not predicate:
-        raise OperandError(f"a vote is on a predicate, not on {p!r}", hint="compare: x != 0", see=_VOTE)
+        raise OperandError(
+            f"a vote takes a predicate, not {p!r}", hint="make one by comparing: x != 0", see=_VOTE
+        )
     operands = (operand(p, current()), _members(mask, _VOTE))
     return value(kind, "vote", ("sync", mode, kind.name), operands, out=out, hint=hint)
 
 
 @records("vote.sync")
 def vote_all(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
-    """Whether ``p`` holds in all lanes of ``mask``, as a predicate. Records one ``vote.sync.all``.
+    """Return a predicate: true if ``p`` holds in all lanes of ``mask``. Records one ``vote.sync.all``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-vote-sync`.
     """
@@ -150,7 +152,7 @@ def vote_all(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None
 
 @records("vote.sync")
 def vote_any(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
-    """Whether ``p`` holds in any lane of ``mask``, as a predicate. Records one ``vote.sync.any``.
+    """Return a predicate: true if ``p`` holds in any lane of ``mask``. Records one ``vote.sync.any``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-vote-sync`.
     """
@@ -159,7 +161,7 @@ def vote_any(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None
 
 @records("vote.sync")
 def vote_uni(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
-    """Whether ``p`` is the same in all lanes of ``mask``, as a predicate. Records one ``vote.sync.uni``.
+    """Return a predicate: true if ``p`` is equal in all lanes of ``mask``. Records one ``vote.sync.uni``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-vote-sync`.
     """
@@ -168,7 +170,7 @@ def vote_uni(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None
 
 @records("vote.sync.ballot")
 def ballot(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
-    """The lanes of ``mask`` in which ``p`` holds, a b32. Records one ``vote.sync.ballot``.
+    """Return the mask of the lanes of ``mask`` in which ``p`` holds, a b32. Records one ``vote.sync.ballot``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-vote-sync`.
     """
@@ -177,7 +179,7 @@ def ballot(p: Reg | NotPred, *, mask: Reg | int = FULL, out: Reg | None = None) 
 
 @records("match.any.sync")
 def match_any(given: Reg, *, mask: Reg | int = FULL, out: Reg | None = None) -> Reg:
-    """The lanes of ``mask`` that hold the same 32 or 64 bits as this one, a u32.
+    """Return the mask of the lanes of ``mask`` that hold the same 32 or 64 bits as this lane, a u32.
 
     Records one ``match.any.sync``.
 
@@ -198,14 +200,15 @@ def match_all(given: Reg, *, mask: Reg | int = ..., with_pred: Literal[True]) ->
 
 @records("match.all.sync")
 def match_all(given: Reg, *, mask: Reg | int = FULL, with_pred: bool = False) -> Reg | tuple[Reg, Reg]:
-    """``mask`` if all its lanes hold the same 32 or 64 bits, otherwise 0, a u32.
+    """Return ``mask`` if all its lanes hold the same 32 or 64 bits, otherwise 0, a u32.
 
     Records one ``match.all.sync``.
 
     Args:
         given: register to compare.
         mask: lanes that take part.
-        with_pred: also a predicate that says which: ``lanes, same = match_all(x, with_pred=True)``.
+        with_pred: return also a predicate, true if all are the same: ``lanes, same = match_all(x,
+            with_pred=True)``.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-match-sync`.
     """
@@ -220,7 +223,7 @@ def match_all(given: Reg, *, mask: Reg | int = FULL, with_pred: bool = False) ->
 
 
 def _clamp(mode: str, width: int | None, clamp: Reg | int | None) -> Reg | int:
-    """The manual's operand c, for segments of ``width`` lanes."""
+    """Compute operand c of ``shfl``, which limits the exchange to segments of ``width`` lanes."""
     if clamp is not None:
         if width is not None:
             raise OperandError(
@@ -261,7 +264,11 @@ def _shuffle(
     if not with_pred:
         return value(given.type, "shfl", modifiers, operands, out=out)
     if out is not None:
-        raise OperandError("out= and with_pred=True do not go together", hint="ptx.inst.shfl", see=_SHFL)
+        raise OperandError(
+            "out= and with_pred=True are both given: expected one of them",
+            hint="to write both results into given registers, use ptx.inst.shfl",
+            see=_SHFL,
+        )
     return value_pair((given.type, predicate), ("t", "inside"), "shfl", modifiers, operands)
 
 
@@ -301,18 +308,18 @@ def shfl_idx(
     with_pred: bool = False,
     out: Reg | None = None,
 ) -> Reg | tuple[Reg, Reg]:
-    """``given`` of lane ``lane``, counted from the segment's first. Records one ``shfl.sync.idx.b32``.
+    """Read ``given`` of lane ``lane``, counted from the segment's first. Records one ``shfl.sync.idx.b32``.
 
     Args:
         given: any 32-bit register; the result has its type.
         lane: source lane, 0..31.
-        width: lanes of a segment, a power of two: lanes exchange within theirs. Default: 32.
-        clamp: instead, the manual's operand c: segment mask in bits 8..12, last lane (with ``up`` the first)
-            in bits 0..4.
+        width: lanes of a segment, a power of two: lanes exchange values within their segment. Default: 32.
+        clamp: instead of ``width``, the manual's operand c: segment mask in bits 8..12, last lane (with
+            ``up`` the first lane) in bits 0..4.
         mask: lanes that take part.
-        with_pred: also a predicate, whether the source lane was inside the segment; where it was not, a lane
+        with_pred: return also a predicate, true if the source lane was inside the segment; otherwise a lane
             gets its own value: ``x, inside = shfl_down(x, 1, with_pred=True)``.
-        out: register to write; default: a new one, named after the variable that takes it.
+        out: register to write; default: a new one, named after the variable that takes the result.
 
     Raises:
         OperandError: a register of another width, or a number out of range.
@@ -358,7 +365,7 @@ def shfl_bfly(
     with_pred: bool = False,
     out: Reg | None = None,
 ) -> Reg | tuple[Reg, Reg]:
-    """``given`` of the lane whose number is this one's XOR ``lane``. Records one ``shfl.sync.bfly.b32``.
+    """Read ``given`` of the lane numbered this lane's XOR ``lane``. Records one ``shfl.sync.bfly.b32``.
 
     Arguments as for :func:`shfl_idx`.
 
@@ -403,7 +410,7 @@ def shfl_down(
     with_pred: bool = False,
     out: Reg | None = None,
 ) -> Reg | tuple[Reg, Reg]:
-    """``given`` of the lane ``lane`` higher. Records one ``shfl.sync.down.b32``.
+    """Read ``given`` of the lane that is ``lane`` higher. Records one ``shfl.sync.down.b32``.
 
     Arguments as for :func:`shfl_idx`.
 
@@ -448,7 +455,7 @@ def shfl_up(
     with_pred: bool = False,
     out: Reg | None = None,
 ) -> Reg | tuple[Reg, Reg]:
-    """``given`` of the lane ``lane`` lower. Records one ``shfl.sync.up.b32``.
+    """Read ``given`` of the lane that is ``lane`` lower. Records one ``shfl.sync.up.b32``.
 
     Arguments as for :func:`shfl_idx`.
 
@@ -519,16 +526,16 @@ def redux(
     mask: Reg | int = FULL,
     out: Reg | None = None,
 ) -> Reg:
-    """``given`` combined over the lanes of ``mask``; all get the result. Records one ``redux.sync``.
+    """Combine ``given`` over the lanes of ``mask``; all lanes get the result. Records one ``redux.sync``.
 
     Args:
         op: ``"add"``, ``"min"``, ``"max"`` of u32 and s32, ``"and"``, ``"or"``, ``"xor"`` of 32-bit
             integers, from sm_80 on; ``"min"`` and ``"max"`` of f32 on sm_100f.
         given: 32-bit register; the result has its type. Untyped bits add as unsigned.
-        magnitude: of f32: compare absolute values.
-        nan: of f32: NaN if a lane has one.
+        magnitude: for f32: compare absolute values.
+        nan: for f32: return NaN if a lane has NaN.
         mask: lanes that take part.
-        out: register to write; default: a new one, named after the variable that takes it.
+        out: register to write; default: a new one, named after the variable that takes the result.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-redux-sync`.
     """
@@ -557,7 +564,7 @@ def _combine(op: str, a: Reg, b: Reg, into: Reg, pred: Predicate = None) -> None
 def _exchange(
     mode: str, given: Reg, lane: int, width: int, mask: Reg | int, into: Reg, inside: Reg | None
 ) -> None:
-    """``given`` of another lane into ``into``: one instruction for 32 bits, four for 64."""
+    """Shuffle ``given`` of another lane into ``into``: one instruction for 32 bits, four for 64."""
     trace = current()
     operands = _operands(mode, lane, width, None, mask)
     if given.type.bits == 64:
@@ -568,7 +575,7 @@ def _exchange(
 
 
 def _steps(width: int) -> list[int]:
-    """1, 2, 4 ... below ``width``."""
+    """Return the powers of two below ``width``: 1, 2, 4 ..."""
     if width not in _WIDTHS[1:]:
         raise OperandError(f"width is {width!r}: expected 2, 4, 8, 16 or 32 lanes", see=_SHFL)
     return [n for n in _WIDTHS if n < width]
@@ -581,7 +588,7 @@ def reduce(
     width: int = 32,
     mask: Reg | int = FULL,
 ) -> Reg:
-    """``given`` combined over the lanes of each segment; all get the result. Works for any type.
+    """Combine ``given`` over the lanes of each segment; all lanes get the result. Works for any type.
 
     Records ``2 * log2(width)`` instructions, 10 for a whole warp: a butterfly ``shfl.sync`` and one operation
     for each step; for 64-bit types ``5 * log2(width)``. Floats are added in the order of the butterfly.
@@ -589,9 +596,9 @@ def reduce(
     Args:
         given: register of 32 or 64 bits; packs (f16x2, bf16x2) combine element by element.
         op: ``"add"``, ``"min"``, ``"max"``, ``"and"``, ``"or"``, ``"xor"``, or a function of two registers
-            that records what combines them, such as ``lambda a, b: a * b``. It has to be commutative.
+            that records the combining instructions, such as ``lambda a, b: a * b``; it must be commutative.
         width: lanes of a segment: 2, 4, 8, 16 or 32.
-        mask: lanes that take part, whole segments.
+        mask: lanes that take part, in whole segments.
 
     PTX ISA: `#data-movement-and-conversion-instructions-shfl-sync`.
     """
@@ -622,13 +629,13 @@ def reduce(
                     ) from fault
                 if getattr(total, "type", None) is not given.type:
                     raise OperandError(
-                        f"the function of reduce gave {total!r}: expected a register of type .{given.type}"
+                        f"the function of reduce returned {total!r}: expected a .{given.type} register"
                     )
     return total
 
 
 def scan(given: Reg, op: str = "add", *, width: int = 32, mask: Reg | int = FULL) -> Reg:
-    """``given`` combined over this lane and all lower ones of its segment (an inclusive prefix sum).
+    """Combine ``given`` over this lane and all lower lanes of its segment (an inclusive prefix sum).
 
     Records ``1 + 2 * log2(width)`` instructions, 11 for a whole warp: a ``mov``, and a ``shfl.sync.up`` and
     one guarded operation for each step; for 64-bit types ``1 + 5 * log2(width)``.

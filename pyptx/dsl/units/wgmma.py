@@ -1,7 +1,7 @@
 """``ptx.wgmma``: matrix products of a warpgroup, B (and A) in shared memory, D in registers; Hopper.
 
-PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions`.  sm_90a alone.  All 128 threads of a warpgroup,
-four warps of which the first has a number that four divides, execute each instruction together.
+PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions`.  Only sm_90a has them.  All 128 threads of a
+warpgroup execute each instruction together: four warps, the first of which has a number divisible by four.
 
     acc = ptx.wgmma.accumulator(m=64, n=256, dtype=f32)
     a, b = ptx.wgmma.descriptor(tile_a), ptx.wgmma.descriptor(tile_b)
@@ -10,7 +10,7 @@ four warps of which the first has a number that four divides, execute each instr
     ptx.wgmma.commit_group()
     ptx.wgmma.wait_group(0)
 
-Every function that records anything records exactly one instruction, except :func:`descriptor`.
+Every function records at most one instruction, except :func:`descriptor`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PREFIX = "asynchronous-warpgroup-level-matrix-instructions-wgmma"
 _MMA = f"{_PREFIX}-mma-async"
 _DESCRIPTOR = "asynchronous-warpgroup-level-matrix-shared-memory-layout-matrix-descriptor"
 
-#: Their sums are s32.
+#: Element types whose products are summed in s32.
 _INTEGERS = ("s8", "u8", "b1")
 
 
@@ -69,8 +69,8 @@ _INTEGERS = ("s8", "u8", "b1")
 def fence(*, pred: Predicate = None) -> None:
     """Order earlier accesses to registers, and ordinary writes, before the mma_async that follow.
 
-    Records one ``wgmma.fence.sync.aligned``.  Due before the first mma_async and wherever the accumulator or
-    the fragment of A was touched; not between mma_async of the same shape into one accumulator.
+    Records one ``wgmma.fence.sync.aligned``.  It is needed before the first mma_async, and after each access
+    to the accumulator or to the fragment of A; not between mma_async of the same shape into one accumulator.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence`.
     """
@@ -79,7 +79,7 @@ def fence(*, pred: Predicate = None) -> None:
 
 @records("wgmma.commit_group")
 def commit_group(*, pred: Predicate = None) -> None:
-    """Put the warp's mma_async that are in no group yet into one. Records one ``wgmma.commit_group``.
+    """Commit the warp's mma_async that are in no group yet as one group. Records one ``wgmma.commit_group``.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions-wgmma-commit-group`.
     """
@@ -90,14 +90,14 @@ def commit_group(*, pred: Predicate = None) -> None:
 def wait_group(n: int = 0, *, pred: Predicate = None) -> None:
     """Wait until at most ``n`` of the newest groups are pending. Records one ``wgmma.wait_group``.
 
-    Until then nobody may touch the accumulator, nor overwrite A and B in shared memory.
+    Before the wait, no thread may access the accumulator or overwrite A and B in shared memory.
 
     Args:
-        n: a number from 0; 0 waits for all groups.
+        n: number of groups that may stay pending; 0 waits for all groups.
         pred: guard.
 
     Raises:
-        OperandError: a negative number, or no number.
+        OperandError: ``n`` is negative or not an integer.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group`.
     """
@@ -117,7 +117,7 @@ def accumulator(
 ) -> Fragment:
     """Declare the registers of D: ``n/2``, or ``n/4`` f16x2 for f16. Records nothing.
 
-    They hold nothing yet: begin with ``mma_async(..., scale_d=False)``.
+    The registers have no value yet: begin with ``mma_async(..., scale_d=False)``.
 
     Args:
         m: 64.
@@ -138,7 +138,7 @@ def accumulator(
 
 
 def fragment(dtype: ScalarType | str, *, sparse: bool = False, name: str | None = None) -> Fragment:
-    """Declare the registers of A: four, of which each holds 32 bits of a row. Records nothing.
+    """Declare the registers of A: four, each of which holds 32 bits of a row. Records nothing.
 
     Args:
         dtype: type of the elements: f16, bf16, tf32, e4m3, e5m2, s8, u8 or ``"b1"``.
@@ -196,32 +196,33 @@ def mma_async(
     selector: int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """D = A*B + D, or A*B; asynchronous. Records one ``wgmma.mma_async...``.
+    """Compute D = A*B + D, or A*B, asynchronously. Records one ``wgmma.mma_async...``.
 
     K follows from the type: 16 elements of 16 bits, 8 of tf32, 32 of 8 bits, 256 of one; twice that with
     ``metadata``.
 
     Args:
-        d: the accumulator, destination too.
+        d: the accumulator, which is also the destination.
         a: a 64-bit descriptor, or four registers.
         b: a 64-bit descriptor.
-        n, dtype: columns and type of D, if ``d`` is no fragment; ``n`` then follows from its registers.
-        atype, btype: types of A and B; default: A's fragment's, and the same for both.
-        scale_d: whether D is an addend: a bool or a predicate (``~p`` costs nothing). False ignores what D
-            holds.
-        scale_a, scale_b: -1 negates A or B; floats.
-        trans_a, trans_b: A or B lies MN-major in shared memory; f16 and bf16.
+        n, dtype: columns and type of D, if ``d`` is not a fragment; ``n`` defaults to the columns
+            that its registers hold.
+        atype, btype: types of A and B; default: the type of A's fragment, and the same type for both.
+        scale_d: True if D is an addend: a bool or a predicate (or ``~p``). False ignores the value of D.
+        scale_a, scale_b: -1 negates A or B; for floats.
+        trans_a, trans_b: A or B is MN-major in shared memory; for f16 and bf16.
         satfinite: integer sums clamp instead of wrapping.
         metadata: a b32 register with the indices of A's kept elements; A then holds half of K. See
             :func:`pyptx.layout.wgmma_metadata`.
-        selector: which threads of each four supply the metadata: 0 (default) or 1 (not of 8-bit types).
+        selector: selects the threads of each four that supply the metadata: 0 (default) or 1 (not for 8-bit
+            types).
         pred: guard.
 
     Raises:
-        OperandError: operands of another size, a scale or transposition that the types do not have.
+        OperandError: operands of another size, or a scale or transposition that the types do not have.
         SpecError: a shape or type that does not exist.
-        InstructionError: types that do not multiply.
-        TargetError: anything but sm_90a.
+        InstructionError: types that cannot be multiplied with each other.
+        TargetError: a target other than sm_90a.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async`.
     """
@@ -263,7 +264,7 @@ def _multiplicands(
     btype: ScalarType | str | None,
     sparse: bool,
 ) -> tuple[str, str]:
-    """The types of A and B: those given, and what A's fragment says."""
+    """Return the types of A and B, from the arguments and A's fragment; raise if these disagree."""
     given_a = None if atype is None else type_name(atype)
     given_b = None if btype is None else type_name(btype)
     if isinstance(a, Fragment):
@@ -285,7 +286,7 @@ def _multiplicands(
 def _accumulated(
     d: Fragment | RegArray | Sequence[Reg], n: int | None, dtype: str | None, atype: str
 ) -> tuple[int, str]:
-    """Columns and type of D: what is given and what its fragment says must agree."""
+    """Return columns and type of D, from the arguments and D's fragment; raise if these disagree."""
     if isinstance(d, Fragment):
         if d.operand != "d" or d.layout.thread_count != 128 or not d.whole:
             raise OperandError(
@@ -307,7 +308,7 @@ def _accumulated(
 
 
 def _supplied(atype: str, metadata: Reg | None, selector: int | None) -> list[Any]:
-    """The operands of a sparse product: the metadata and the number of the threads that supply it."""
+    """Return the operands of a sparse product: the metadata and the selector of the supplying threads."""
     see = f"{_MMA}-sp"
     if metadata is None:
         if selector is not None:
@@ -320,7 +321,7 @@ def _supplied(atype: str, metadata: Reg | None, selector: int | None) -> list[An
 
 
 def _signs(atype: str, scale_a: int, scale_b: int) -> list[int]:
-    """The operands that negate A and B, which floats have."""
+    """Return the operands that negate A and B, which only products of floats have."""
     if atype in _INTEGERS:
         if (scale_a, scale_b) != (1, 1):
             raise OperandError(
@@ -335,7 +336,7 @@ def _signs(atype: str, scale_a: int, scale_b: int) -> list[int]:
 
 
 def _transpositions(atype: str, in_registers: bool, trans_a: bool, trans_b: bool) -> list[int]:
-    """The operands that say MN-major, which 16-bit types in shared memory have."""
+    """Return the operands that mean MN-major, which only 16-bit types in shared memory have."""
     halves = atype in ("f16", "bf16")
     if (trans_a or trans_b) and (not halves or (trans_a and in_registers)):
         raise OperandError(
@@ -362,27 +363,28 @@ def descriptor(
     stride: int | None = None,
     base_offset: int = 0,
 ) -> Reg:
-    """The matrix descriptor of an operand in shared memory, a b64 register.
+    """Make the matrix descriptor of an operand in shared memory, a b64 register.
 
-    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops what the
-    word has no room for: the CTA's rank in its cluster, which bits 24 and up of a shared address hold.  (The
-    address of a stage or row that a register chose may cost the buffer one ``add`` before.)  The next K step
-    of a K-major operand is :func:`advance` by 32 bytes, while it stays in the row.
+    Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the bits
+    that do not fit the field: the CTA's rank in its cluster, which bits 24 and up of a shared address hold.
+    (The address of a stage or row that a register chose may need one ``add`` before.)  For the next K step of
+    a K-major operand, :func:`advance` by 32 bytes within the row.
 
     Args:
-        source: the operand: a buffer, whose rows are those of TMA boxes, (boxes,) rows, elements, along K
-            (K-major) or along M or N (MN-major); or its shared address, a 32-bit register.
-        tile: how the operand is stored, if the buffer's shape does not say it.
+        source: the operand: a buffer of shape ([boxes,] rows, elements), whose rows are those of TMA boxes
+            along K (K-major) or along M or N (MN-major); or its shared address, a 32-bit register.
+        tile: how the operand is stored, if the buffer's shape does not determine it.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``; default: the tile's, else the buffer's.
         major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory; default: the
-            tile's, else ``"K"``. MN-major operands go with ``trans_a`` or ``trans_b``.
+            tile's, else ``"K"``. For MN-major operands pass ``trans_a`` or ``trans_b`` to :func:`mma_async`.
         leading, stride: the distances in bytes, see :class:`pyptx.layout.WgmmaDescriptor`; default: those of
-            the tile or of the buffer's boxes, and of a K-major operand with swizzle behind a register.
+            the tile or of the buffer's boxes; for a register, those of a K-major operand with a swizzle.
         base_offset: 0..7, if the swizzle's pattern does not start at a multiple of its period; default: 0.
 
     Raises:
-        OperandError: no swizzle or distances where nothing implies them, a swizzle or order that is not the
-            buffer's or the tile's, a buffer that is misaligned, an address that is not 32 bits wide.
+        OperandError: a swizzle or distances that are neither given nor implied, a swizzle or order that
+            differs from the buffer's or the tile's, a buffer that is misaligned, an address that is not 32
+            bits wide.
         SpecError: rows that are not as wide as the swizzle, distances that do not fit.
         UnsupportedError: a swizzle that wgmma does not have.
 
@@ -415,7 +417,7 @@ def descriptor(
 def _agreed(
     what: str, given: str | None, source: Buffer | Reg | None, tile: OperandTile | None
 ) -> str | None:
-    """What is given, and what the buffer and the tile say, if they say the same."""
+    """Return the value that the argument, the buffer and the tile give; raise if they disagree."""
     found, origin = given, what
     for name, value in (("the buffer", source), ("the tile", tile)):
         said = getattr(value, what, None)
@@ -429,7 +431,7 @@ def _agreed(
 
 
 def _strides(source: Buffer | Reg, swizzle: str, major: str) -> tuple[int, int]:
-    """The distances that the shape of a buffer implies."""
+    """Return the leading and stride distances that the shape of a buffer implies."""
     if isinstance(source, Buffer):
         if source.stages is None and len(source.shape) in (2, 3):
             rows, elements = source.shape[-2:]

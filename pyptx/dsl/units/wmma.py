@@ -1,8 +1,8 @@
-"""``ptx.wmma``: matrix products of one warp, in fragments whose layout is the machine's own.
+"""``ptx.wmma``: matrix products of one warp, in fragments whose layout PTX does not define.
 
-PTX ISA: `#warp-level-matrix-instructions-wmma`.  What a fragment's registers hold is open: they are loaded,
-multiplied and stored with the same shape, and may be changed element by element alike.  Every function
-records exactly one instruction.
+PTX ISA: `#warp-level-matrix-instructions-wmma`.  The hardware decides which elements a fragment's registers
+hold: load, multiply and store a fragment with the same shape.  A kernel may apply the same operation to every
+element.  Every function records exactly one instruction.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Place = Reg | Addr | Buffer
 
 
 def _fragment(operand: str, shape: str, dtype: str, see: str) -> tuple[ScalarType, int]:
-    """Type and number of an operand's registers."""
+    """Return type and number of an operand's registers."""
     types = tuple(name for letter, name in _FRAGMENTS if letter == operand)
     kind, counts = _FRAGMENTS[operand, one_of("dtype", dtype, types, see=see)]
     return TYPES[kind], counts[one_of(f"shape with {dtype}", shape, tuple(counts), see=see)]
 
 
 def _stride(stride: Reg | int | None, see: str) -> list[Reg | int]:
-    """The operand, if it is given."""
+    """Return the operand of the stride in a list, which is empty without a stride."""
     return [] if stride is None else [checked("stride", stride, 0, 0xFFFFFFFF, see=see)]
 
 
@@ -102,13 +102,13 @@ def load_a(
     """Load A into new registers. Records one ``wmma.load.a...``.
 
     Args:
-        place: where the matrix begins, the same in all lanes.
+        place: address at which the matrix begins, the same in all lanes.
         shape: ``"m16n16k16"``, ``"m8n32k16"``, ``"m32n8k16"`` (f16, bf16, s8, u8), ``"m16n16k8"`` (tf32),
             ``"m8n8k4"`` (f64), ``"m8n8k32"`` (s4, u4) or ``"m8n8k128"`` (b1).
         dtype: type of the elements.
-        layout: ``"row"`` or ``"col"``; of s4, u4 and b1 ``"row"``.
-        stride: elements from one row (column) to the next, a number or a u32 register; default: the
-            matrix's own.
+        layout: ``"row"`` or ``"col"``; for s4, u4 and b1 ``"row"``.
+        stride: elements from one row (column) to the next, a number or a u32 register; default: the length
+            of a row (column) of the matrix.
         space: ``"shared"``, ``"global"``, ``"cta"``, or None for a generic address.
         pred: guard.
 
@@ -137,7 +137,7 @@ def load_b(
 ) -> RegArray:
     """Load B into new registers. Records one ``wmma.load.b...``.
 
-    Arguments and errors as for :func:`load_a`; s4, u4 and b1 lie by columns, ``"col"``.
+    Arguments and errors as for :func:`load_a`; s4, u4 and b1 need ``layout="col"``.
     """
     return _load("b", place, shape, dtype, layout, stride, space, pred)
 
@@ -203,17 +203,17 @@ def mma(
     out: Vector | None = None,
     pred: Predicate = None,
 ) -> Vector:
-    """D = A*B + C. Records one ``wmma.mma...``.
+    """Compute D = A*B + C. Records one ``wmma.mma...``.
 
     Args:
         a, b, c: fragments, as :func:`load_a`, :func:`load_b` and :func:`load_c` return them.
-        shape: as they were loaded with.
-        atype, btype: types of A and B; default for B: A's.
-        dtype, ctype: types of D and C; default: f32, s32 or f64 as A asks, and D's.
-        alayout, blayout: as they were loaded with.
+        shape: the shape with which the fragments were loaded.
+        atype, btype: types of A and B; default for B: A's type.
+        dtype, ctype: types of D and C; default for D: f32, s32 or f64, depending on A; for C: D's type.
+        alayout, blayout: the layouts with which A and B were loaded.
         satfinite: integer sums clamp instead of wrapping.
-        bit_op: of b1, ``"xor"`` (default) or ``"and"``.
-        rounding: of f64, ``"rn"``, ``"rz"``, ``"rm"`` or ``"rp"``.
+        bit_op: for b1, ``"xor"`` (default) or ``"and"``.
+        rounding: for f64, ``"rn"``, ``"rz"``, ``"rm"`` or ``"rp"``.
         out: destination; default: new registers.
         pred: guard.
 
@@ -221,8 +221,8 @@ def mma(
         D's registers.
 
     Raises:
-        OperandError: a shape or type that does not exist, vectors of another length.
-        InstructionError: types that do not multiply.
+        OperandError: a shape or type that does not exist, or vectors of another length.
+        InstructionError: types that cannot be multiplied with each other.
         TargetError: an architecture that lacks the form.
 
     PTX ISA: `#warp-level-matrix-instructions-wmma-mma`.

@@ -200,7 +200,7 @@ def test_bits_refuse() -> None:
             ptx.prmt(n, n, 0, mode="xyz")  # rejected
         with rejected(OperandError, "logic is 256", "0..255"):
             ptx.lop3(n, n, n, 256)  # rejected
-        with rejected(OperandError, "no integer"):
+        with rejected(OperandError, "did not return an integer"):
             ptx.lop3(n, n, n, lambda a, b, c: 0.5)  # type: ignore[arg-type, return-value]  # rejected
         with rejected(OperandError, "1, 2, 3", "register"):
             ptx.lop3(1, 2, 3, 0x80)  # rejected

@@ -149,7 +149,7 @@ def test_conversions_refuse() -> None:
             ptx.cvt(x, "f16")  # type: ignore[arg-type]  # rejected
         with rejected(InstructionError, "e4m3"):
             ptx.cvt(x, e4m3, rounding="rn")  # rejected
-        with rejected(OperandError, "scale is", "16 bits"):
+        with rejected(OperandError, "scale is", "16-bit"):
             ptx.cvt(x, f16, rounding="rn", scale=bits)  # rejected
         with rejected(OperandError, "2 values", "4"):
             ptx.cvt_x4([x, x], TYPES["e4m3x4"], bits)  # rejected

@@ -373,7 +373,7 @@ def test_bulk_copies_refuse_options() -> None:
                 unit.load(s, g, 16, s, multicast=mask)  # rejected
         with rejected(OperandError, "multicast_bits is 8", "16, 32"):
             unit.load(s, g, 16, s, multicast=1, multicast_bits=8)  # rejected
-        with rejected(OperandError, "multicast_bits is 16", "without multicast="):
+        with rejected(OperandError, "multicast_bits is 16", "without a mask", "multicast="):
             unit.load(s, g, 16, s, multicast_bits=16)  # rejected
         with rejected(InstructionError, "multicast", "shared::cluster"):
             unit.load(s, g, 16, s, multicast=1, space="cta")  # rejected

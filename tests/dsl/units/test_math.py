@@ -268,7 +268,7 @@ def test_arithmetic_refuses() -> None:
             ptx.mul(n, n, half="high")  # rejected
         with rejected(OperandError, "half is 'lo'", ".f32"):
             ptx.mul(x, x, half="lo")  # rejected
-        with rejected(OperandError, "wide product", ".u64"):
+        with rejected(OperandError, "half='wide'", ".u64"):
             ptx.mul(wide, wide, half="wide")  # rejected
         with rejected(OperandError, ".f32", "ptx.fma"):
             ptx.mad(x, x, x)  # rejected
@@ -466,7 +466,7 @@ def test_wide_integers() -> None:
 
     def check() -> None:
         a, b = reg.array(u32, 3), reg.array(u32, 2)
-        with rejected(OperandError, "3 and 2", "as many"):
+        with rejected(OperandError, "3 and 2", "the same number"):
             ptx.add_wide(a, b)  # rejected
         with rejected(OperandError, "1 and 1", "at least 2"):
             ptx.sub_wide(a[:1], b[:1])  # rejected

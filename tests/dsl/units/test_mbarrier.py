@@ -275,7 +275,7 @@ def test_refuses_words_that_do_not_exist() -> None:
             ptx.mbarrier.arrive(bar, sem="release")  # rejected
         with rejected(OperandError, "'relaxed'", "'release'"):
             ptx.mbarrier.arrive_no_complete(bar, 1, state=token, sem="relaxed", scope="cta")  # rejected
-        with rejected(OperandError, "multicast", 'space="cluster"'):
+        with rejected(OperandError, "multicast is 3", "expected space 'cluster'"):
             ptx.mbarrier.arrive(bar, multicast=3)  # rejected
         with rejected(OperandError, "layout of", "is 'v2'", "'v0'"):
             ptx.mbarrier.init(bar, 1, layout="v2")  # rejected

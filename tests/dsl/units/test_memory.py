@@ -203,7 +203,7 @@ def test_memory_refuses() -> None:
             ptx.load(f32, p, sem="relaxd", scope="gpu")  # rejected
         with rejected(TraceError, "%smem_base", "copy it"):
             ptx.load(u32, p, out=base)  # rejected
-        with rejected(OperandError, "size of the store of 7", "u32"):
+        with rejected(OperandError, "type of the store of 7", "u32"):
             ptx.store(p, 7)  # rejected
         with rejected(OperandError, "given of ptx.store is 'x'", "a register or an integer or a number"):
             ptx.store(p, "x", u32)  # type: ignore[arg-type]  # rejected

@@ -267,7 +267,7 @@ def test_refuses_coordinates_and_modes() -> None:
 
     def deep(A: TileParam) -> None:
         s, a = reg.scalar(u32), A.tma_desc()
-        with rejected(OperandError, "mode is 'im2col'", "map of A is one of tiles"):
+        with rejected(OperandError, "mode is 'im2col'", "map of A is a map of tiles"):
             bulk.tensor_3d(dst=s, src=a, coord=(0,) * 3, mbar=s, mode="im2col", offsets=(1,))  # rejected
 
     recorded(deep, _tile(3))
@@ -298,7 +298,7 @@ def test_rows_shorter_than_the_swizzle_lie_apart() -> None:
     def body(A: TileParam) -> None:
         s, a = reg.scalar(u32), A.tma_desc()
         dense, apart = smem.alloc((8, 32), bf16, swizzle="128B"), smem.alloc((8, 64), bf16, swizzle="128B")
-        with rejected(OperandError, "1024 bytes", "'dense'", "512", "rows of 64 bytes lie 128 apart"):
+        with rejected(OperandError, "1024 bytes", "'dense'", "512", "rows of 64 bytes begin 128 bytes apart"):
             bulk.tensor_2d(dst=dense, src=a, coord=(0, 0), mbar=s)  # rejected
         bulk.tensor_2d(dst=apart, src=a, coord=(0, 0), mbar=s)
 

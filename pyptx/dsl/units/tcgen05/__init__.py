@@ -3,8 +3,8 @@
 PTX ISA: `#tcgen05-family-instructions`.
 
 Tensor memory has 128 lanes and 512 columns of 32 bits; an address holds the lane in bits 31..16 and the
-column in bits 15..0.  Functions named after an instruction record exactly that one; the builders of
-descriptors say what they record.
+column in bits 15..0.  A function named after an instruction records exactly this instruction; the docstrings
+of the functions that build descriptors say what they record.
 
 ========================  ==================================================================
 module                    owns

@@ -1,4 +1,4 @@
-"""Checks of arguments that all of ``ptx.tcgen05`` shares."""
+"""Argument checks that the modules of ``ptx.tcgen05`` share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["group", "register"]
 
 
 def group(cta_group: int) -> str:
-    """``cta_group::1`` or ``cta_group::2``; a kernel uses one of them throughout."""
+    """Return ``cta_group::1`` or ``cta_group::2``; a kernel must use the same one everywhere."""
     return f"cta_group::{one_of('cta_group', cta_group, (1, 2), see='tcgen05-cta-pair')}"
 
 
 def register(what: str, value: object, bits: int, expected: str, *, see: str, hint: str = "") -> Reg:
-    """``value``, if it is a register of that width. Raises :class:`OperandError`."""
+    """Return ``value`` if it is a register of ``bits`` bits; else raise :class:`OperandError`."""
     if isinstance(value, Reg):
         if value.type.bits == bits:
             return value

@@ -1,8 +1,8 @@
-"""Descriptors of tcgen05: numbers for what Python knows, registers for what depends on an address.
+"""Descriptors of tcgen05: a number if Python knows all fields, a register if a field depends on an address.
 
-The words themselves are :mod:`pyptx.layout`'s: :class:`~pyptx.layout.InstructionDescriptor`,
+:mod:`pyptx.layout` encodes and decodes the descriptors: :class:`~pyptx.layout.InstructionDescriptor`,
 :class:`~pyptx.layout.Tcgen05SmemDescriptor`, :class:`~pyptx.layout.OperandTile` and
-:class:`~pyptx.layout.ZeroColumnMask`, which encode and decode them.
+:class:`~pyptx.layout.ZeroColumnMask`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SMEM = "tcgen05-shared-memory-descriptor"
 _ABSOLUTE = "tcgen05-leading-dimension-byte-offset-absolute-address"
 
 _LEADING_FIELD = 16
-#: Where the first bytes of the scales lie in a block-scaled instruction descriptor.
+#: Bit positions and width of the scale factor ids in a block-scaled instruction descriptor.
 _SCALE_A_ID, _SCALE_B_ID, _SCALE_ID_BITS = 29, 4, 2
 
 
@@ -63,7 +63,7 @@ def _only(what: str, kind: str, choices: Any) -> str:
     names = tuple(choices)
     if len(names) != 1:
         raise SpecError(
-            f"{what} is not given and kind::{kind} has several: expected one of {', '.join(names)}",
+            f"{what} is not given and kind::{kind} has several types: expected one of {', '.join(names)}",
             see="tcgen05-kind-shapes",
         )
     return str(names[0])
@@ -94,36 +94,37 @@ def instruction_descriptor(
     ws: bool = False,
     a_in_tensor_memory: bool = False,
 ) -> int:
-    """The instruction descriptor of any kind of ``tcgen05.mma``: a number. Records nothing.
+    """Make the instruction descriptor of any kind of ``tcgen05.mma``, a number. Records nothing.
 
-    :meth:`pyptx.layout.InstructionDescriptor.decode` turns it back into words.
+    :meth:`pyptx.layout.InstructionDescriptor.decode` decodes it.
 
     Args:
-        m: rows of D; of the whole pair of CTAs with ``cta_group=2``.
+        m: rows of D; with ``cta_group=2``, rows of D of both CTAs of the pair.
         n: columns of D.
         kind: ``"f16"``, ``"tf32"``, ``"f8f6f4"``, ``"i8"``, ``"ti16"``, ``"mxf8f6f4"``, ``"mxf4"`` or
             ``"mxf4nvf4"``.
-        a_type: f16, bf16 | tf32 | e4m3, e5m2, e2m3, e3m2, e2m1 | u8, s8; may be left out where the kind has
-            one only.
-        b_type: of B; default: that of A.
-        d_type: f32 (default where it exists), f16, s32.
+        a_type: type of A: f16, bf16 | tf32 | e4m3, e5m2, e2m3, e3m2, e2m1 | u8, s8; may be left out if the
+            kind has only one.
+        b_type: type of B; default: A's type.
+        d_type: type of D: f32 (default if the kind has it), f16, s32.
         a_major, b_major: ``"K"``, or ``"MN"`` (the manual's "transpose").
         negate_a, negate_b: multiply by -A, -B.
-        saturate: i8: clamp D instead of wrapping.
+        saturate: for i8: clamp D instead of wrapping.
         sparse: A is sparse, for ``mma_sp`` and ``mma_ws_sp``.
-        sparsity_selector: which metadata columns to use, 0..3.
-        max_shift: ``mma_ws``: largest column shift of B, 0, 8, 16 or 32.
-        scale_type: block-scaled kinds: ue8m0, or ue4m3 (mxf4nvf4); may be left out where there is one only.
-        scale_a_id, scale_b_id: block-scaled kinds: first byte of the scales in their cells
+        sparsity_selector: selects the metadata columns to use, 0..3.
+        max_shift: for ``mma_ws``: largest column shift of B, 0, 8, 16 or 32.
+        scale_type: for block-scaled kinds: ue8m0, or ue4m3 (mxf4nvf4); may be left out if the kind has only
+            one.
+        scale_a_id, scale_b_id: for block-scaled kinds: first byte of the scales in their cells
             (:func:`with_scale_ids` for registers).
-        block: block-scaled kinds: elements of K with one scale, 16 or 32, if they are to be checked.
-        k: K of the instruction, if it is to be checked, or 96 for the mxf4 kinds (sm_103a).
+        block: for block-scaled kinds: number of elements of K with one scale, 16 or 32, to be checked.
+        k: K of the instruction, to be checked; 96 selects the wide K of the mxf4 kinds (sm_103a).
         cta_group: 1 or 2; default: 2 for ``m=256``.
-        ws: for ``mma_ws``.
-        a_in_tensor_memory: A lies in tensor memory.
+        ws: True for ``mma_ws``.
+        a_in_tensor_memory: True if A lies in tensor memory.
 
     Raises:
-        SpecError: a shape, type or option that the kind does not have; the message has the values allowed.
+        SpecError: a shape, type or option that the kind does not have; the message lists the allowed values.
 
     PTX ISA: `#tcgen05-instruction-descriptor`.
     """
@@ -175,14 +176,14 @@ def make_instr_desc_f16bf16_f32(
     b_major: str = "K",
     cta_group: int | None = None,
 ) -> int:
-    """The instruction descriptor of kind f16 with an f32 accumulator: a number, 0x08400490 by default.
+    """Make the instruction descriptor of kind f16 with an f32 accumulator: a number, 0x08400490 by default.
 
-    Records nothing.  :func:`instruction_descriptor` makes those of every kind.
+    Records nothing.  :func:`instruction_descriptor` makes the descriptors of every kind.
 
     Args:
         m: rows of D; 256 is a pair of CTAs.
         n: columns of D.
-        ab_dtype: ``"bf16"`` or ``"f16"``, of A and B.
+        ab_dtype: type of A and B, ``"bf16"`` or ``"f16"``.
         a_major, b_major: ``"K"`` or ``"MN"``.
         cta_group: 1 or 2; default: 2 for ``m=256``.
 
@@ -197,7 +198,7 @@ def make_instr_desc_f16bf16_f32(
 
 
 def with_scale_ids(idesc: Reg | int, *, a: Reg | int | None = None, b: Reg | int | None = None) -> Reg:
-    """A block-scaled instruction descriptor with other scale factor ids, a b32 register.
+    """Change the scale factor ids of a block-scaled instruction descriptor; the result is a b32 register.
 
     Records a ``bfi.b32`` for each id that is given.
 
@@ -206,7 +207,7 @@ def with_scale_ids(idesc: Reg | int, *, a: Reg | int | None = None, b: Reg | int
         a, b: first byte of the scales of A and B in their cells: 0..3, or a register.
 
     Raises:
-        OperandError: no id, one outside 0..3, a descriptor that is not 32 bits wide.
+        OperandError: no id, an id outside 0..3, or a descriptor that is not 32 bits wide.
 
     PTX ISA: `#tcgen05-mma-scale-factor-a`.
     """
@@ -229,7 +230,7 @@ def with_scale_ids(idesc: Reg | int, *, a: Reg | int | None = None, b: Reg | int
 
 
 def _word_of(what: str, value: Reg | int, bits: int, trace: Trace, see: str) -> Operand:
-    """A descriptor as an operand: a register of that width, or a number that fits."""
+    """Convert a descriptor to an operand: a register of ``bits`` bits, or a number that fits."""
     if isinstance(value, Reg) and value.type.bits == bits:
         return owned(value, trace).operand
     number = as_whole(value)
@@ -242,7 +243,7 @@ def _word_of(what: str, value: Reg | int, bits: int, trace: Trace, see: str) -> 
 
 
 def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = TCGEN05_K_MAJOR_128B) -> Reg:
-    """A shared-memory descriptor: ``const_bits | (smem_addr & 0x3FFFF) >> 4``, a b64 register.
+    """Make a shared-memory descriptor, ``const_bits | (smem_addr & 0x3FFFF) >> 4``, in a b64 register.
 
     Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``.  The mask drops the
     CTA's rank in its cluster, which bits 24 and up of a shared address hold.  :func:`smem_descriptor` derives
@@ -250,11 +251,11 @@ def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = TCGEN05_K_MAJOR
 
     Args:
         smem_addr: shared address of the operand, a u32 or b32 register, a multiple of 16.
-        const_bits: everything but the address; default: K-major, 128-byte swizzle, 1024 bytes between 8-row
-            groups.
+        const_bits: all fields except the address; default: K-major, 128-byte swizzle, 1024 bytes between
+            8-row groups.
 
     Raises:
-        OperandError: constant bits in the address field or beyond 64 bits, an address that is not 32 bits
+        OperandError: constant bits in the address field or beyond 64 bits, or an address that is not 32 bits
             wide.
 
     PTX ISA: `#tcgen05-shared-memory-descriptor`.
@@ -273,10 +274,12 @@ def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = TCGEN05_K_MAJOR
 
 
 def _tile_of(buffer: Buffer, major: Major, swizzle: str | None) -> OperandTile:
-    """The tile that fills ``buffer``."""
+    """Return the tile that fills ``buffer``."""
     if swizzle is not None and buffer.swizzle not in ("none", swizzle):
         raise OperandError(
-            f"swizzle is {swizzle!r} and {buffer.name!r} is swizzled {buffer.swizzle!r}", see=_SMEM
+            f"swizzle is {swizzle!r} and {buffer.name!r} has the swizzle {buffer.swizzle!r}: "
+            "expected the same",
+            see=_SMEM,
         )
     if len(buffer.shape) != 2 or buffer.stages is not None:
         stages = f" in {buffer.stages} stages" if buffer.stages is not None else ""
@@ -292,7 +295,7 @@ def _tile_of(buffer: Buffer, major: Major, swizzle: str | None) -> OperandTile:
 
 
 def _base_offset(source: Reg | Buffer, swizzle: str, given: int | None) -> int:
-    """The base offset, from the place of a buffer that is known; else what is given, or 0."""
+    """Return the base offset: derived if the buffer's place is known, else the given value, or 0."""
     offset = source.known_offset if isinstance(source, Buffer) else None
     if offset is None:
         return given or 0
@@ -325,32 +328,32 @@ def smem_descriptor(
     base_offset: int | None = None,
     leading_address: Reg | Buffer | None = None,
 ) -> Reg:
-    """A shared-memory descriptor of an operand, or of the source of :func:`cp`, a b64 register.
+    """Make a shared-memory descriptor of an operand or of the source of :func:`cp`, in a b64 register.
 
     Records four instructions: ``shr.u32``, ``and.b32``, ``cvt.u64.u32``, ``or.b64``; with ``leading_address``
     three more: ``shr.u32``, ``cvt.u64.u32``, ``bfi.b64``.
 
-    Leading and stride offset follow from the tile: of a buffer of shape ``(rows, K)`` (``(K, rows)`` with
-    ``major="MN"``), or from ``tile``.  Without either they are given.
+    Leading and stride offset follow from a buffer of shape ``(rows, K)`` (``(K, rows)`` with ``major="MN"``),
+    or from ``tile``.  Without either, pass ``leading`` and ``stride``.
 
     Args:
         source: the operand: a buffer, or a shared address, a 32-bit register.
-        tile: how it is stored; its major-ness and swizzle are used.
+        tile: how the operand is stored; it also gives ``major`` and ``swizzle``.
         major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
         swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"`` (MN-major tf32); default:
             the buffer's, or ``"128B"``.
         leading: leading dimension byte offset, a multiple of 16 up to 262128; default: from the tile, or 16
-            where it is not used (K-major with a swizzle).
+            if the hardware does not use it (K-major with a swizzle).
         stride: stride dimension byte offset, likewise.
-        base_offset: 0..7, where the swizzle pattern does not start at a multiple of its period (1024, 512 or
+        base_offset: 0..7, if the swizzle pattern does not start at a multiple of its period (1024, 512 or
             256 bytes): ``(pattern start >> 7) & 7``; default: derived for buffers, 0 for registers.
-        leading_address: K = 96 on sm_103a: the shared address of what follows a row's 128 bytes, in place of
-            the leading offset.
+        leading_address: for K = 96 on sm_103a: the shared address of the data that follows a row's 128 bytes,
+            in place of the leading offset.
 
     Raises:
-        OperandError: offsets that cannot be derived, a buffer that is misaligned or of other axes.
-        SpecError: a tile that its swizzle does not fit, a value that its field does not hold.
-        TargetError: ``leading_address`` for another target than sm_103.
+        OperandError: offsets that cannot be derived, or a buffer that is misaligned or has other axes.
+        SpecError: a tile that does not fit its swizzle, or a value that does not fit its field.
+        TargetError: ``leading_address`` for a target other than sm_103.
 
     PTX ISA: `#tcgen05-shared-memory-descriptor`.
     """
@@ -358,7 +361,7 @@ def smem_descriptor(
     if tile is not None and (major, swizzle) not in (("K", None), (tile.major, tile.swizzle)):
         raise OperandError(
             f"major is {major!r} and swizzle is {swizzle!r} with a tile that has "
-            f"{tile.major!r} and {tile.swizzle!r}: the tile says both",
+            f"{tile.major!r} and {tile.swizzle!r}: leave both out, the tile gives them",
             see=_SMEM,
         )
     if tile is None and isinstance(source, Buffer) and (leading is None or stride is None):
@@ -375,7 +378,7 @@ def smem_descriptor(
     if leading is None or stride is None:
         raise OperandError(
             f"leading is {leading!r} and stride is {stride!r}: for the register {source} "
-            "both follow from a tile only",
+            "pass both, or a tile",
             hint="pass OperandTile(rows, k, element_bits, major, swizzle)",
             see=_SMEM,
         )
@@ -408,19 +411,19 @@ def smem_descriptor(
 
 @records("add.int")
 def advance(desc: Reg, nbytes: int) -> Reg:
-    """A shared-memory descriptor whose matrix begins ``nbytes`` further on, a b64 register.
+    """Advance a shared-memory descriptor by ``nbytes``; the result is a b64 register.
 
-    Records one ``add.u64``.  :meth:`pyptx.layout.OperandTile.k_offset` gives the bytes to an element of K: 32
-    for each step within a swizzled row.
+    Records one ``add.u64``.  :meth:`pyptx.layout.OperandTile.k_offset` returns the bytes to an element of K:
+    32 for each step within a swizzled row.
 
-    Watch out: the address field has 18 bits; a sum beyond them changes the fields next to it.
+    Watch out: the address has 18 bits; a larger sum changes the fields next to it.
 
     Args:
         desc: the descriptor, a 64-bit register.
         nbytes: a multiple of 16 below 2**18, or the negative of one.
 
     Raises:
-        OperandError: another number, a descriptor that is not 64 bits wide.
+        OperandError: another number, or a descriptor that is not 64 bits wide.
 
     PTX ISA: `#tcgen05-shared-memory-descriptor`.
     """
@@ -429,7 +432,7 @@ def advance(desc: Reg, nbytes: int) -> Reg:
     if number is None or number % 16 or abs(number) >> 18:
         raise OperandError(
             f"nbytes is {nbytes!r}: expected a multiple of 16 within 18 bits",
-            hint="a register is added in units of 16 bytes: desc + (offset >> 4), both 64 bits wide",
+            hint="to add a register, add it in units of 16 bytes: desc + (offset >> 4), both 64 bits wide",
             see=_SMEM,
         )
     register("desc", desc, 64, "a 64-bit register", see=_SMEM)
@@ -446,21 +449,21 @@ def zero_column_mask(
     shift: int = 0,
     enabled: bool = True,
 ) -> int:
-    """The zero-column mask descriptor of ``mma_ws``: a number. Records nothing.
+    """Make the zero-column mask descriptor of ``mma_ws``, a number. Records nothing.
 
-    Columns of B count or are zero in runs of ``used`` and ``skipped``, in turn; N is cut into 1, 2 or 4 parts
-    for M = 128, 64 or 32, each of which begins somewhere in that pattern.
-    :class:`pyptx.layout.ZeroColumnMask` says which columns a word makes zero.
+    Runs of ``used`` columns of B alternate with runs of ``skipped`` columns, which count as zero.  N is split
+    into 1, 2 or 4 parts for M = 128, 64 or 32; each part begins at its own place of this pattern.
+    :class:`pyptx.layout.ZeroColumnMask` computes the columns that a descriptor makes zero.
 
     Args:
         used, skipped: lengths of the runs, 1..256.
-        start: for each part, columns of the pattern before its first, 0..255.
-        skip_first: for each part, whether the pattern begins with a skipped run.
-        shift: B's columns from this one on are used, 0..32.
-        enabled: False for no zeros at all.
+        start: for each part, number of columns of the pattern before the part's first column, 0..255.
+        skip_first: for each part, True if the pattern begins with a skipped run.
+        shift: first column of B that is used, 0..32.
+        enabled: False to make no column zero.
 
     Raises:
-        SpecError: a value that its field cannot hold.
+        SpecError: a value that does not fit its field.
 
     PTX ISA: `#tcgen05-zero-column-mask-descriptor`.
     """

@@ -1,4 +1,4 @@
-"""Tensor memory: allocation, addresses, and what moves between it and registers."""
+"""Tensor memory: allocation, addresses, loads into registers and stores from registers."""
 
 from __future__ import annotations
 
@@ -70,16 +70,16 @@ def alloc(
     space: CtaSpace | None = "cta",
     pred: Predicate = None,
 ) -> None:
-    """Allocate columns of tensor memory; their address is written to ``slot``. Records one ``tcgen05.alloc``.
+    """Allocate columns of tensor memory; ``slot`` receives their address. Records one ``tcgen05.alloc``.
 
-    Executed by one whole warp. Blocks until there is room.
+    One whole warp executes it. The warp waits until enough columns are free.
 
     Args:
         slot: 4 bytes of shared memory.
         ncols: a power of two, 32..512; exclusive: a multiple of 32, 32..576 (more than 512: sm_107).
         cta_group: 1, or 2 for a pair of CTAs.
-        exclusive: while no other allocation is alive; the permit to allocate is kept until the columns are
-            freed (``tcgen05.alloc.exclusive``, PTX 9.4).
+        exclusive: allocate while no other allocation exists; the CTA keeps the permit to allocate until it
+            frees the columns (``tcgen05.alloc.exclusive``, PTX 9.4).
         space: ``"cta"``, or None for a generic 64-bit address.
         pred: guard.
 
@@ -111,9 +111,9 @@ def dealloc(
 ) -> None:
     """Free columns of tensor memory. Records one ``tcgen05.dealloc``.
 
-    Executed by one whole warp, after every access to them is known to be complete. Everything allocated must
-    be freed before the kernel ends.  Arguments and errors as for :func:`alloc`; what was allocated
-    exclusively is freed exclusively.
+    One whole warp executes it, after every access to the columns is known to be complete. All columns must be
+    freed before the kernel ends.  Arguments and errors as for :func:`alloc`; columns that were allocated with
+    ``exclusive`` are freed with ``exclusive``.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit`.
     """
@@ -130,7 +130,7 @@ def dealloc(
 
 @records("tcgen05.relinquish_alloc_permit")
 def relinquish_alloc_permit(cta_group: int = 1, *, pred: Predicate = None) -> None:
-    """Give up the right to allocate, for the CTA. Records one ``tcgen05.relinquish_alloc_permit``.
+    """Give up the CTA's right to allocate. Records one ``tcgen05.relinquish_alloc_permit``.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit`.
     """
@@ -138,7 +138,7 @@ def relinquish_alloc_permit(cta_group: int = 1, *, pred: Predicate = None) -> No
 
 
 def address(base: Reg, lane: Reg | int = 0, column: Reg | int = 0) -> Reg:
-    """The address of the cell ``lane`` lanes and ``column`` columns past ``base``, of the type of ``base``.
+    """Compute the address ``lane`` lanes and ``column`` columns after ``base``; it has the type of ``base``.
 
     Records up to three instructions: ``add.u32`` for the numbers (none if both are 0), ``mad.lo.u32`` for a
     register ``lane`` and ``add.u32`` for a register ``column``.
@@ -149,7 +149,7 @@ def address(base: Reg, lane: Reg | int = 0, column: Reg | int = 0) -> Reg:
         column: 0..511, or a register.
 
     Raises:
-        OperandError: a base that is no 32-bit register, a number outside the range.
+        OperandError: a base that is not a 32-bit register, or a number outside the range.
 
     PTX ISA: `#tensor-memory-addressing`.
     """
@@ -191,14 +191,14 @@ def _vector(regs: Registers) -> list[Any]:
 
 
 def _destinations(*groups: Registers) -> list[list[Any]]:
-    """Vectors of registers to load into, all of them distinct."""
+    """Return the vectors of destination registers; raise unless all registers are distinct."""
     vectors = [_vector(regs) for regs in groups]
     seen: set[str] = set()
     for written in (r for vector in vectors for r in vector if isinstance(r, Reg)):
         if written.name in seen:
             raise OperandError(
                 f"{written} is a destination twice: a load writes distinct registers",
-                hint="reg.array(b32, n) makes n of them",
+                hint="reg.array(b32, n) makes n distinct registers",
                 see=_LD,
             )
         seen.add(written.name)
@@ -212,7 +212,7 @@ def _repetition(shape: str, count: int | None, registers: int) -> str:
 
 
 def _half_split(shape: str, half_split: int | None, see: str) -> tuple[int, ...]:
-    """The operand ``immHalfSplitoff``, which the shape of two halves has and no other."""
+    """Return the operand ``immHalfSplitoff``, which only the shape of two halves has."""
     if (shape == _HALVES) != (half_split is not None):
         raise OperandError(
             f"half_split is {half_split!r} with shape {shape!r}: "
@@ -245,24 +245,24 @@ def ld(
     half_split: int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Load from tensor memory into registers; asynchronous. Records one ``tcgen05.ld.sync.aligned``.
+    """Load from tensor memory into registers, asynchronously. Records one ``tcgen05.ld.sync.aligned``.
 
-    Executed by a whole warp ``w``, which reaches lanes ``32*(w%4)`` to ``+31``; the address is the same in
-    all lanes.  Using the registers needs no wait; overwriting the tensor memory does (:func:`wait_ld`).
+    A whole warp executes it. Warp ``w`` can access lanes ``32*(w%4)`` to ``+31``; the address is the same in
+    all lanes.  A use of the registers needs no wait; overwriting the tensor memory does (:func:`wait_ld`).
 
     Args:
-        regs: destinations, as many as ``shape`` and ``count`` give (``count`` for 32x32b, 16x64b and
+        regs: destinations, as many as ``shape`` and ``count`` need (``count`` for 32x32b, 16x64b and
             16x32bx2, twice that for 16x128b, four times for 16x256b).
         taddr: address in tensor memory.
         shape: ``"32x32b"``, ``"16x64b"``, ``"16x128b"``, ``"16x256b"`` or ``"16x32bx2"``.
-        count: the repetition ``.xN``, a power of two; default: what fits the number of registers.
+        count: the repetition ``.xN``, a power of two; default: derived from the number of registers.
         dtype: ``"b32"``.
         pack: put two 16-bit columns into one register.
-        half_split: 16x32bx2: columns from its first half to its second, 0..511.
+        half_split: for 16x32bx2: number of columns from the first half to the second, 0..511.
         pred: guard.
 
     Raises:
-        OperandError: another number of registers than the shape has, one of them twice.
+        OperandError: a number of registers that does not fit the shape, or a register twice.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-ld`.
     """
@@ -281,7 +281,7 @@ def ld(
 
 
 def _reduction(op: str, shapes: Sequence[str], shape: str, words: dict[str, bool]) -> tuple[str, ...]:
-    """The words of a reduction of f32 values, or of integers, which take none of ``words``."""
+    """Check the shape of a reduction, and return those modifiers of ``words`` that are True."""
     one_of("shape", shape, shapes, see=_LD)
     return tuple(word for word, given in words.items() if given)
 
@@ -301,9 +301,9 @@ def ld_red(
     half_split: int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Load from tensor memory, and the least or greatest value of each row. Records one ``tcgen05.ld.red``.
+    """Load as :func:`ld`, and find the least or greatest value of each row. Records one ``tcgen05.ld.red``.
 
-    As :func:`ld`; sm_103f, sm_107f and sm_110f only.
+    Only sm_103f, sm_107f and sm_110f have it.
 
     Args:
         regs: destinations, ``count`` of them.
@@ -312,14 +312,14 @@ def ld_red(
         op: ``"min"`` or ``"max"``.
         shape: ``"32x32b"`` or ``"16x32bx2"``.
         count: the repetition ``.xN``, 2 to 128; default: the number of registers.
-        dtype: ``"f32"``, ``"u32"`` or ``"s32"``, what the cells are compared as.
-        abs: compare absolute values; f32.
-        nan: the result is NaN where any value is; f32.
-        half_split: 16x32bx2: columns from its first half to its second, 0..511.
+        dtype: type as which the cells are compared: ``"f32"``, ``"u32"`` or ``"s32"``.
+        abs: compare absolute values; for f32.
+        nan: return NaN if any value is NaN; for f32.
+        half_split: for 16x32bx2: number of columns from the first half to the second, 0..511.
         pred: guard.
 
     Raises:
-        OperandError: an option that does not exist, ``abs`` or ``nan`` of integers, a register twice.
+        OperandError: an option that does not exist, ``abs`` or ``nan`` with integers, or a register twice.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-ld`.
     """
@@ -356,21 +356,22 @@ def ld_spcompress(
     abs: bool = False,
     pred: Predicate = None,
 ) -> None:
-    """Load from tensor memory, keeping two of every four f32 values. Records one ``tcgen05.ld.spcompress``.
+    """Load from tensor memory, and keep two of every four f32 values. Records one ``tcgen05.ld.spcompress``.
 
-    Each thread loads ``count`` cells of its own row; ``metadata`` says which were kept.  sm_107a only.
+    Each thread loads ``count`` cells of its own row; ``metadata`` receives the indices of the values kept.
+    Only sm_107a has it.
 
     Args:
         metadata: 1 register, 2 for ``count`` 64, 4 for 128.
         values: destinations, ``count / 2`` of them.
         taddr: address in tensor memory.
-        op: ``"max"`` keeps the greatest, ``"min"`` the least.
-        count: the repetition ``.xN``, 4 to 128; default: what fits the number of registers.
+        op: ``"max"`` keeps the greatest values, ``"min"`` the least.
+        count: the repetition ``.xN``, 4 to 128; default: derived from the number of registers.
         abs: compare absolute values.
         pred: guard.
 
     Raises:
-        OperandError: an option that does not exist, another number of registers, one of them twice.
+        OperandError: an option that does not exist, a wrong number of registers, or a register twice.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-ld`.
     """
@@ -390,13 +391,13 @@ def ld_red_spcompress(
     nan: bool = False,
     pred: Predicate = None,
 ) -> None:
-    """The same with the least or greatest value of the row. Records one ``tcgen05.ld.red.spcompress``.
+    """Load as :func:`ld_spcompress`, and find the least or greatest value of the row.
 
-    Arguments and errors as for :func:`ld_spcompress`, and:
+    Records one ``tcgen05.ld.red.spcompress``.  Arguments and errors as for :func:`ld_spcompress`, and:
 
     Args:
         reduced: receives the thread's least or greatest value.
-        nan: it is NaN where any value is.
+        nan: ``reduced`` becomes NaN if any value is NaN.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-ld`.
     """
@@ -444,9 +445,9 @@ def st(
     half_split: int | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Store registers to tensor memory; asynchronous. Records one ``tcgen05.st.sync.aligned``.
+    """Store registers to tensor memory, asynchronously. Records one ``tcgen05.st.sync.aligned``.
 
-    Arguments and errors as for :func:`ld`; ``unpack`` spreads a register over two 16-bit columns.
+    Arguments and errors as for :func:`ld`; ``unpack`` splits each register into two 16-bit columns.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-st`.
     """

@@ -1,4 +1,4 @@
-"""Data on its way into and within tensor memory: copies from shared memory, the shift of rows."""
+"""Moves data into and within tensor memory: copies from shared memory, the shift of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arguments import group
 __all__ = ["cp", "shift"]
 
 _CP = "tcgen05-instructions-tcgen05-cp"
-#: Shapes of a copy, and what each is multicast to: the warps whose lanes receive the same rows.
+#: Shapes of a copy, and the multicast modifiers of each: they name the warps whose lanes get the same rows.
 _SHAPES: dict[str, tuple[str | None, ...]] = {
     "128x256b": (None,),
     "4x256b": (None,),
@@ -34,25 +34,24 @@ def cp(
     decompress: Decompression | None = None,
     pred: Predicate = None,
 ) -> None:
-    """Copy from shared memory to tensor memory; asynchronous, issued by one thread.
+    """Copy from shared memory to tensor memory, asynchronously; one thread issues the copy.
 
-    Records one ``tcgen05.cp``.  A following mma of the same thread sees the data without a wait; a load
-    does not.
+    Records one ``tcgen05.cp``.  A later mma of the same thread sees the data without a wait; a load does not.
 
     Args:
         taddr: address in tensor memory.
         desc: shared-memory descriptor of the source, a 64-bit register.
-        shape: ``"128x256b"``, ``"4x256b"``, ``"128x128b"``, ``"64x128b"`` or ``"32x128b"``: lanes, and bits
-            of each.
-        multicast: for 64x128b ``"warpx2::02_13"`` or ``"warpx2::01_23"``, the pairs of warps that share the
-            rows; for 32x128b ``"warpx4"``, all four (None is that); otherwise None.
+        shape: ``"128x256b"``, ``"4x256b"``, ``"128x128b"``, ``"64x128b"`` or ``"32x128b"``: number of lanes,
+            and bits of each lane.
+        multicast: for 64x128b ``"warpx2::02_13"`` or ``"warpx2::01_23"``, the pairs of warps that share
+            the rows; for 32x128b ``"warpx4"``, all four warps (None means this too); otherwise None.
         cta_group: 1, or 2: each CTA of the pair copies from its own shared memory.
-        decompress: what the source holds: ``"b4x16_p64"``, 16 values of 4 bits and 8 bytes of padding, or
-            ``"b6x16_p32"``, 16 of 6 bits and 4 bytes; each value becomes 8 bits.
+        decompress: format of the source: ``"b4x16_p64"``, 16 values of 4 bits and 8 bytes of padding, or
+            ``"b6x16_p32"``, 16 values of 6 bits and 4 bytes of padding; each value becomes 8 bits.
         pred: guard.
 
     Raises:
-        OperandError: no such shape, a multicast that does not go with it, no such format.
+        OperandError: no such shape or format, or a multicast that the shape does not have.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-cp`.
     """
@@ -70,9 +69,9 @@ def cp(
 
 @records("tcgen05.shift")
 def shift(taddr: Reg | Addr, cta_group: int = 1, *, pred: Predicate = None) -> None:
-    """Move the rows of tensor memory down by one, in 32 bytes of columns; asynchronous.
+    """Move the rows of tensor memory down by one, in 32 bytes of columns, asynchronously.
 
-    Records one ``tcgen05.shift``.  All rows but the last move; issued by one thread.
+    Records one ``tcgen05.shift``.  All rows except the last move; one thread issues the shift.
 
     Args:
         taddr: address in tensor memory; its lane is a multiple of 32.

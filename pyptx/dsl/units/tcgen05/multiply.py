@@ -1,13 +1,12 @@
 """The multiplications of the fifth-generation tensor cores: ``tcgen05.mma`` and its three variants.
 
-The manual has four instructions, and so has this module: :func:`mma`, :func:`mma_sp` (A sparse),
-:func:`mma_ws` (weight stationary: B is kept in a collector buffer) and :func:`mma_ws_sp`.  What the operands
-are is said by what is passed:
+The module has the manual's four instructions: :func:`mma`, :func:`mma_sp` (A sparse), :func:`mma_ws` (weight
+stationary: B is kept in a collector buffer) and :func:`mma_ws_sp`.  The arguments select the form:
 
 - A: a 64-bit register is a descriptor of shared memory, ``ptx.addr(a)`` an address in tensor memory.
-- ``scale_a`` and ``scale_b`` make it block-scaled; the block-scaled kinds take nothing else.
+- ``scale_a`` and ``scale_b`` select block scaling; the block-scaled kinds require both.
 - the instruction descriptor may be a register, a number or an
-  :class:`~pyptx.layout.InstructionDescriptor`; the latter two are held against the call.
+  :class:`~pyptx.layout.InstructionDescriptor`; the latter two are checked against the arguments of the call.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ _MASK = "tcgen05-zero-column-mask-descriptor"
 _SCALES = "tcgen05-mma-scale-valid-comb-detail"
 _USES = (None, "fill", "use", "lastuse", "discard")
 _SCALED = tuple(kind for kind in KINDS if mma_kind(kind).scaled)
-#: Words for the size of a block, by kind; None where the kind has a default.
+#: Values of ``scale_vec`` by kind; None if the kind has a default.
 _SCALE_WORDS: dict[str, tuple[str | None, ...]] = {
     "mxf8f6f4": (None, "1X", "block32"),
     "mxf4": (None, "2X", "block32"),
     "mxf4nvf4": ("2X", "4X", "block16", "block32"),
 }
-#: Elements of K with one scale, by the word.
+#: Number of elements of K with one scale, by ``scale_vec``.
 _BLOCKS = {None: 32, "1X": 32, "2X": 32, "4X": 16, "block16": 16, "block32": 32}
 #: sm_107 gives reserved bits of the instruction descriptor a meaning.
 _NEWER = 107
@@ -54,7 +53,7 @@ _NEWER = 107
 
 
 def _matrix_a(desc_a: Reg | Addr, see: str) -> tuple[Any, bool]:
-    """The operand A, and whether it lies in tensor memory."""
+    """Return the operand A, and True if it lies in tensor memory."""
     if isinstance(desc_a, Addr):
         return desc_a, True
     hint = "A in tensor memory is an address: ptx.addr(a)"
@@ -72,7 +71,7 @@ def _enable(pred_operand: bool | Reg | NotPred, see: str) -> Any:
 
 
 def _idesc(given: Descriptor, **call: Any) -> tuple[Any, InstructionDescriptor | None]:
-    """The instruction descriptor as an operand; where it is known, held against the call, and returned."""
+    """Return the instruction descriptor as an operand, and decoded if known; check the latter."""
     if isinstance(given, InstructionDescriptor):
         for what, value in call.items():
             says = getattr(given, what)
@@ -102,14 +101,14 @@ def _collector(name: str, use: str | None, see: str) -> str | None:
 
 
 def _record(words: Sequence[str | None], operands: Sequence[Any], pred: Predicate) -> None:
-    """Record one instruction; ``~p`` among the operands stays ``!p``."""
+    """Record one instruction; ``~p`` among the operands is written as ``!p``."""
     trace = current()
     modifiers = tuple(word for word in words if word is not None)
     trace.record("tcgen05", modifiers, [operand(value, trace) for value in operands], guard(pred, trace))
 
 
 class _Scaling(NamedTuple):
-    """What block scaling adds: nothing for the kinds without."""
+    """The modifiers and operands of block scaling; empty for the kinds without scales."""
 
     words: tuple[str, ...] = ()
     size: tuple[str, ...] = ()
@@ -125,10 +124,10 @@ def _scaling(
     scale_vec: str | None,
     unscaled: dict[str, Any],
 ) -> _Scaling:
-    """Block scaling as the arguments say; ``unscaled`` are those that do not go with it."""
+    """Check the arguments of block scaling; ``unscaled`` are arguments that exclude it."""
     if (scale_a is None) != (scale_b is None):
         raise OperandError(
-            f"scale_a is {scale_a!s} and scale_b is {scale_b!s}: block scaling takes both", see=_SCALES
+            f"scale_a is {scale_a!s} and scale_b is {scale_b!s}: block scaling needs both", see=_SCALES
         )
     if kind not in _SCALED:
         for what, value in (("scale_a", scale_a), ("scale_vec", scale_vec)):
@@ -146,7 +145,9 @@ def _scaling(
         )
     for what, value in unscaled.items():
         if value is not None and value is not False:
-            raise OperandError(f"{what} is {value!s} with the block-scaled kind {kind!r}", see=_MMA)
+            raise OperandError(
+                f"{what} is {value!s} with the block-scaled kind {kind!r}, which does not take it", see=_MMA
+            )
     scale_vec = None if scale_vec is None else scale_vec.removeprefix("scale_vec::")
     legal = _SCALE_WORDS[kind]
     if scale_vec not in legal:
@@ -179,7 +180,7 @@ def _multiply(
     lut: Reg | Addr | None,
     pred: Predicate,
 ) -> None:
-    """``tcgen05.mma`` and ``tcgen05.mma.sp``."""
+    """Record ``tcgen05.mma`` or ``tcgen05.mma.sp``."""
     a, in_tensor_memory = _matrix_a(desc_a, see)
     unscaled = {"disable_output_lane": disable_output_lane, "scale_input_d": scale_input_d, "ashift": ashift}
     scaling = _scaling(kind, scale_a, scale_b, scale_vec, unscaled)
@@ -265,7 +266,7 @@ def mma(
     lut: Reg | Addr | None = None,
     pred: Predicate = None,
 ) -> None:
-    """D = A * B + D, or A * B; asynchronous, issued by one thread. Records one ``tcgen05.mma``.
+    """Compute D = A * B + D, or A * B, asynchronously; one thread issues it. Records one ``tcgen05.mma``.
 
     Args:
         d_tmem: address of D in tensor memory.
@@ -276,25 +277,25 @@ def mma(
             :class:`~pyptx.layout.InstructionDescriptor`.
         kind: ``"f16"`` (f16 and bf16 inputs), ``"tf32"``, ``"f8f6f4"``, ``"i8"`` (sm_100a, sm_110a) or
             ``"ti16"`` (sm_107f); block-scaled ``"mxf8f6f4"``, ``"mxf4"`` or ``"mxf4nvf4"``.
-        pred_operand: whether D is an input: a bool or a predicate. False ignores what D holds, so nothing
-            need be zeroed.
+        pred_operand: True if D is an input: a bool or a predicate. False ignores the value of D, so D need
+            not be zeroed.
         cta_group: 1, or 2 for a pair of CTAs.
-        disable_output_lane: 4 b32 registers (8 for a pair); a set bit leaves that lane of D untouched.
-        scale_input_d: D is first multiplied by 2**-n, 0..15; kinds f16 and tf32.
-        scale_a, scale_b: block-scaled kinds: addresses of the scale factors in tensor memory.
-        scale_vec: how many elements of K have one scale: ``"block16"``, ``"block32"``, or as scales of one
-            row ``"1X"``, ``"2X"``, ``"4X"``. mxf8f6f4: 1X, block32 (default); mxf4: 2X, block32 (default);
-            mxf4nvf4: 2X, 4X, block16, block32.
-        ashift: A in tensor memory: move its rows down by one; M 128 or 256.
+        disable_output_lane: 4 b32 registers (8 for a pair); a set bit leaves that lane of D unchanged.
+        scale_input_d: multiply D first by 2**-n, n in 0..15; for kinds f16 and tf32.
+        scale_a, scale_b: for block-scaled kinds: addresses of the scale factors in tensor memory.
+        scale_vec: number of elements of K with one scale, ``"block16"`` or ``"block32"``; or number of scales
+            of one row, ``"1X"``, ``"2X"`` or ``"4X"``. mxf8f6f4: 1X, block32 (default); mxf4: 2X, block32
+            (default); mxf4nvf4: 2X, 4X, block16, block32.
+        ashift: for A in tensor memory: move its rows down by one; M 128 or 256.
         collector_a: use of the buffer that may keep A: ``"fill"``, ``"use"``, ``"lastuse"`` or
-            ``"discard"`` (what None means).
+            ``"discard"`` (None means discard).
         collector_b: the same for B (sm_107f).
-        lut: kinds f8f6f4 and mxf8f6f4: address in tensor memory of a lookup table; B holds indices of 3
-            bits into it (sm_107f).
+        lut: for kinds f8f6f4 and mxf8f6f4: address in tensor memory of a lookup table; B holds indices of 3
+            bits into the table (sm_107f).
         pred: guard.
 
     Raises:
-        OperandError: what does not go together; the message has both.
+        OperandError: arguments that exclude each other; the message names both.
         SpecError: an instruction descriptor, given as a number, that the kind does not have.
 
     PTX ISA: `#tcgen05-mma-instructions-mma`.
@@ -328,12 +329,12 @@ def mma_sp(
     collector_b: str | None = None,
     pred: Predicate = None,
 ) -> None:
-    """The same with a sparse A, of which half of each row is stored. Records one ``tcgen05.mma.sp``.
+    """Multiply as :func:`mma`, with a sparse A: half of it is stored. Records one ``tcgen05.mma.sp``.
 
     Arguments and errors as for :func:`mma`, and:
 
     Args:
-        metadata: address in tensor memory of what says which elements of A are stored.
+        metadata: address in tensor memory of the indices of A's stored elements.
 
     PTX ISA: `#tcgen05-mma-instructions-mma-sp`.
     """
@@ -347,7 +348,7 @@ def mma_sp(
 
 
 def _mask(given: Reg | int | ZeroColumnMask, known: InstructionDescriptor | None) -> Any:
-    """The zero-column mask as an operand, held against the instruction descriptor where both are known."""
+    """Return the zero-column mask as an operand, checked against a known instruction descriptor."""
     if isinstance(given, Reg):
         return given
     if not isinstance(given, ZeroColumnMask):
@@ -362,7 +363,7 @@ def _mask(given: Reg | int | ZeroColumnMask, known: InstructionDescriptor | None
         given.zeros(known.m, known.n)  # refuses a shift that M does not have
         if given.shift > known.max_shift:
             raise OperandError(
-                f"the mask shifts columns by {given.shift}, and the instruction descriptor says "
+                f"the mask shifts columns by {given.shift}, and the instruction descriptor has "
                 f"max_shift = {known.max_shift}",
                 see=_MASK,
             )
@@ -383,7 +384,7 @@ def _stationary(
     zero_column_mask: Reg | int | ZeroColumnMask | None,
     pred: Predicate,
 ) -> None:
-    """``tcgen05.mma.ws`` and ``tcgen05.mma.ws.sp``."""
+    """Record ``tcgen05.mma.ws`` or ``tcgen05.mma.ws.sp``."""
     a, in_tensor_memory = _matrix_a(desc_a, see)
     if kind in _SCALED:
         unscaled = ", ".join(repr(other) for other in KINDS if other not in _SCALED)
@@ -433,7 +434,7 @@ def mma_ws(
     zero_column_mask: Reg | int | ZeroColumnMask | None = None,
     pred: Predicate = None,
 ) -> None:
-    """D = A * B + D, or A * B, with B kept in a collector buffer. Records one ``tcgen05.mma.ws``.
+    """Compute D = A * B + D, or A * B, with B kept in a collector buffer. Records one ``tcgen05.mma.ws``.
 
     Weight stationary: M is 32, 64 or 128, N 64, 128 or 256; for one CTA.  Arguments and errors as for
     :func:`mma`, and:
@@ -441,8 +442,8 @@ def mma_ws(
     Args:
         kind: ``"f16"``, ``"tf32"``, ``"f8f6f4"``, ``"i8"`` or ``"ti16"``.
         collector: use of the buffer that keeps B: ``"fill"``, ``"use"``, ``"lastuse"`` or ``"discard"``
-            (what None means).
-        buffer: which of the four buffers, 0..3.
+            (None means discard).
+        buffer: number of the buffer, 0..3.
         zero_column_mask: columns of B that count as zero: a 64-bit register, a number
             (:func:`zero_column_mask`) or a :class:`~pyptx.layout.ZeroColumnMask`.
 
@@ -469,7 +470,7 @@ def mma_ws_sp(
     zero_column_mask: Reg | int | ZeroColumnMask | None = None,
     pred: Predicate = None,
 ) -> None:
-    """As :func:`mma_ws` with a sparse A, N 64 or 128. Records one ``tcgen05.mma.ws.sp``.
+    """Multiply as :func:`mma_ws` with a sparse A; N is 64 or 128. Records one ``tcgen05.mma.ws.sp``.
 
     ``metadata`` as for :func:`mma_sp`.
 

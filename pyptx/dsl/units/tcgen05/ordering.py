@@ -1,4 +1,4 @@
-"""When asynchronous tcgen05 operations are complete, and their order around thread synchronization."""
+"""Completion of asynchronous tcgen05 operations, and their order around thread synchronization."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ def commit(
     sync_restrict: str | None = None,
     pred: Predicate = None,
 ) -> None:
-    """One arrival on ``mbar`` when this thread's earlier mma, cp and shift have completed.
+    """Make the hardware arrive once on ``mbar`` when this thread's earlier mma, cp and shift have completed.
 
-    Records one ``tcgen05.commit``.  It covers the executing thread's operations only: issue mma and commit
+    Records one ``tcgen05.commit``.  It covers only operations of the executing thread: issue mma and commit
     from the same lane.
 
     Args:
-        mbar: the barrier: a shared address with ``space="cluster"``, a generic 64-bit one with None.
+        mbar: the barrier: a shared address with ``space="cluster"``, a generic 64-bit address with None.
         space: ``"cluster"`` or None.
         multicast: mask of the cluster's CTAs whose barrier at the same offset is signaled, a 16-bit
             register (32-bit with ``multicast_bits=32``).
         cta_group: 1, or 2 for a pair of CTAs.
-        multicast_bits: 16 or 32 names the width of the mask in the instruction (PTX 9.4; 32: sm_107f); None
-            is 16 without naming it.
-        sync_restrict: ``"shared::read::mma::a"``: the arrival tells that A has been read from shared memory,
+        multicast_bits: 16 or 32 writes the width of the mask explicitly (PTX 9.4; 32: sm_107f); None is 16.
+        sync_restrict: ``"shared::read::mma::a"``: the arrival means that A has been read from shared memory,
             not that the MMAs have completed (sm_107f).
         pred: guard.
 
     Raises:
-        OperandError: an address of the wrong width for the space, a mask that is no register.
+        OperandError: an address of the wrong width for the space, or a mask that is not a register.
 
     PTX ISA: `#tcgen05-instructions-tcgen05-commit`.
     """
@@ -56,7 +55,7 @@ def commit(
     if space is None and isinstance(base, Reg) and base.type.bits != 64:
         raise OperandError(
             f"without a space commit takes a generic 64-bit address, and {base} is .{base.type}",
-            hint='a shared address goes with space="cluster"',
+            hint='for a shared address pass space="cluster"',
             see=_COMMIT,
         )
     multicast_to, mask = multicast_word(multicast, multicast_bits, see=_COMMIT)
