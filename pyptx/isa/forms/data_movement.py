@@ -257,7 +257,7 @@ ld.mmio.sem.sys{.ss}.b128  =d: b128, [a: addr .ss];
   since 8.4
   see data-movement-and-conversion-instructions-ld
 
-[ld.nc] "Load through the non-coherent cache, from memory that nobody writes during the kernel."
+[ld.nc] "Load through the non-coherent cache, from memory that no thread writes during the kernel."
 ld.global{.cop}.nc{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr global] {, cache-policy: u64 reg};
   .cop = { .ca, .cg, .cs }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
@@ -291,7 +291,7 @@ ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-
   since 8.3
   see data-movement-and-conversion-instructions-ld-global-nc
 
-[ld.readonly] "Load through the read-only proxy, from memory that nobody writes during the kernel."
+[ld.readonly] "Load through the read-only proxy, from memory that no thread writes during the kernel."
 ld{.global}{.vec}.type.proxy::readonly  =d: .type+ x .vec braces, [a: addr global];
   since 9.4 on sm_90+
   check vector_at_most_128_bits

@@ -379,7 +379,7 @@ def test_bulk_copies_refuse_options() -> None:
             unit.load(s, g, 16, s, multicast=1, space="cta")  # rejected
         with rejected(OperandError, "space is 'global'", "'cluster', 'cta'"):
             unit.load(s, g, 16, s, space="global")  # rejected
-        with rejected(OperandError, "ignore_bytes", 'space="cta"'):
+        with rejected(OperandError, "ignore_bytes", "expected space 'cta'"):
             unit.load(s, g, 16, s, ignore_bytes=(1, 1))  # rejected
         with rejected(OperandError, "ignore_bytes on the right is 16", "0..15"):
             unit.load(s, g, 16, s, ignore_bytes=(1, 16), space="cta")  # rejected
