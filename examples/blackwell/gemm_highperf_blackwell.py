@@ -209,6 +209,8 @@ def build_gemm(
             ptx.tcgen05.commit(done, space="cluster")
 
         # --- epilogue: every warp its 32 rows of the tile --------------------------------------
+        # The elected lanes rejoin their warps: now ptxas keeps what all lanes share in uniform registers.
+        ptx.warp.sync()
         ptx.mbarrier.wait(done, 0)
         ptx.tcgen05.fence_after_thread_sync()
         store_tile(tmem_base, warp, D, m_base, n_base, N, out_dtype, epilogue)
@@ -326,6 +328,8 @@ def build_gemm_2sm(
             ptx.tcgen05.commit(done, multicast=both, cta_group=2)
 
         # --- epilogue: every warp its 32 rows of this CTA's half of the tile ---------------------
+        # The elected lanes rejoin their warps: now ptxas keeps what all lanes share in uniform registers.
+        ptx.warp.sync()
         ptx.mbarrier.wait(done, 0)
         ptx.tcgen05.fence_after_thread_sync()
         store_tile(tmem_base, warp, D, m_base, n_base, N, out_dtype, epilogue)
