@@ -67,7 +67,7 @@ def outer(X, Y, rows, columns, D):
         values = reg.array(f32, 4)
         for value in values:
             value.set(0.0)
-        # All four or none are inside: N is a multiple of four, as a tensor map's pitch is one of 16 bytes.
+        # All four or none are inside: N is a multiple of 4, because a row's pitch is a multiple of 16 bytes.
         ptx.inst.ld.global_.v4.f32(values, element(Y, first), pred=first < columns)
         return values
 
