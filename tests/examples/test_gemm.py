@@ -183,8 +183,8 @@ def test_a_dropped_expect_tx_is_a_deadlock_that_names_everything() -> None:
     # Who waits, and at which line of the kernel; where the barrier was made.
     lines = Path(str(gemm.__file__)).read_text().splitlines()
     waits = {location.line for note, location in finding.other if "waits" in note and location is not None}
-    assert len(waits) == 3
-    waiting = ("producer.acquire()", "consumer.acquire()", "ptx.mbarrier.wait(done, 0)")
+    assert len(waits) == 4
+    waiting = ("producer.acquire()", "consumer.acquire()", "ptx.warp.sync()", "ptx.mbarrier.wait(done, 0)")
     assert all(any(call in lines[line - 1] for call in waiting) for line in waits)
     made = [location for note, location in finding.other if "initialized" in note and location is not None]
     assert any("ring.init()" in lines[location.line - 1] for location in made)
