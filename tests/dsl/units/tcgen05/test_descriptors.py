@@ -61,7 +61,7 @@ def test_what_belongs_to_the_instruction() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kind": "f16"}, "a_type is not given and kind::f16 has several: expected one of f16, bf16"),
+        ({"kind": "f16"}, "a_type is not given and kind::f16 has several types: expected one of f16, bf16"),
         ({"kind": "mxf4nvf4"}, "scale_type is not given .*ue4m3, ue8m0"),
         ({"kind": "f64"}, "no kind::f64"),
         ({"kind": "tf32", "k": 16}, "k = 16 does not exist for kind::tf32, dense; expected 8"),
