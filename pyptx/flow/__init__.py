@@ -1,4 +1,4 @@
-"""Analyses of a whole function: control flow, post-dominators, definitions and uses of registers."""
+"""Analysis of a whole function: control flow, post-dominators, definitions and uses of registers."""
 
 from .graph import Block, Graph, control_flow, reconvergence
 from .registers import accesses, maybe_undefined, read_after
