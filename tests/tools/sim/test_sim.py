@@ -151,7 +151,7 @@ def test_words(text: str, given: object) -> None:
     [
         ("a.txt", "is not an argument: expected a number"),
         ("u32:seven", "neither a number nor"),
-        ("zeros:f32", "a type and a shape, such as zeros:f32[128,256]"),
+        ("zeros:f32", "a type and a shape after zeros:, such as zeros:f32[128,256]"),
         ("zeros:f32[2]=1", "the argument must end after the shape"),
         ("zeros:f99[2]", "'f99' is not an element type"),
         ("zeros:f16x2[2]", "'f16x2' is not an element type"),
