@@ -218,7 +218,7 @@ for what, rules in {
     "mbarrier.init.shared.b64 [b], 1; mbarrier.arrive.expect_tx.shared.b64 %d2, [b], 0xffffffff": ("mbarrier-misuse",),
     "mbarrier.init.shared.b64 [b], 1; st.shared.u64 [b], 7": ("mbarrier-overwritten",),
     "mbarrier.init.shared.b64 [b], 1; mbarrier.init.shared.b64 [b], 1": ("mbarrier-reinit",),
-    "mbarrier.init.shared.b64 [b], 1; mbarrier.test_wait.shared.b64 %p1, [b], %d1; ld.shared.u64 %d2, [b]; mbarrier.complete_tx.shared.b64 [b], 5": ("mbarrier-misuse", ""),
+    "mbarrier.init.shared.b64 [b], 1; mbarrier.test_wait.shared.b64 %p1, [b], %d1; ld.shared.u64 %d2, [b]; mbarrier.complete_tx.shared.b64 [b], 5": ("mbarrier-misuse", "mbarrier-state"),
 }.items():  # fmt: skip
     case(f"{what}", f"{_MB} @!%p0 bra E; {what}; E: ret;", *rules)
 case(
