@@ -39,6 +39,7 @@ def _wrong(
     return "" if error <= 1 else f"{error} times the bound"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("shape", "schedule", "seed"), [(SHAPES[0], "eager", 0), (SHAPES[0], "random", 7), (SHAPES[1], "late", 0)]
 )

@@ -25,6 +25,7 @@ def faults(module: Module) -> list[str]:
 # --- the texts that are kept ------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -> None:
     module = check(cuda_text(source, build, arch), ptxas, nvdisasm, arch, (BUILDS[build][1],))

@@ -119,6 +119,7 @@ def test_reads_back_and_is_the_plain_module_without_lines(name: str) -> None:
     assert print_module(back, lines=True).text == print_module(back).text
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_machine_code_is_the_same(name: str, ptxas: Tool, nvdisasm: Tool) -> None:
     module = EXAMPLES[name]()

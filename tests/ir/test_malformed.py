@@ -161,6 +161,7 @@ def test_mutated_pieces() -> None:
     _try_mutations(list(MODULES.values()), PIECES)
 
 
+@pytest.mark.full
 def test_mutated_compiler_output() -> None:
     text = cuda_text("functions")
     starts = [m.start() for m in _FUNCTION.finditer(text)]

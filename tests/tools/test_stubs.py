@@ -49,6 +49,7 @@ def test_it_has_the_spellings_of_the_table_and_no_others(opcode: str) -> None:
     assert spellings(found) == len(known)
 
 
+@pytest.mark.full
 def test_it_is_small() -> None:
     states = sum(len(automaton(opcode).states) for opcode in opcodes())
     assert states < 0.2 * sum(survey(entry).count for entry in all_forms())
@@ -256,6 +257,7 @@ def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     assert not said, f"if the types are stale, run: {COMMAND}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "source", [_TRANSPILED, ROOT / "docs/assets/transpile/reduce.ptx"], ids=["text", "reduce"]
 )
@@ -279,6 +281,7 @@ def k({a}, {out}){result}:
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("annotations", "options", "lines"),
     [

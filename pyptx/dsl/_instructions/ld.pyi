@@ -866,16 +866,16 @@ class Ld_acquire_cluster(Node):
     v8: Ld_acquire_cluster_v8
 class Ld_b16_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b16, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b16, [a])"""
 class Ld_b32_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b32, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b32, [a])"""
 class Ld_b64_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b64, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b64, [a])"""
 class Ld_b8_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b8, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b8, [a])"""
 class Ld_ca_L2__128B(Node):
     b128: Ld_b128
     b16: Ld_L2__128B_b16
@@ -1028,10 +1028,10 @@ class Ld_const_v4(Node):
     u8: Ld_const_v4_u8
 class Ld_f32_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: f32, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: f32, [a])"""
 class Ld_f64_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: f64, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: f64, [a])"""
 class Ld_global_ca(Node):
     L2__128B: Ld_ca_L2__128B
     L2__256B: Ld_ca_L2__128B
@@ -1269,28 +1269,28 @@ class Ld_param__func_v4(Node):
     u8: Ld_param__func_v4_u8
 class Ld_s16_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s16, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s16, [a])"""
 class Ld_s32_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s32, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s32, [a])"""
 class Ld_s64_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s64, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s64, [a])"""
 class Ld_s8_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s8, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s8, [a])"""
 class Ld_u16_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u16, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u16, [a])"""
 class Ld_u32_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u32, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u32, [a])"""
 class Ld_u64_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u64, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u64, [a])"""
 class Ld_u8_proxy__readonly(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u8, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u8, [a])"""
 class Ld_v2_b16(Node):
     proxy__readonly: Ld_v2_b16_proxy__readonly
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
@@ -2553,46 +2553,46 @@ class Ld_global_nc_b128(Node):
         """Load a 128-bit register through the non-coherent cache. (d: b128, [a])"""
 class Ld_global_nc_b16(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b16, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b16, [a])"""
 class Ld_global_nc_b32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b32, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b32, [a])"""
 class Ld_global_nc_b64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b64, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b64, [a])"""
 class Ld_global_nc_b8(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b8, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b8, [a])"""
 class Ld_global_nc_f32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f32, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f32, [a])"""
 class Ld_global_nc_f64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f64, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f64, [a])"""
 class Ld_global_nc_s16(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s16, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s16, [a])"""
 class Ld_global_nc_s32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s32, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s32, [a])"""
 class Ld_global_nc_s64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s64, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s64, [a])"""
 class Ld_global_nc_s8(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s8, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s8, [a])"""
 class Ld_global_nc_u16(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u16, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u16, [a])"""
 class Ld_global_nc_u32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u32, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u32, [a])"""
 class Ld_global_nc_u64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u64, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u64, [a])"""
 class Ld_global_nc_u8(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u8, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u8, [a])"""
 class Ld_global_nc_v2(Node):
     b16: Ld_global_nc_v2_b16
     b32: Ld_global_nc_v2_b32
@@ -2791,88 +2791,88 @@ class Ld_param__func_v4_u8(Node):
         """Load from a parameter of this function, or what a function that was called returned. (d: u8 x 4, [a])"""
 class Ld_v2_b16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b16 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b16 x 2, [a])"""
 class Ld_v2_b32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b32 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b32 x 2, [a])"""
 class Ld_v2_b64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b64 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b64 x 2, [a])"""
 class Ld_v2_b8_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b8 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b8 x 2, [a])"""
 class Ld_v2_f32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: f32 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: f32 x 2, [a])"""
 class Ld_v2_f64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: f64 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: f64 x 2, [a])"""
 class Ld_v2_s16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s16 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s16 x 2, [a])"""
 class Ld_v2_s32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s32 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s32 x 2, [a])"""
 class Ld_v2_s64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s64 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s64 x 2, [a])"""
 class Ld_v2_s8_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s8 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s8 x 2, [a])"""
 class Ld_v2_u16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u16 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u16 x 2, [a])"""
 class Ld_v2_u32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u32 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u32 x 2, [a])"""
 class Ld_v2_u64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u64 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u64 x 2, [a])"""
 class Ld_v2_u8_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u8 x 2, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u8 x 2, [a])"""
 class Ld_v4_b16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b16 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b16 x 4, [a])"""
 class Ld_v4_b32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b32 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b32 x 4, [a])"""
 class Ld_v4_b64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the read-only proxy. (d: b64 x 4, [a])"""
 class Ld_v4_b8_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: b8 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b8 x 4, [a])"""
 class Ld_v4_f32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: f32 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: f32 x 4, [a])"""
 class Ld_v4_f64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the read-only proxy. (d: f64 x 4, [a])"""
 class Ld_v4_s16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s16 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s16 x 4, [a])"""
 class Ld_v4_s32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s32 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s32 x 4, [a])"""
 class Ld_v4_s64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the read-only proxy. (d: s64 x 4, [a])"""
 class Ld_v4_s8_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: s8 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: s8 x 4, [a])"""
 class Ld_v4_u16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u16 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u16 x 4, [a])"""
 class Ld_v4_u32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u32 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u32 x 4, [a])"""
 class Ld_v4_u64_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the read-only proxy. (d: u64 x 4, [a])"""
 class Ld_v4_u8_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the read-only proxy, from memory that nobody writes during the kernel. (d: u8 x 4, [a])"""
+        """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: u8 x 4, [a])"""
 class Ld_v8_b32_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the read-only proxy. (d: b32 x 8, [a])"""
@@ -3517,46 +3517,46 @@ class Ld_global_nc_L2__cache_hint_b128(Node):
         """Load a 128-bit register through the non-coherent cache. (d: b128, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_b16(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b16, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b16, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_b32(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b32, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b32, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_b64(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b64, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b64, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_b8(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b8, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b8, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_f32(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f32, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f32, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_f64(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f64, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f64, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_s16(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s16, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s16, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_s32(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s32, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s32, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_s64(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s64, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s64, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_s8(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s8, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s8, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_u16(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u16, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u16, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_u32(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u32, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u32, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_u64(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u64, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u64, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_u8(Node):
     def __call__(self, d: Reg, a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u8, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u8, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2(Node):
     b16: Ld_global_nc_L2__cache_hint_v2_b16
     b32: Ld_global_nc_L2__cache_hint_v2_b32
@@ -3608,88 +3608,88 @@ class Ld_global_nc_L2__evict_first_v4(Node):
     u64: Ld_global_nc_v4_u64
 class Ld_global_nc_v2_b16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b16 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b16 x 2, [a])"""
 class Ld_global_nc_v2_b32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b32 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b32 x 2, [a])"""
 class Ld_global_nc_v2_b64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b64 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b64 x 2, [a])"""
 class Ld_global_nc_v2_b8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b8 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b8 x 2, [a])"""
 class Ld_global_nc_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f32 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f32 x 2, [a])"""
 class Ld_global_nc_v2_f64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f64 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f64 x 2, [a])"""
 class Ld_global_nc_v2_s16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s16 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s16 x 2, [a])"""
 class Ld_global_nc_v2_s32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s32 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s32 x 2, [a])"""
 class Ld_global_nc_v2_s64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s64 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s64 x 2, [a])"""
 class Ld_global_nc_v2_s8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s8 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s8 x 2, [a])"""
 class Ld_global_nc_v2_u16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u16 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u16 x 2, [a])"""
 class Ld_global_nc_v2_u32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u32 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u32 x 2, [a])"""
 class Ld_global_nc_v2_u64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u64 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u64 x 2, [a])"""
 class Ld_global_nc_v2_u8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u8 x 2, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u8 x 2, [a])"""
 class Ld_global_nc_v4_b16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b16 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b16 x 4, [a])"""
 class Ld_global_nc_v4_b32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b32 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b32 x 4, [a])"""
 class Ld_global_nc_v4_b64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: b64 x 4, [a])"""
 class Ld_global_nc_v4_b8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b8 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b8 x 4, [a])"""
 class Ld_global_nc_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f32 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f32 x 4, [a])"""
 class Ld_global_nc_v4_f64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: f64 x 4, [a])"""
 class Ld_global_nc_v4_s16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s16 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s16 x 4, [a])"""
 class Ld_global_nc_v4_s32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s32 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s32 x 4, [a])"""
 class Ld_global_nc_v4_s64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: s64 x 4, [a])"""
 class Ld_global_nc_v4_s8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s8 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s8 x 4, [a])"""
 class Ld_global_nc_v4_u16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u16 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u16 x 4, [a])"""
 class Ld_global_nc_v4_u32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u32 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u32 x 4, [a])"""
 class Ld_global_nc_v4_u64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: u64 x 4, [a])"""
 class Ld_global_nc_v4_u8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u8 x 4, [a])"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u8 x 4, [a])"""
 class Ld_global_nc_v8_b32(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: b32 x 8, [a])"""
@@ -4098,88 +4098,88 @@ class Ld_global_nc_L1__evict_first_v4_u8(Node):
         """Load through the non-coherent cache with an L1 eviction priority. (d: u8 x 4, [a])"""
 class Ld_global_nc_L2__cache_hint_v2_b16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b16 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b16 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_b32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b32 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b32 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_b64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b64 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b64 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_b8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b8 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b8 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f32 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f32 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_f64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f64 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f64 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_s16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s16 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s16 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_s32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s32 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s32 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_s64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s64 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s64 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_s8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s8 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s8 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_u16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u16 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u16 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_u32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u32 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u32 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_u64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u64 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u64 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v2_u8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u8 x 2, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u8 x 2, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_b16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b16 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b16 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_b32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b32 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b32 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_b64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: b64 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_b8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: b8 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: b8 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: f32 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: f32 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_f64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: f64 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_s16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s16 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s16 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_s32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s32 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s32 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_s64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: s64 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_s8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: s8 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: s8 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_u16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u16 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u16 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_u32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u32 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u32 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_u64(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: u64 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v4_u8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Load through the non-coherent cache, from memory that nobody writes during the kernel. (d: u8 x 4, [a], cache-policy: u64)"""
+        """Load through the non-coherent cache, from memory that no thread writes during the kernel. (d: u8 x 4, [a], cache-policy: u64)"""
 class Ld_global_nc_L2__cache_hint_v8_b32(Node):
     def __call__(self, d: RegArray | Sequence[Out], a: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Load 32 bytes through the non-coherent cache. (d: b32 x 8, [a], cache-policy: u64)"""

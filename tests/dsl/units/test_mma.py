@@ -137,6 +137,7 @@ def block_scaled() -> Iterator[Call]:
             yield product(large, "f32", "e2m1", "e2m1", "f32", scale_vec=4, stype=stype, **common)
 
 
+@pytest.mark.full
 def test_every_variant_of_mma(ptxas: Tool) -> None:
     calls = [*dense(), *sparse(), *block_scaled()]
     reached = assemble_calls(calls, ptxas)
@@ -468,6 +469,7 @@ def wmma_products() -> Iterator[Call]:
         yield one("m8n8k128", "b1", "s32", "s32", bit_op=operation)
 
 
+@pytest.mark.full
 def test_every_variant_of_wmma(ptxas: Tool) -> None:
     reached = assemble_calls([*wmma_loads(), *wmma_products()], ptxas, ("sm_75", "sm_80", "sm_90a"))
     assert unreached(reached, "wmma") == []

@@ -110,6 +110,7 @@ def _newest() -> list[Call]:
     ]
 
 
+@pytest.mark.full
 def test_every_variant_assembles(ptxas: Tool) -> None:
     reached = assemble_calls(_calls(), ptxas, TARGETS)
     newest = assemble_calls(_newest(), ptxas, ("sm_107a",))

@@ -296,6 +296,7 @@ RESTRICTED = OTHER.replace("arrive::one", "arrive::one.sync_restrict::shared::re
 
 
 @pytest.mark.parametrize("after", ["overwrite", "use"])
+@pytest.mark.sample(1)
 def test_a_commit_that_tells_that_a_was_read(after: str) -> None:
     """A's memory may be used again; D is not there yet."""
     operands, words, product = products()

@@ -39,6 +39,7 @@ def test_every_piece_of_the_grammar(name: str) -> None:
         assert transpiled(MODULES[name]).flat == ()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: str, arch: str, build: str) -> None:
     check(cuda_text(source, build, arch))

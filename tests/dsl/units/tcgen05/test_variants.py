@@ -206,6 +206,7 @@ BUILDERS = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100", "sm_120a"])
 def test_no_other_target_takes_any(arch: str) -> None:
     taken: set[int] = set()
