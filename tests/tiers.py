@@ -2,7 +2,7 @@
 
 =============== ==================================================================================================
 ``smoke``       a case of each test in files marked ``smoke``: for every Python that the metadata allows
-``fast``        what ``python -m pytest`` runs: a few cases of each test
+``fast``        what ``python -m pytest`` runs: a case or a few of each test
 ``rest``        what ``full`` has and ``fast`` has not
 ``full``        every case of every test that is marked neither ``slow`` nor ``gpu``
 ``exhaustive``  the ``slow`` tests too
@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 TIERS = ("smoke", "fast", "rest", "full", "exhaustive")
-#: Cases of a parametrized test that the fast tier runs, where the test's mark says nothing else.
-FEW = 2
+#: Cases of a parametrized test that the fast tier runs where the mark of the test says nothing else.
+FEW = 1
 
 MARKS = (
     "smoke: also runs on the oldest and the newest Python that the metadata allows",
