@@ -57,7 +57,7 @@ def test_launch_options_that_do_not_fit(options: dict[str, Any], said: str) -> N
     ({"progress": 3}, "progress is 3: expected a function"),
     ({"sanitize": "stric"}, "sanitize is 'stric': expected True or 'strict'"), ({"sanitize": False}, "sanitize is"),
     ({"uninitialized": [9]}, "uninitialized names argument 9 of 2"), ({"uninitialized": "x"}, "a list of pos"),
-    ({"uninitialized": [-1]}, "at least 0"), ({"uninitialized": [1]}, "argument 1, 1: expected an array"),
+    ({"uninitialized": [-1]}, "at least 0"), ({"uninitialized": [1]}, "uninitialized names argument 1, which is 1: expected an array"),
     ({"uninitialized": 0}, "a list of positions"), ({"outputs": [2]}, "outputs names argument 2 of 2"),
 ])  # fmt: skip
 def test_every_option_is_held_against_what_it_can_be(options: dict[str, Any], said: str) -> None:
