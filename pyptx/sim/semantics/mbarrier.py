@@ -436,7 +436,7 @@ def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[t
     for question in dict.fromkeys(asked):
         barrier = live_barrier(s, op, question[0])
         answers[question] = _ask_one(s, op, barrier, question[1], mask)
-        if answers[question]:
+        if answers[question] and s.warp.cta.machine.stream.active:
             _acquire(s, op, barrier, [one for one, its in zip(lanes, asked, strict=True) if its == question])
     return answers, np.array([answers[question] for question in asked])
 
