@@ -1,12 +1,13 @@
-"""The instruction descriptor of ``tcgen05.mma``: 32 bits that tell it shapes, types and options.
+"""The instruction descriptor of ``tcgen05.mma``: 32 bits that hold the shape, the types and the options.
 
-Owns the word in its three formats (kinds without block scaling; mxf8f6f4; mxf4 and mxf4nvf4) and the shapes,
-types and options that each kind has.  See `PTX ISA, #tcgen05-instruction-descriptor`_ (the words) and
-``#tcgen05-kind-shapes`` (the shapes); the fields agree with CUTLASS ``cute/arch/mma_sm100_desc.hpp``.
-Where CUTLASS ``cute/arch/mma_sm100_umma.hpp`` asks for a larger step of N than the manual (sparse f8f6f4,
-K = 96), so do we; not for A in tensor memory, where CuTe DSL's attention has M x N = 128 x 8.
+Owns the three formats of the descriptor (kinds without block scaling; mxf8f6f4; mxf4 and mxf4nvf4) and the
+shapes, types and options that each kind has.  See `PTX ISA, #tcgen05-instruction-descriptor`_ (the formats)
+and ``#tcgen05-kind-shapes`` (the shapes).  The fields agree with CUTLASS ``cute/arch/mma_sm100_desc.hpp``.
+CUTLASS ``cute/arch/mma_sm100_umma.hpp`` requires a larger step of N than the manual for sparse f8f6f4 and for
+K = 96; this module requires it too.  It does not require the step of CUTLASS for A in tensor memory, since
+CuTe DSL's attention has M x N = 128 x 8 there.
 
-Bits that sm_107 adds to the words (longer K, ue5m3 scales, scales in 128 lanes) are reserved here.
+This module treats bits that sm_107 adds (longer K, ue5m3 scales, scales in 128 lanes) as reserved.
 
 .. _PTX ISA, #tcgen05-instruction-descriptor:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-instruction-descriptor
@@ -35,17 +36,17 @@ _SCALE_NAMES = {code: name for name, code in _SCALE_CODES.items()}
 
 @dataclass(frozen=True, slots=True)
 class MmaKind:
-    """What ``.kind::name`` has.
+    """The types, shapes and options of one ``.kind``.
 
     Attributes:
-        name: the kind.
-        operands: types of A and B, with their codes.
-        results: types of D, with their codes; block-scaled words have no field for it.
-        k: elements of K that a dense instruction takes.
-        transposable: types that may be MN-major.
-        negatable: whether A and B may be negated.
-        scales: for block-scaled kinds, types of scales, each with the block sizes that it goes with.
-        reserved: bits of the word that must be 0.
+        name: name of the kind, without ``kind::``.
+        operands: type of A and B -> its code in the descriptor.
+        results: type of D -> its code in the descriptor. Block-scaled descriptors have no field for D.
+        k: elements of K that a dense instruction consumes.
+        transposable: types of A and B that may be MN-major.
+        negatable: True if the instruction can negate A and B.
+        scales: for block-scaled kinds, type of the scales -> the block sizes that it can have.
+        reserved: numbers of the descriptor's bits that must be 0.
     """
 
     name: str
@@ -59,7 +60,7 @@ class MmaKind:
 
     @property
     def scaled(self) -> bool:
-        """Whether blocks of A and B have scales."""
+        """True if the kind is block-scaled: blocks of A and B have scales."""
         return bool(self.scales)
 
 
@@ -95,10 +96,10 @@ KINDS = tuple(_KINDS)
 
 
 def mma_kind(name: str) -> MmaKind:
-    """What ``.kind::name`` has.
+    """Return the types, shapes and options of ``.kind::name``.
 
     Raises:
-        SpecError: no such kind.
+        SpecError: there is no such kind.
     """
     kind = _KINDS.get(name)
     if kind is None:
@@ -108,14 +109,14 @@ def mma_kind(name: str) -> MmaKind:
 
 @dataclass(frozen=True, slots=True)
 class InstructionDescriptor:
-    """What ``tcgen05.mma`` is told about the matrices: D[m, n] (+)= A[m, k] * B[k, n].
+    """The shape, the types and the options of one ``tcgen05.mma``: D[m, n] (+)= A[m, k] * B[k, n].
 
-    ``kind``, ``cta_group``, ``ws``, ``a_in_tensor_memory`` and ``block`` belong to the instruction, not
-    to the word; they decide what is legal.
+    ``kind``, ``cta_group``, ``ws``, ``a_in_tensor_memory`` and ``block`` are properties of the instruction;
+    the 32 bits do not hold them.  They decide which descriptors are legal.
 
     Attributes:
         kind: one of :data:`KINDS`.
-        m: rows of D; of the whole pair with ``cta_group`` 2.
+        m: rows of D; with ``cta_group`` 2, the rows of the whole pair.
         n: columns of D.
         a_type, b_type: PTX names: f16, bf16 | tf32 | e4m3, e5m2, e2m3, e3m2, e2m1 | u8, s8 | s1z4m11.
         d_type: ``"f16"``, ``"f32"`` or ``"s32"``; f32 for block-scaled kinds.
@@ -123,15 +124,15 @@ class InstructionDescriptor:
         negate_a, negate_b: multiply by -A, -B; not for i8.
         saturate: clamp D instead of wrapping; i8 only.
         sparse: A is 2:4 sparse (tf32: 1:2, mxf4 kinds: 4:8), and K per instruction doubles.
-        sparsity_selector: 0..3, which metadata columns to use, for 16- and 32-bit types; 0 when dense.
+        sparsity_selector: 0..3, selects the metadata columns for 16- and 32-bit types; 0 when dense.
         max_shift: largest shift of B's columns in ``.ws``: 0, 8, 16 or 32.
-        scale_type: block-scaled kinds: ``"ue8m0"``, or ``"ue4m3"`` (mxf4nvf4); None for the others.
-        scale_a_id, scale_b_id: block-scaled kinds: byte of the 32-bit cells at which the scales begin.
-        wide_k: mxf4 and mxf4nvf4: K = 96 instead of 64 (sm_103a).
+        scale_type: for block-scaled kinds, ``"ue8m0"`` or (mxf4nvf4 only) ``"ue4m3"``; otherwise None.
+        scale_a_id, scale_b_id: for block-scaled kinds, the first byte of the scales in each 32-bit cell.
+        wide_k: True for K = 96 instead of 64; mxf4 and mxf4nvf4 only (sm_103a).
         cta_group: 1 or 2.
-        ws: whether the instruction is ``tcgen05.mma.ws``.
-        a_in_tensor_memory: whether A comes from tensor memory: then it is K-major.
-        block: elements along K with one scale, 16 or 32; None where it is not known.
+        ws: True if the instruction is ``tcgen05.mma.ws``.
+        a_in_tensor_memory: True if A is in tensor memory. Then A must be K-major.
+        block: elements along K that share one scale, 16 or 32; None if it is not known.
     """
 
     kind: str
@@ -159,11 +160,11 @@ class InstructionDescriptor:
 
     @property
     def k(self) -> int:
-        """Elements of K that one instruction consumes: 32 bytes of A (wide: 48), twice that when sparse."""
+        """Elements of K that one instruction consumes: 32 bytes of A (48 if wide); sparse: twice as many."""
         return (96 if self.wide_k else mma_kind(self.kind).k) * (2 if self.sparse else 1)
 
     def encode(self) -> int:
-        """The 32-bit word, after :meth:`validate`."""
+        """Check the fields with :meth:`validate` and return the descriptor as a 32-bit number."""
         self.validate()
         kind = mma_kind(self.kind)
         word = (
@@ -204,10 +205,11 @@ class InstructionDescriptor:
         a_in_tensor_memory: bool = False,
         block: int | None = None,
     ) -> InstructionDescriptor:
-        """The descriptor that ``word`` encodes for an instruction with these qualifiers.
+        """Return the descriptor that ``word`` encodes for an instruction with these qualifiers.
 
         Raises:
-            SpecError: an unused type code, a reserved bit that is set, or what :meth:`validate` refuses.
+            SpecError: ``word`` has an unused type code or a reserved bit that is set, or :meth:`validate`
+                refuses the descriptor.
         """
         has = mma_kind(kind)
         if not 0 <= word < 1 << 32:
@@ -261,11 +263,11 @@ class InstructionDescriptor:
         return descriptor
 
     def validate(self) -> None:
-        """Raise what the manual forbids.
+        """Raise an error if the manual forbids this descriptor.
 
         Raises:
-            SpecError: a type, shape or option that the kind does not have; the message has the value
-                given and the values allowed.
+            SpecError: the kind does not have the type, shape or option. The message has the value given and
+                the values allowed.
         """
         kind = mma_kind(self.kind)
         self._validate_types(kind)
@@ -293,18 +295,18 @@ class InstructionDescriptor:
             if major not in _MAJORS:
                 raise SpecError(f"{what} is {major!r}-major; expected 'K' or 'MN'", see=_SEE)
             if what == "A" and major == "MN" and self.a_in_tensor_memory:
-                raise SpecError("A in tensor memory is MN-major; it must be K-major", see=_SEE)
+                raise SpecError("A is in tensor memory and MN-major; there it must be K-major", see=_SEE)
             if major == "MN" and given not in kind.transposable:
-                can = f"of types {', '.join(sorted(kind.transposable & set(kind.operands)))}"
+                can = f"only of types {', '.join(sorted(kind.transposable & set(kind.operands)))}"
                 raise SpecError(
                     f"{what} of type {given} is MN-major; kind::{self.kind} takes MN-major operands "
-                    f"{can if kind.transposable else 'of no type'}, others must be K-major",
+                    f"{can if kind.transposable else 'of no type'}; make {what} K-major",
                     see=_SEE_TRANSPOSE,
                 )
 
     def _validate_options(self, kind: MmaKind) -> None:
         if self.saturate and self.kind != "i8":
-            raise SpecError(f"saturate is for kind::i8 only, not kind::{self.kind}", see=_SEE)
+            raise SpecError(f"saturate exists for kind::i8 only, not for kind::{self.kind}", see=_SEE)
         if not kind.negatable and (self.negate_a or self.negate_b):
             raise SpecError(
                 f"kind::{self.kind} cannot negate (negate_a = {self.negate_a}, negate_b = {self.negate_b})",
@@ -336,7 +338,7 @@ class InstructionDescriptor:
         if self.wide_k and (kind.k != 64 or self.sparse):
             raise SpecError(
                 f"wide_k (K = 96) with kind::{self.kind}, sparse = {self.sparse}: "
-                "it exists for dense mxf4 and mxf4nvf4 only",
+                "K = 96 exists for dense mxf4 and mxf4nvf4 only",
                 see=_SEE_SHAPES,
             )
 
@@ -378,7 +380,7 @@ class InstructionDescriptor:
                 )
 
     def _legal_scale_ids(self, kind: MmaKind) -> tuple[int, ...]:
-        """Bytes of a cell at which the scales of one row may begin."""
+        """Return the bytes of a 32-bit cell at which the scales of one row may begin."""
         if kind.k == 32:
             return (0, 1, 2, 3)  # one scale
         assert self.scale_type is not None
@@ -407,11 +409,11 @@ class InstructionDescriptor:
             )
 
     def _legal_n(self) -> tuple[frozenset[int], str]:
-        """The values that N may have here, and the rule in words."""
+        """Return the values that N may have with the other fields, and the rule as text for messages."""
         if self.ws:
             values = (64, 128) if self.sparse else (64, 128, 256)
             return frozenset(values), " or ".join(map(str, values))
-        # Of a B of bytes that is MN-major, each CTA brings whole 16-byte rows.
+        # If B has byte elements and is MN-major, each CTA supplies whole 16-byte rows of it.
         byte_rows = self.b_type in _BYTES and self.b_major == "MN"
         if self.kind == "i8" and self.cta_group == 1 and not byte_rows:
             return frozenset({8, 24, *range(16, 257, 16)}), "8, 16, 24, 32, then up to 256 by 16"

@@ -1,12 +1,12 @@
 """The shared-memory descriptor of tcgen05, and the address of every element that it describes.
 
-Owns the 64-bit word (:class:`Tcgen05SmemDescriptor`) and the canonical operand layouts behind it
-(:func:`element_addresses`, :func:`tile_offsets`); :mod:`.operand_tile` derives the word from a tile.  The
-layouts are those of CUTLASS, ``cute/arch/mma_sm100_desc.hpp``; the word is
+Owns the 64-bit descriptor (:class:`Tcgen05SmemDescriptor`) and the canonical layouts of the operands that it
+describes (:func:`element_addresses`, :func:`tile_offsets`); :mod:`.operand_tile` computes the descriptor of a
+tile.  The layouts are those of CUTLASS, ``cute/arch/mma_sm100_desc.hpp``; the fields are those of
 `PTX ISA, #tcgen05-shared-memory-descriptor`_.
 
-Lengths are in bytes, in units of ``uint128`` only where a layout is quoted.  Row ``r`` is the M (or N)
-index of the operand, ``k`` its K index.  One instruction consumes 32 bytes of K.
+Lengths are in bytes; only the layouts quoted from CUTLASS are in units of ``uint128``.  Row ``r`` is the M
+(or N) index of the operand, ``k`` its K index.  One instruction consumes 32 bytes of K.
 
 .. _PTX ISA, #tcgen05-shared-memory-descriptor:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-shared-memory-descriptor
@@ -39,19 +39,20 @@ __all__ = [
 
 Major = Literal["K", "MN"]
 
-#: Everything but the address of a K-major operand with 128-byte swizzle and 1024 bytes between its
-#: 8-row groups: OR it with ``(address & 0x3FFFF) >> 4``.
+#: The descriptor of a K-major operand with 128-byte swizzle and 1024 bytes between its 8-row groups, without
+#: the address. OR the constant with ``(address & 0x3FFFF) >> 4``.
 TCGEN05_K_MAJOR_128B = 0x4000404000010000
 
 _SEE = "tcgen05-shared-memory-descriptor"
 
-_ADDRESS_MASK = 0x3FFFF  # 18 bits: 256 KiB of one CTA
+_ADDRESS_MASK = 0x3FFFF  # 18 bits address the 256 KiB of one CTA
 _FIELD_BYTES = 0x3FFF << 4  # the largest value of a 14-bit field in units of 16 bytes
 
-#: The swizzle of MN-major operands of 4 bytes: 32-byte atoms, bits 7 and 8 of an address onto bits 5 and 6.
+#: The swizzle of MN-major operands with 4-byte elements. Its atoms have 32 bytes; it XORs bits 7 and 8 of an
+#: address onto bits 5 and 6.
 ATOM_32B = "128B_ATOM_32B"
 
-#: Swizzle modes of an operand: bytes of the rows whose parts are permuted (0: no permutation).
+#: Swizzle mode of an operand -> bytes of a row, within which the swizzle permutes atoms (0: no permutation).
 OPERAND_SWIZZLES: dict[str, int] = {**SWIZZLE_BYTES, ATOM_32B: 128}
 
 _CODES = {"none": 0, ATOM_32B: 1, "128B": 2, "64B": 4, "32B": 6}
@@ -60,10 +61,10 @@ _RESERVED = (0x3 << 14) | (0x3 << 30) | (0xFF << 53)
 
 
 def check_operand_swizzle(mode: str) -> str:
-    """``mode`` itself, if it is one of :data:`OPERAND_SWIZZLES`.
+    """Return ``mode`` if it is one of :data:`OPERAND_SWIZZLES`.
 
     Raises:
-        SpecError: it is none.
+        SpecError: there is no such mode.
     """
     if mode not in OPERAND_SWIZZLES:
         raise SpecError(
@@ -74,9 +75,10 @@ def check_operand_swizzle(mode: str) -> str:
 
 
 def check_address(address: int, base_offset: int, swizzle: str, *, see: str) -> None:
-    """What every descriptor of an operand in shared memory asks of its address and base offset.
+    """Check the address and the base offset of a descriptor of an operand in shared memory.
 
-    Raises :class:`SpecError` with the value given.
+    Raises:
+        SpecError: the address is misaligned or out of range, or the base offset does not fit.
     """
     if address % 16 or not 0 <= address < 1 << 32 or address & 0xFC0000:
         raise SpecError(
@@ -88,13 +90,13 @@ def check_address(address: int, base_offset: int, swizzle: str, *, see: str) -> 
         raise SpecError(f"base_offset = {base_offset} is outside 0..7", see=see)
     if base_offset and swizzle == "none":
         raise SpecError(
-            f"base_offset = {base_offset} with swizzle 'none': without a pattern it must be 0",
+            f"base_offset = {base_offset} with swizzle 'none': without a swizzle base_offset must be 0",
             see=see,
         )
 
 
 def byte_field(name: str, value: int) -> int:
-    """The 14 bits of a descriptor that hold ``value`` bytes, or :class:`SpecError`."""
+    """Return the 14 bits that encode ``value`` bytes in a descriptor. Raises SpecError if they cannot."""
     if value % 16 or not 0 <= value <= _FIELD_BYTES:
         raise SpecError(
             f"{name} = {value} bytes is not a multiple of 16 between 0 and {_FIELD_BYTES}",
@@ -106,21 +108,21 @@ def byte_field(name: str, value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tcgen05SmemDescriptor:
-    """What a tcgen05 instruction is told about an operand in shared memory.
+    """The description of an operand in shared memory for a tcgen05 instruction.
 
     Attributes:
         address: shared address of the first element, a multiple of 16. Bits 24 and up, the CTA's rank in
-            its cluster, do not fit the word and are dropped: each CTA means its own shared memory.
-        leading_bytes: K-major without swizzle: to the next 16 bytes along K. MN-major with swizzle: to
-            the next swizzle-wide group along M/N; without: to the next 8 along K. K-major with
-            swizzle: not used (compilers write 16).
-        stride_bytes: K-major: to the next 8 rows. MN-major with swizzle: to the next 8 along K; without:
-            to the next 16 bytes along M/N.
+            its cluster, do not fit the descriptor and are dropped: each CTA reads its own shared memory.
+        leading_bytes: distance in bytes. K-major without swizzle: to the next 16 bytes along K. MN-major with
+            swizzle: to the next swizzle-wide group along M/N; without: to the next 8 elements along K.
+            K-major with swizzle: not used (compilers write 16).
+        stride_bytes: distance in bytes. K-major: to the next 8 rows. MN-major with swizzle: to the next 8
+            elements along K; without: to the next 16 bytes along M/N.
         swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"``.
-        base_offset: 0 when the swizzle pattern starts at a multiple of its period (1024, 512, 256
-            bytes), otherwise ``(pattern start >> 7) & 7``.
-        leading_mode: 0 for ``leading_bytes`` relative; 1 for the shared address of what follows the row's
-            128 bytes (sm_103a, K = 96: with 128-byte swizzle, K-major, without a base offset).
+        base_offset: 0 if the swizzle pattern starts at a multiple of its period (1024, 512, 256 bytes),
+            otherwise ``(pattern start >> 7) & 7``.
+        leading_mode: 0 if ``leading_bytes`` is a distance; 1 if it is the shared address of the bytes that
+            follow the row's 128 bytes (sm_103a, K = 96: K-major, 128-byte swizzle, base offset 0).
     """
 
     address: int
@@ -131,10 +133,10 @@ class Tcgen05SmemDescriptor:
     leading_mode: int = 0
 
     def encode(self) -> int:
-        """The 64-bit word.
+        """Return the descriptor as a 64-bit number.
 
         Raises:
-            SpecError: a value that is misaligned, does not fit its field or does not go with another.
+            SpecError: a value is misaligned, does not fit its field or contradicts another value.
         """
         check_operand_swizzle(self.swizzle)
         check_address(self.address, self.base_offset, self.swizzle, see=_SEE)
@@ -161,18 +163,19 @@ class Tcgen05SmemDescriptor:
 
     @staticmethod
     def decode(word: int) -> Tcgen05SmemDescriptor:
-        """The descriptor that ``word`` encodes; ``address`` is its low 18 bits.
+        """Return the descriptor that ``word`` encodes; ``address`` has only its low 18 bits.
 
         Raises:
-            SpecError: not a tcgen05 descriptor: wrong constant in bits 46-48, a reserved bit that is
-                set, an invalid swizzle code, or an absolute address with what it does not go with.
+            SpecError: ``word`` is not a tcgen05 descriptor: bits 46-48 have the wrong constant, a reserved
+                bit is set, the swizzle code is invalid, or an absolute leading address comes with a base
+                offset or with another swizzle than ``"128B"``.
         """
         if not 0 <= word < 1 << 64:
             raise SpecError(f"a shared-memory descriptor is an unsigned 64-bit word, got {word:#x}", see=_SEE)
         if (word >> 46) & 0b111 != 0b001:
             raise SpecError(
                 f"bits 46-48 of the descriptor {word:#018x} are {(word >> 46) & 7:#05b}, expected 0b001",
-                hint="a wgmma descriptor has no such constant and does not fit tcgen05",
+                hint="a wgmma descriptor has 0 there; encode the operand with a tcgen05 descriptor",
                 see=_SEE,
             )
         if word & _RESERVED:
@@ -204,7 +207,7 @@ class Tcgen05SmemDescriptor:
 def _linear_offsets(
     rows: int, k: int, element_bytes: int, major: Major, mode: str, leading: int, stride: int
 ) -> npt.NDArray[np.int64]:
-    """Unswizzled byte offsets from the start address, ``[rows, k]``."""
+    """Return the unswizzled byte offset of each element from the start address, ``[rows, k]``."""
     span = OPERAND_SWIZZLES[mode]
     if major == "K":
         # none ((8,n),2):((1,SBO),LBO); 32B ((8,n),2):((2,SBO),1); 64B ..(4,SBO); 128B ..(8,SBO)
@@ -242,31 +245,33 @@ def _tile_offsets(
     if major == "K":
         if mode == ATOM_32B:
             raise UnsupportedError(
-                f"a K-major operand with swizzle {mode!r} is not modeled yet; other swizzles are", see=_SEE
+                f"a K-major operand with swizzle {mode!r} is not modeled yet; use another swizzle", see=_SEE
             )
         k_bytes = k * element_bytes
         if rows < 8 or rows % 8 or k < 1 or k_bytes % 16 or (span and k_bytes > span):
             limit = f" up to the swizzle's {span}" if span else ""
             raise SpecError(
                 f"a K-major tile of {rows} rows x {k} elements of {element_bytes} bytes does not fit swizzle "
-                f"{mode!r}: rows must be a multiple of 8, K a multiple of 16 bytes{limit} (it is {k_bytes})"
+                f"{mode!r}: rows must be a multiple of 8, and K ({k_bytes} bytes) must be a multiple of 16 "
+                f"bytes{limit}"
             )
     else:
         if (element_bytes == 4) != (mode == ATOM_32B):
             raise SpecError(
                 f"an MN-major operand of {element_bytes}-byte elements with swizzle {mode!r}: "
-                f"4-byte elements need {ATOM_32B!r}, others any but that",
-                hint="or store the operand K-major",
+                f"4-byte elements need {ATOM_32B!r}, and other elements cannot have {ATOM_32B!r}",
+                hint="use a swizzle that fits the element size, or store the operand K-major",
                 see="tcgen05-transpose-and-negate-operations",
             )
         if rows < 1 or rows * element_bytes % 16 or k < 8 or k % 8:
             raise SpecError(
-                f"an MN-major tile of {rows} rows x {k} elements of {element_bytes} bytes: the rows must "
-                f"fill a multiple of 16 bytes (they are {rows * element_bytes}), k be a multiple of 8"
+                f"an MN-major tile of {rows} rows x {k} elements of {element_bytes} bytes: the rows "
+                f"({rows * element_bytes} bytes) must fill a multiple of 16 bytes, and k must be a multiple "
+                "of 8"
             )
     linear = low_address + _linear_offsets(rows, k, element_bytes, major, mode, leading, stride)
-    # The row of the pattern is counted from where the pattern starts, base_offset * 128 bytes past
-    # a 1024-byte boundary; with base_offset 0 these are the absolute bits 7..9.
+    # The row of the pattern is counted from the start of the pattern, which is base_offset * 128 bytes after
+    # a 1024-byte boundary; with base_offset 0 the row is bits 7..9 of the absolute address.
     row = (linear >> 7) - base_offset
     offsets = linear ^ ((row & 3) << 5 if mode == ATOM_32B else (row & swizzle_mask(mode)) << 4)
     offsets.flags.writeable = False
@@ -276,24 +281,25 @@ def _tile_offsets(
 def tile_offsets(
     descriptor: Tcgen05SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
 ) -> npt.NDArray[np.int64]:
-    """Byte offset of each element of an operand tile from ``descriptor.address & ~1023``.
+    """Return the byte offset of each element of an operand tile from ``descriptor.address & ~1023``.
 
-    Cached on everything but the address bits above the 1024-byte pattern, so that a simulator pays for
-    each *kind* of tile once: ``memory[(address & ~1023) + tile_offsets(...)]``.
+    The simulator reads a tile as ``memory[(address & ~1023) + tile_offsets(...)]``.  The offsets are cached.
+    The key of the cache leaves out the address bits above the 1024-byte pattern, so that all tiles of one
+    kind share one entry.
 
     Args:
-        descriptor: where the tile starts and how it is laid out.
-        rows: extent along M or N; a multiple of 8 (K-major), or filling a multiple of 16 bytes (MN-major).
-        k: elements along K. One instruction takes 32 bytes' worth: 16 two-byte elements.
+        descriptor: the start and the layout of the tile.
+        rows: extent along M or N. K-major: a multiple of 8. MN-major: fills a multiple of 16 bytes.
+        k: number of elements along K. One instruction consumes 32 bytes, for example 16 two-byte elements.
         element_bytes: 1, 2 or 4.
         major: ``"K"`` or ``"MN"``: the dimension whose neighbors are adjacent in memory.
 
     Returns:
-        A read-only ``int64[rows, k]``, swizzle included.
+        A read-only ``int64[rows, k]``. The offsets include the swizzle.
 
     Raises:
-        SpecError: a tile that the canonical layouts cannot express.
-        UnsupportedError: absolute leading dimension (``leading_mode`` 1); K-major with 32-byte atoms.
+        SpecError: the canonical layouts cannot express the tile.
+        UnsupportedError: ``leading_mode`` is 1 (absolute address), or the tile is K-major with 32-byte atoms.
     """
     if descriptor.leading_mode:
         raise UnsupportedError(
@@ -315,9 +321,9 @@ def tile_offsets(
 def element_addresses(
     descriptor: Tcgen05SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
 ) -> npt.NDArray[np.int64]:
-    """Absolute shared address of each element of an operand tile, ``int64[rows, k]``.
+    """Return the absolute shared address of each element of an operand tile, ``int64[rows, k]``.
 
-    The unswizzled address comes first, from the descriptor's start address and strides; the swizzle
-    then acts on its absolute bits.  Arguments and errors are those of :func:`tile_offsets`.
+    The descriptor's start address and strides give the unswizzled address; the swizzle then permutes bits
+    of this absolute address.  Arguments and errors are those of :func:`tile_offsets`.
     """
     return (descriptor.address & ~1023) + tile_offsets(descriptor, rows, k, element_bytes, major)

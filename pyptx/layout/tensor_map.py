@@ -1,9 +1,9 @@
-"""The tensor map: a tensor in global memory, and the box that one TMA instruction moves.
+"""The tensor map: a description of a tensor in global memory and of the box that one TMA instruction moves.
 
-Owns :class:`TensorMap`, the one value that the simulator reads and the runtime hands to
-``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.  Authors write shapes and boxes in numpy order
-(innermost last); instructions take coordinates innermost first, so a ``(BM, BK)`` box is loaded at
-``{k, m}``.  See `PTX ISA, #tensor-tensormap`_.
+Owns :class:`TensorMap`.  The simulator reads this value, and the runtime passes it to
+``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.  Users write shapes and boxes in numpy order
+(innermost axis last).  Instructions take coordinates with the innermost axis first: they load a
+``(BM, BK)`` box at ``{k, m}``.  See `PTX ISA, #tensor-tensormap`_.
 
 .. _PTX ISA, #tensor-tensormap: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tensormap
 """
@@ -38,10 +38,11 @@ __all__ = ["DriverArguments", "TensorMap"]
 
 
 class DriverArguments(NamedTuple):
-    """Arguments of ``cuTensorMapEncodeTiled`` in its order: sequences innermost first, enums as integers.
+    """The arguments of ``cuTensorMapEncodeTiled`` in its order. Enums are integers.
 
-    ``strides`` leaves the innermost out, so it has ``rank - 1`` entries.  ``cuTensorMapEncodeIm2col`` takes
-    the corners in place of ``box``, then channels and pixels, which are ``box`` here.
+    Sequences begin with the innermost axis.  ``strides`` omits the innermost axis, so it has ``rank - 1``
+    entries.  For ``cuTensorMapEncodeIm2col``, ``box`` holds channels and pixels; the driver takes the two
+    corners in place of ``box``, and then channels and pixels as separate arguments.
     """
 
     data_type: int
@@ -61,7 +62,7 @@ def _integers(name: str, values: Sequence[int]) -> tuple[int, ...]:
     try:
         return tuple(operator.index(v) for v in values)
     except TypeError:
-        raise SpecError(f"{name} = {values!r} is not a sequence of integers") from None
+        raise SpecError(f"{name} = {values!r} is not a sequence of integers; give a tuple of ints") from None
 
 
 def _c_strides(shape: tuple[int, ...], bits: int) -> tuple[int, ...]:
@@ -69,7 +70,10 @@ def _c_strides(shape: tuple[int, ...], bits: int) -> tuple[int, ...]:
 
 
 def _usable_strides(info: ArrayInfo, alignment: int) -> tuple[int, ...]:
-    """The array's strides; along axes of one element, where any stride is right, one that TMA accepts."""
+    """Return the array's strides, with strides that TMA accepts for the axes of extent 1.
+
+    Any stride describes an axis of extent 1, but TMA accepts only multiples of ``alignment``.
+    """
     return tuple(
         info.itemsize
         if n == 1 and axis == len(info.shape) - 1
@@ -110,8 +114,9 @@ def _tensor(
     kind = element_of(element or type)
     if info is not None and shape is None and kind.nbytes != info.itemsize:
         raise SpecError(
-            f"dtype {kind.name} has {kind.width}, the array's {info.type} has {info.itemsize}",
-            hint="give the shape in elements of the new type as well",
+            f"an element of dtype {kind.name} has {kind.width}, but an element of the array ({info.type}) "
+            f"has {info.itemsize} bytes",
+            hint="also give shape=, in elements of the new type",
         )
     if strides is not None:
         steps = _integers("strides", strides)
@@ -119,8 +124,8 @@ def _tensor(
         steps = _usable_strides(info, 32 if interleave == "32B" else 16)
     elif info is not None and not info.contiguous:
         raise SpecError(
-            f"shape {extents} over an array that is not contiguous (shape {info.shape}, strides "
-            f"{info.strides} bytes) needs strides as well"
+            f"shape = {extents} is given without strides for an array that is not contiguous (its shape is "
+            f"{info.shape}, its strides are {info.strides} bytes); also give strides=, in bytes"
         )
     else:
         steps = _c_strides(extents, kind.bits)
@@ -139,23 +144,25 @@ def _tensor(
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """A tensor map: see :meth:`tiled` and :meth:`im2col`. All sequences are in numpy order, innermost last.
+    """A tensor map. :meth:`tiled` and :meth:`im2col` create one.
+
+    All sequences are in numpy order: the innermost axis is last.
 
     Attributes:
-        type: element type as given (float8 and signed bytes move as unsigned integers).
+        type: element type as the user gave it (TMA moves float8 and signed bytes as unsigned integers).
         address: address of the tensor's first element.
         shape: extents of the tensor in elements.
         strides: bytes between neighbors along each axis; the last is the element size (packed formats: 0).
-        box: elements traversed along each axis by one copy; of an im2col map pixels and channels.
+        box: elements that one copy traverses along each axis; for an im2col map, pixels and channels.
         element_strides: step along each axis within the box.
         swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"``, or 128 bytes in larger atoms:
             ``"128B_ATOM_32B"``, ``"128B_ATOM_32B_FLIP_8B"``, ``"128B_ATOM_64B"``.
         interleave: ``"none"``, ``"16B"`` or ``"32B"``.
         l2_promotion: ``"none"``, ``"64B"``, ``"128B"`` or ``"256B"``.
         oob_fill: what a load writes for elements outside the tensor: ``"zeros"`` or ``"nan"``.
-        array: the array whose memory this is, or None if an address was given.
-        element: name of the element type, where ``type`` does not say it: ``f32.ftz``, ``b4x16_p64`` ...
-        lower, upper: corners of an im2col map's bounding box, W last; empty for boxes.
+        array: the array that the map describes, or None if the user gave an address.
+        element: name of the element type if ``type`` does not determine it: ``f32.ftz``, ``b4x16_p64`` ...
+        lower, upper: corners of an im2col map's bounding box, W last; empty for a tiled map.
     """
 
     type: ScalarType
@@ -193,7 +200,7 @@ class TensorMap:
 
     @property
     def kind(self) -> MapElement:
-        """The element type in full."""
+        """The element type with its code, its driver enum and its widths."""
         return element_of(self.element or self.type)
 
     @staticmethod
@@ -211,29 +218,32 @@ class TensorMap:
         oob_fill: str = "zeros",
         element: str = "",
     ) -> TensorMap:
-        """A map of ``array`` that moves ``box`` elements per instruction.
+        """Return a map of ``array`` with which one instruction moves a box of ``box`` elements.
 
         Args:
-            array: a numpy array, a torch tensor, or an integer address (then ``dtype`` and ``shape`` too).
-            box: elements of each axis, 1..256; the innermost a multiple of 16 bytes and, with a swizzle,
-                at most its span.
+            array: a numpy array, a torch tensor, or an integer address. An address also needs ``dtype`` and
+                ``shape``.
+            box: number of elements along each axis, 1..256. The innermost extent is a multiple of 16 bytes
+                and, with a swizzle, at most the swizzle's span.
             swizzle: permutation of 16-byte chunks in shared memory.
-            dtype: element type, if not the array's: a PTX type, its name, or a numpy or torch dtype of the
-                same size (of any size, if ``shape`` is given too).
-            shape: extents, if not the array's.
-            strides: bytes per step along each axis; default: the array's, or C order if ``shape`` is given.
-            element_strides: take every n-th element, 1..8 per axis (the innermost is ignored unless
-                interleaved).
+            dtype: element type, if it differs from the array's: a PTX type, its name, or a numpy or torch
+                dtype. It has the size of the array's type, unless ``shape`` is given too.
+            shape: extents, if they differ from the array's.
+            strides: bytes per step along each axis. The default is the array's strides, or C order if
+                ``shape`` is given.
+            element_strides: a copy takes every n-th element along an axis; 1..8 for each axis. TMA ignores
+                the innermost one unless the tensor is interleaved.
             interleave: layout of the tensor in global memory.
             l2_promotion: granularity of L2 fetches.
             oob_fill: ``"zeros"``, or ``"nan"`` for float types.
-            element: an element type that no dtype names: ``"f32.ftz"``, ``"tf32.ftz"``, or packed
-                ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"`` (then ``shape`` too, in elements).
+            element: an element type that no dtype names: ``"f32.ftz"``, ``"tf32.ftz"``, or a packed format:
+                ``"b4x16"``, ``"b4x16_p64"``, ``"b6x16_p32"``. A packed format also needs ``shape``, in
+                elements.
 
         Raises:
-            SpecError: what ``cuTensorMapEncodeTiled`` would refuse, or an ``array`` that is neither array
-                nor address.
-            UnsupportedError: a swizzle mode that is not modeled.
+            SpecError: ``cuTensorMapEncodeTiled`` would refuse the arguments, or ``array`` is neither an
+                array nor an address.
+            UnsupportedError: the swizzle mode is not modeled.
         """
         tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
         return TensorMap(
@@ -263,20 +273,24 @@ class TensorMap:
         oob_fill: str = "zeros",
         element: str = "",
     ) -> TensorMap:
-        """A map of ``array`` (N, D, H, W, C, or without D or D and H) for copies that follow a filter.
+        """Return a map of ``array`` for copies in im2col mode, which follow the filter of a convolution.
+
+        The axes of ``array`` are N, D, H, W, C; or N, H, W, C; or N, W, C.
 
         Args:
-            pixels: pixels that one copy takes, one after the other through W, H, D and N.
-            channels: channels of each.
-            lower: for each axis between N and C, the first coordinate of the bounding box (-1: one before
-                the tensor).
-            upper: likewise the last one, counted from the tensor's last element (0: that one itself).
+            pixels: number of pixels that one copy moves, in the order W, H, D, N.
+            channels: number of channels of each pixel.
+            lower: for each axis between N and C, the first coordinate of the bounding box (-1: one element
+                before the tensor).
+            upper: for each axis between N and C, the last coordinate of the bounding box, relative to the
+                tensor's last element (0: that element).
 
         The other arguments are those of :meth:`tiled`.
 
         Raises:
-            SpecError: what ``cuTensorMapEncodeIm2col`` would refuse, or as :meth:`tiled`.
-            UnsupportedError: a swizzle mode that is not modeled.
+            SpecError: ``cuTensorMapEncodeIm2col`` would refuse the arguments, or ``array`` is neither an
+                array nor an address.
+            UnsupportedError: the swizzle mode is not modeled.
         """
         tensor = _tensor(array, dtype, shape, strides, element_strides, interleave, element)
         return TensorMap(
@@ -297,19 +311,19 @@ class TensorMap:
 
     @property
     def box_shape(self) -> tuple[int, ...]:
-        """Shape that one copy leaves in shared memory: the box, thinned by the element strides."""
+        """Shape of the data that one copy writes to shared memory: the box divided by the element strides."""
         if self.lower:
             return self.box
         return transferred(self.box, self.element_strides, self.interleave)
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of shared memory that one load fills, also where the box is out of bounds."""
+        """Bytes of shared memory that one load fills, including elements outside the tensor."""
         return math.prod(self.box_shape) * self.kind.held // 8
 
     @property
     def transaction_bytes(self) -> int:
-        """Bytes that one load counts on its mbarrier: fewer where elements of 4 or 6 bits are padded."""
+        """Bytes that one load counts on its mbarrier: less than ``box_bytes`` for a padded packed format."""
         return math.prod(self.box_shape) * self.kind.bits // 8
 
     @property
@@ -335,9 +349,10 @@ class TensorMap:
         )
 
     def encode(self, address: int) -> bytes:
-        """The 128 bytes that the simulator puts in memory, for the tensor at ``address``.
+        """Return the 128 bytes that the simulator stores in memory for this map.
 
-        They are laid out as a driver's (:mod:`pyptx.layout.tensor_map_image`).
+        ``address`` is the address of the tensor.  The encoding is the driver's
+        (:mod:`pyptx.layout.tensor_map_image`).
 
         Raises:
             SpecError: ``address`` is not a multiple of 16 (32 with 32-byte interleave).
@@ -362,9 +377,9 @@ class TensorMap:
 
     @staticmethod
     def decode(raw: bytes | bytearray | memoryview) -> DecodedMap:
-        """Decode the 128 bytes of :meth:`encode`, which ``tensormap.replace`` may have changed.
+        """Decode the 128 bytes that :meth:`encode` returned and ``tensormap.replace`` may have changed.
 
         Raises:
-            SpecError: the bytes are no tensor map, or have values that no tensor map may have.
+            SpecError: the bytes are not a tensor map, or hold a value that the driver would refuse.
         """
         return unpack(bytes(raw))

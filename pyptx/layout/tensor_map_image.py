@@ -1,9 +1,9 @@
 """The 128 bytes of a tensor map, as a driver encodes it.
 
-Kernels copy maps to shared or global memory, edit them with ``tensormap.replace``, and fetch them from there;
-so the simulator works on real bytes.  The encoding is not documented.  The one below was read off what an
-H200's driver (580.159) writes for maps that differ in a value (``tests/layout/driver_maps.json``).  The first
-64 bytes say everything, and compilers copy no more::
+Kernels copy maps to shared or global memory, edit the copies with ``tensormap.replace`` and use them there.
+Therefore the simulator works on the real bytes.  NVIDIA does not document the encoding.  The encoding below
+was derived from the bytes that an H200's driver (580.159) writes for maps that differ in one value
+(``tests/layout/driver_maps.json``).  Only the first 64 bytes have a meaning, and compilers copy only these::
 
     bit   0  im2col (bits 1 to 3: 1 in some encoders)     bytes  0..7   address
           4  rank - 1                                     bytes  8..11  the bits to the left
@@ -18,9 +18,9 @@ H200's driver (580.159) writes for maps that differ in a value (``tests/layout/d
                                                           W lowest, 16, 8 or 5 bits each;
                                                           bytes 60..63 pixels - 1
 
-Arrays are in the hardware's order, innermost axis first; entries beyond the rank are as if 0, or 1 less 1.
-Element types of 4 and 6 bits, which an H200 refuses, and the swizzles of larger atoms follow maps that
-compilers for Blackwell write themselves.
+Arrays are in the hardware's order, innermost axis first.  All bits of entries beyond the rank are 0.
+An H200 refuses the element types of 4 and 6 bits: their encoding, and the encoding of swizzles with larger
+atoms, was derived from maps that compilers for Blackwell write without the driver.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from .tensor_map_rules import (
 
 __all__ = ["FIELDS", "IMAGE_BYTES", "USED_BYTES", "DecodedMap", "Field", "pack", "unpack"]
 
-#: Size of a tensor map.
+#: Size of a tensor map in bytes.
 IMAGE_BYTES = 128
-#: Bytes of it that say something.
+#: Number of leading bytes of a tensor map that have a meaning.
 USED_BYTES = 64
 
 _SEE = "tensor-tensormap"
@@ -70,7 +70,7 @@ _SWIZZLE_CODES = {
 _SWIZZLE_NAMES = {codes: name for name, codes in _SWIZZLE_CODES.items()}
 
 
-#: Codes of an element type in the map, the field and the tf32 bit, by the code of tensormap.replace.
+#: Code of an element type in tensormap.replace -> its code in the map's element type field, and its tf32 bit.
 _ELEMENT_CODES = {code: (code, 0) for code in range(11)} | {
     11: (7, 1),
     12: (8, 1),
@@ -84,12 +84,17 @@ _TF32_BIT = 64 + 16
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where a field lies in the map as a little-endian number, and how its values are kept there.
+    """A field of the map: the bits of its entries in the map as a little-endian number, and their encoding.
 
     Attributes:
-        first: bit of entry 0. bits: of an entry. step: from one entry to the next. count: entries.
-        less: what a value is reduced by. shift: low bits that it is kept without.
-        upper: first bit of four more bits of each entry, above the others, where there are any.
+        first: lowest bit of entry 0.
+        bits: number of bits of an entry.
+        step: distance in bits from one entry to the next.
+        count: number of entries.
+        less: number that the map subtracts from a value before it stores the value.
+        shift: number of low bits of a value that the map does not store.
+        upper: lowest bit of the place that holds the upper four bits of entry 0, or None if the field has no
+            such place. The upper bits of the other entries follow, four bits each.
     """
 
     first: int
@@ -101,7 +106,7 @@ class Field:
     upper: int | None = None
 
     def _places(self, ordinal: int) -> Iterator[tuple[int, int]]:
-        """First bit and width of the parts of an entry, lowest first."""
+        """Yield the first bit and the width of each part of an entry, the lowest part first."""
         yield self.first + ordinal * self.step, self.bits
         if self.upper is not None:
             yield self.upper + 4 * ordinal, 4
@@ -109,12 +114,12 @@ class Field:
     def _check(self, ordinal: int) -> None:
         if not 0 <= ordinal < self.count:
             raise SpecError(
-                f"ordinal {ordinal} of a tensor map field is outside 0..{self.count - 1}",
+                f"ordinal {ordinal} of the tensor map field is outside 0..{self.count - 1}",
                 see=_REPLACE,
             )
 
     def get(self, image: int, ordinal: int = 0) -> int:
-        """The value of an entry. Raises SpecError for an ordinal that the field has not."""
+        """Return the value of entry ``ordinal``. Raises SpecError if the field has no such entry."""
         self._check(ordinal)
         value = position = 0
         for first, bits in self._places(ordinal):
@@ -123,17 +128,19 @@ class Field:
         return (value << self.shift) + self.less
 
     def set(self, image: int, value: int, ordinal: int = 0) -> int:
-        """The map with another value of an entry, of which the bits that fit are kept.
+        """Return the map with ``value`` in entry ``ordinal``. The map stores the bits above ``shift``.
 
         Raises:
-            SpecError: an ordinal that the field has not, or a value that does not fit.
+            SpecError: the field has no such entry, or the value does not fit.
         """
         self._check(ordinal)
         kept = value - self.less
         bits = self.shift + self.bits + (4 if self.upper is not None else 0)
         if value >> 64 or kept >> bits or kept < -1:
-            raise SpecError(f"{value} does not fit a field of {bits} bits", see=_REPLACE)
-        # Nothing less one is all ones, as in the hardware's own arithmetic.
+            raise SpecError(
+                f"the value {value} does not fit a field of {bits} bits of the tensor map", see=_REPLACE
+            )
+        # 0 - 1 is stored as all ones, as in the hardware's own arithmetic.
         kept = (kept & (1 << bits) - 1) >> self.shift
         for first, width in self._places(ordinal):
             mask = (1 << width) - 1
@@ -142,19 +149,22 @@ class Field:
         return image
 
     def read(self, raw: bytes) -> tuple[int, ...]:
-        """All entries of the field in the map ``raw``."""
+        """Return all entries of the field in the map ``raw``."""
         image = int.from_bytes(raw, "little")
         return tuple(self.get(image, ordinal) for ordinal in range(self.count))
 
 
 class _ElementField(Field):
-    """The element type: two places, and one code of tensormap.replace for both."""
+    """The element type. The map stores it in two places: four bits, and the tf32 bit.
+
+    ``get`` and ``set`` use the code of tensormap.replace, which covers both.
+    """
 
     __slots__ = ()
 
     def get(self, image: int, ordinal: int = 0) -> int:
         pair = (Field.get(self, image, ordinal), image >> _TF32_BIT & 1)
-        # What is no type has a code that none has.
+        # A pair that is not a type gets a code of 16 or more, which no type has.
         return _REPLACE_CODES.get(pair, 16 + pair[0])
 
     def set(self, image: int, value: int, ordinal: int = 0) -> int:
@@ -164,7 +174,7 @@ class _ElementField(Field):
         return Field.set(self, image, code, ordinal) & ~(1 << _TF32_BIT) | tf32 << _TF32_BIT
 
 
-#: Fields by the names of ``tensormap.replace`` (``rank`` holds the rank minus one, as its operand does).
+#: Name in ``tensormap.replace`` -> field. ``rank`` holds the rank minus one, like the instruction's operand.
 FIELDS: dict[str, Field] = {
     "global_address": Field(0, 64),
     "rank": Field(64 + 4, 3),
@@ -188,7 +198,7 @@ _ZERO = 0x3FF << 64 + 22 | 0xFFFF << 8 * 30 | 0x1FF << 8 * 52 + 15
 
 @dataclass(frozen=True, slots=True)
 class DecodedMap:
-    """What a tensor map says, innermost axis first throughout.
+    """The values that a tensor map encodes. All sequences begin with the innermost axis.
 
     Attributes:
         address: generic address of the tensor's first element.
@@ -196,11 +206,11 @@ class DecodedMap:
         rank: number of axes, 1..5.
         dims: extents of the tensor in elements.
         strides: bytes between neighbors along each axis; ``strides[0]`` is the element size.
-        box: traversed elements along each axis; of an im2col map the channels and the pixels.
+        box: elements that one copy traverses along each axis; for an im2col map, channels and pixels.
         element_strides: step along each axis within the box.
         swizzle, interleave, oob_fill: as in :class:`~pyptx.layout.tensor_map.TensorMap`.
-        element: name of the element type, where ``type`` does not say it.
-        lower, upper: corners of an im2col map's bounding box, W first; empty for boxes.
+        element: name of the element type if ``type`` does not determine it.
+        lower, upper: corners of an im2col map's bounding box, W first; empty for a tiled map.
     """
 
     address: int
@@ -219,12 +229,12 @@ class DecodedMap:
 
     @property
     def kind(self) -> MapElement:
-        """The element type in full."""
+        """The element type with its code, its driver enum and its widths."""
         return element_of(self.element or self.type)
 
     @property
     def im2col(self) -> bool:
-        """Whether copies take pixels of a bounding box instead of a box."""
+        """True for an im2col map, with which copies move pixels of a bounding box; False for a tiled map."""
         return bool(self.lower)
 
     @property
@@ -236,17 +246,17 @@ class DecodedMap:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row of the box, its innermost axis, in shared memory."""
+        """Bytes that one row of the box takes in shared memory. A row runs along the innermost axis."""
         return self.box_shape[0] * self.kind.held // 8
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of shared memory that one copy fills or reads, wherever the box lies."""
+        """Bytes of shared memory that one copy fills or reads, including elements outside the tensor."""
         return math.prod(self.box_shape) * self.kind.held // 8
 
     @property
     def transaction_bytes(self) -> int:
-        """Bytes that one load counts on its mbarrier: padding among elements does not count."""
+        """Bytes that one load counts on its mbarrier. The padding between elements does not count."""
         return math.prod(self.box_shape) * self.kind.bits // 8
 
 
@@ -265,9 +275,10 @@ def pack(
     lower: Sequence[int] = (),
     upper: Sequence[int] = (),
 ) -> bytes:
-    """The image of values that :mod:`~pyptx.layout.tensor_map_rules` has accepted.
+    """Return the 128 bytes of a map with these values.
 
-    Sequences are innermost first; ``strides`` without the innermost.
+    The caller has checked the values with :mod:`~pyptx.layout.tensor_map_rules`.  Sequences begin with the
+    innermost axis; ``strides`` omits the innermost axis.
     """
     image = 0
     mode, atomicity = _SWIZZLE_CODES[swizzle]
@@ -319,11 +330,11 @@ def _choice(what: str, code: int, names: Sequence[str]) -> str:
 
 
 def _swizzle(mode: int, atomicity: int) -> str:
-    """Raises SpecError as :func:`unpack`."""
+    """Return the name of the swizzle with these two codes. Raises SpecError if no swizzle has them."""
     if (mode, atomicity) not in _SWIZZLE_NAMES:
         raise SpecError(
             f"the tensor map has swizzle code {mode} with swizzle atomicity code {atomicity}; atoms of more "
-            "than 16 bytes (1..3) need the 128-byte swizzle",
+            "than 16 bytes (atomicity codes 1..3) need the 128-byte swizzle (swizzle code 3)",
             see="tensor-swizzling-modes",
         )
     return _SWIZZLE_NAMES[mode, atomicity]
@@ -331,19 +342,19 @@ def _swizzle(mode: int, atomicity: int) -> str:
 
 @lru_cache(maxsize=256)
 def unpack(raw: bytes) -> DecodedMap:
-    """What the image ``raw`` says. Cached, since a kernel uses few maps many times.
+    """Return the values that the map ``raw`` encodes. Cached, since a kernel uses few maps many times.
 
     Raises:
-        SpecError: not 128 bytes, no tensor map, or values that the driver would refuse
-            (``tensormap.replace`` can store any).
+        SpecError: ``raw`` is not 128 bytes, is not a tensor map, or holds values that the driver would refuse
+            (``tensormap.replace`` can store any value).
     """
     if len(raw) != IMAGE_BYTES:
-        raise SpecError(f"a tensor map is {IMAGE_BYTES} bytes, got {len(raw)}", see=_SEE)
+        raise SpecError(f"a tensor map has {IMAGE_BYTES} bytes, got {len(raw)}", see=_SEE)
     image = int.from_bytes(raw[:USED_BYTES], "little")
     if not image or image & _ZERO:
-        what = "are all zero" if not image else "have bits set that no map has"
+        what = "are all zero" if not image else "have bits set that are zero in every map"
         raise SpecError(
-            f"these bytes are no tensor map: the first {USED_BYTES} of them {what}: "
+            f"these bytes are not a tensor map: the first {USED_BYTES} {what}: "
             f"{raw[:16].hex()} {raw[16:32].hex()} ...",
             hint="point at the parameter that holds the map, or at a copy of its first 64 bytes",
             see=_SEE,
@@ -354,7 +365,7 @@ def unpack(raw: bytes) -> DecodedMap:
         raise SpecError(f"the tensor map has rank {rank}; expected 1..5", see=_SEE)
     code = values["elemtype"][0]
     if code not in _ELEMENT_NAMES:
-        raise SpecError(f"the tensor map has element type {code - 16}, which is none", see=_SEE)
+        raise SpecError(f"the tensor map has element type code {code - 16}, which is not a type", see=_SEE)
     element = ELEMENTS[_ELEMENT_NAMES[code]]
     im2col = bool(_IM2COL.read(raw)[0])
     if im2col and rank < 3:

@@ -1,8 +1,8 @@
 """The rules of tensor maps: element types, names of options, limits.
 
-Owns the tables that the value, its 128-byte image and the driver call share, and the one check of
-all limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probed on an H200 for what it accepts) and
-``cuTensorMapEncodeIm2col``, and `PTX ISA, #tensor-tensormap`_.
+Owns the tables that ``TensorMap``, its 128-byte encoding and the driver call share, and the only check of the
+limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probes on an H200 showed what the driver
+accepts) and ``cuTensorMapEncodeIm2col``, and `PTX ISA, #tensor-tensormap`_.
 
 .. _PTX ISA, #tensor-tensormap: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tensormap
 """
@@ -42,10 +42,12 @@ class MapElement:
     """An element type of tensor maps.
 
     Attributes:
-        name: the type's name, ``f32.ftz`` and ``tf32.ftz``, or that of a packed format.
+        name: name of a PTX type, ``f32.ftz``, ``tf32.ftz``, or name of a packed format.
         type: the scalar type (packed formats: u8).
-        code: of ``tensormap.replace``. driver: CUtensorMapDataType.
-        bits: that an element takes in global memory. held: in shared memory, where groups of 16 are padded.
+        code: code of the element type in ``tensormap.replace``.
+        driver: value of the driver's enum CUtensorMapDataType.
+        bits: bits that an element takes in global memory.
+        held: bits that an element takes in shared memory, including the padding of each group of 16 elements.
     """
 
     name: str
@@ -62,7 +64,7 @@ class MapElement:
 
     @property
     def width(self) -> str:
-        """Bytes of an element in shared memory, or bits, in words."""
+        """Size of an element in shared memory as text, such as ``4 bytes`` or ``4 bits``."""
         return f"{self.held} bits" if self.held % 8 else f"{self.held // 8} bytes"
 
     @property
@@ -116,7 +118,7 @@ _SAME_BITS = {
     "b64": "u64",
 }
 
-# Each tuple is in the order of the driver's enum; but for the swizzles also in tensormap.replace's.
+# Each tuple is in the order of the driver's enum; all but SWIZZLES also in the order of tensormap.replace.
 INTERLEAVES = ("none", "16B", "32B")
 SWIZZLES = tuple(COPY_SWIZZLES)
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
@@ -127,10 +129,13 @@ _IM2COL = "tensor-im2col-mode"
 
 
 def element_of(given: ScalarType | str) -> MapElement:
-    """The element that TMA makes of this type, itself or the unsigned integer of its width; or by its name.
+    """Return the element type with which TMA moves elements of type ``given``.
+
+    For a type that TMA does not distinguish (float8, signed bytes), this is the unsigned integer of the same
+    width.  ``given`` can also be a name in :data:`ELEMENTS`.
 
     Raises:
-        SpecError: TMA has no such elements.
+        SpecError: TMA cannot move elements of this type.
     """
     name = given if isinstance(given, str) else _SAME_BITS.get(given.name, given.name)
     if name not in ELEMENTS:
@@ -148,7 +153,9 @@ def element_type(given: ScalarType) -> ScalarType:
 
 
 def transferred(box: Sequence[int], element_strides: Sequence[int], interleave: str) -> tuple[int, ...]:
-    """Elements that one copy moves along each axis: ``ceil(box / element stride)``. Numpy order.
+    """Return the number of elements that one copy moves along each axis: ``ceil(box / element stride)``.
+
+    All sequences are in numpy order.
 
     Without interleave TMA ignores the innermost element stride.
     """
@@ -174,14 +181,15 @@ def check_tiled(
     l2_promotion: str,
     oob_fill: str,
 ) -> None:
-    """Raise SpecError for what ``cuTensorMapEncodeTiled`` refuses. All sequences in numpy order.
+    """Raise SpecError if ``cuTensorMapEncodeTiled`` would refuse these values.
 
-    ``strides`` are bytes, the innermost included.  Like the driver, this does not object to a box larger
-    than the tensor, a row stride smaller than the row, a stride of 0, or the address 0.
+    All sequences are in numpy order.  ``strides`` are in bytes and include the innermost axis.  Like the
+    driver, this function accepts a box larger than the tensor, a row stride smaller than the row, a stride
+    of 0, and the address 0.
 
     Raises:
-        SpecError: with the value given and the values allowed.
-        UnsupportedError: a swizzle mode that is not modeled.
+        SpecError: the driver would refuse a value. The message has the value and the values allowed.
+        UnsupportedError: the swizzle mode is not modeled.
     """
     rank = len(shape)
     least = 1 if interleave == "none" else 3
@@ -215,13 +223,14 @@ def check_im2col(
     l2_promotion: str,
     oob_fill: str,
 ) -> None:
-    """Raise SpecError for what ``cuTensorMapEncodeIm2col`` refuses. All sequences in numpy order.
+    """Raise SpecError if ``cuTensorMapEncodeIm2col`` would refuse these values.
 
-    ``box`` is (pixels of a column, channels of a pixel); the corners have the axes between N and C.
+    All sequences are in numpy order.  ``box`` is (pixels of a column, channels of a pixel).  The corners have
+    one entry for each axis between N and C.
 
     Raises:
-        SpecError: with the value given and the values allowed.
-        UnsupportedError: a swizzle mode that is not modeled.
+        SpecError: the driver would refuse a value. The message has the value and the values allowed.
+        UnsupportedError: the swizzle mode is not modeled.
     """
     _check_tensor(
         element, address, shape, strides, element_strides, swizzle, interleave, l2_promotion, oob_fill, 3
@@ -230,12 +239,14 @@ def check_im2col(
     for name, corner in (("lower", lower), ("upper", upper)):
         if len(corner) != len(shape) - 2 or not all(-1 << bits - 1 <= at < 1 << bits - 1 for at in corner):
             raise SpecError(
-                f"{name} = {tuple(corner)}; expected {len(shape) - 2} numbers of {bits} signed bits for a "
-                f"tensor of rank {len(shape)}",
+                f"{name} = {tuple(corner)}; a tensor of rank {len(shape)} needs {len(shape) - 2} numbers "
+                f"that fit {bits} signed bits",
                 see=_IM2COL,
             )
     if len(box) != 2 or not 1 <= box[0] <= 1024 or not 1 <= box[1] <= 256:
-        raise SpecError(f"pixels and channels {tuple(box)}; expected 1..1024 and 1..256", see=_IM2COL)
+        raise SpecError(
+            f"pixels and channels are {tuple(box)}; expected pixels 1..1024 and channels 1..256", see=_IM2COL
+        )
     _check_inner(f"channels = {box[-1]}", box[-1], element, swizzle, interleave)
     _check_size(f"pixels and channels {tuple(box)}", box, element)
 
@@ -252,7 +263,7 @@ def _check_tensor(
     oob_fill: str,
     least: int,
 ) -> None:
-    """Check the limits that all modes share. Raises as :func:`check_tiled`."""
+    """Check the limits that tiled and im2col maps share. Raises the errors of :func:`check_tiled`."""
     check_copy_swizzle(swizzle)
     _one_of("interleave", interleave, INTERLEAVES)
     _one_of("l2_promotion", l2_promotion, L2_PROMOTIONS)
@@ -332,9 +343,15 @@ def _check_packed(element: MapElement, shape: Sequence[int], swizzle: str, inter
             f"shape[-1] = {shape[-1]} elements of {element.name} is not a multiple of {unit}", see=_SEE
         )
     if interleave != "none":
-        raise SpecError(f"elements of {element.name} take no interleave, got {interleave!r}", see=_SEE)
+        raise SpecError(
+            f"interleave = {interleave!r} with elements of {element.name}; expected 'none'", see=_SEE
+        )
     if element.held > element.bits and swizzle not in ("none", "128B", "128B_ATOM_32B", "128B_ATOM_64B"):
-        raise SpecError(f"elements of {element.name} take no swizzle {swizzle!r}", see=_SEE)
+        raise SpecError(
+            f"swizzle = {swizzle!r} with elements of {element.name}; expected 'none', '128B', "
+            "'128B_ATOM_32B' or '128B_ATOM_64B'",
+            see=_SEE,
+        )
 
 
 def _check_inner(name: str, count: int, element: MapElement, swizzle: str, interleave: str) -> None:
@@ -366,7 +383,8 @@ def _check_size(name: str, moved: Sequence[int], element: MapElement) -> None:
     nbytes = math.prod(moved) * element.held // 8
     if nbytes > MAX_SHARED_BYTES:
         raise SpecError(
-            f"{name} of {element.name} is {nbytes} bytes; the shared memory of a CTA is {MAX_SHARED_BYTES}",
+            f"{name} of {element.name} is {nbytes} bytes; a CTA has {MAX_SHARED_BYTES} bytes of shared "
+            "memory",
             hint="use a smaller box and several copies",
             see=_SEE,
         )

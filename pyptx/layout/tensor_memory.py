@@ -1,9 +1,9 @@
-"""Tensor memory: its addresses, and the cells of registers and of matrix elements.
+"""Tensor memory: its addresses, and the cells that hold registers and matrix elements.
 
-Owns the 128 x 512 grid of 32-bit cells, the fragments of ``tcgen05.ld``/``st``, and where the matrices of
-``tcgen05.mma`` lie: D, A, scale factors.  Sources: `PTX ISA, #tensor-memory-addressing`_,
+Owns the 128 x 512 grid of 32-bit cells, the fragments of ``tcgen05.ld``/``st``, and the layouts of the
+matrices of ``tcgen05.mma``: D, A and the scale factors.  Sources: `PTX ISA, #tensor-memory-addressing`_,
 ``#tcgen05-data-movement-shape`` and ``#tcgen05-data-path-layout-organization``; CUTLASS
-``cute/atom/copy_traits_sm100.hpp`` and ``mma_traits_sm100_frag.hpp`` (the manual has figures only).
+``cute/atom/copy_traits_sm100.hpp`` and ``mma_traits_sm100_frag.hpp`` (the manual has only figures).
 
 .. _PTX ISA, #tensor-memory-addressing:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-memory-addressing
@@ -29,7 +29,7 @@ __all__ = [
     "unpack_address",
 ]
 
-#: Rows of tensor memory in one CTA; warp ``w`` reaches lanes ``32 * (w % 4)`` to ``+31``.
+#: Rows (lanes) of tensor memory in one CTA. Warp ``w`` can access lanes ``32 * (w % 4)`` to ``+31``.
 LANES = 128
 #: 32-bit columns of tensor memory in one CTA.
 COLUMNS = 512
@@ -46,19 +46,19 @@ Integers = npt.NDArray[np.int64]
 Cells = tuple[Integers, Integers]
 Bits = tuple[Integers, Integers, Integers]
 
-#: M of an instruction without ``.ws``, by cta_group.
+#: cta_group -> values that M can have in an instruction without ``.ws``.
 _ROWS = {1: (64, 128), 2: (128, 256)}
-#: First bytes that a number of scales may have in a cell.
+#: Number of scales of one row -> bytes of a cell at which these scales may begin.
 _SCALE_IDS = {1: (0, 1, 2, 3), 2: (0, 2), 3: (0, 1, 2, 3), 4: (0,), 6: (0, 2)}
 _SEE_PACKING = "tcgen05-packing-formats"
 _SEE_SCALES = "tcgen05-mma-scale-factor-a"
 
 
 def pack_address(lane: int, column: int) -> int:
-    """The 32-bit address of a cell: lane in bits 31..16, column in bits 15..0.
+    """Return the 32-bit address of a cell: the lane in bits 31..16, the column in bits 15..0.
 
     Raises:
-        SpecError: outside 128 lanes x 512 columns.
+        SpecError: the cell is outside the 128 lanes x 512 columns.
     """
     if not (0 <= lane < LANES and 0 <= column < COLUMNS):
         raise SpecError(
@@ -69,12 +69,12 @@ def pack_address(lane: int, column: int) -> int:
 
 
 def unpack_address(address: int) -> tuple[int, int]:
-    """(lane, column) of a 32-bit address, unchecked: each of the 16-bit halves may be out of range."""
+    """Return ``(lane, column)`` of a 32-bit address without a check: each may be outside tensor memory."""
     return (address >> 16) & 0xFFFF, address & 0xFFFF
 
 
 def _filled(values: Integers, shape: tuple[int, ...]) -> Integers:
-    # A copy, because broadcasting alone would share one row's memory.
+    # Without the copy, the rows of the broadcast array would share memory.
     array = np.broadcast_to(values, shape).copy()
     array.flags.writeable = False
     return array
@@ -91,15 +91,17 @@ def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cell
     Args:
         shape: ``"32x32b"``, ``"16x64b"``, ``"16x128b"``, ``"16x256b"`` or ``"16x32bx2"``.
         num: the ``.x`` factor: a power of two, up to 128 (``16x128b``: 64, ``16x256b``: 32).
-        half_split_offset: ``16x32bx2`` only: columns between its two halves (immHalfSplitoff).
+        half_split_offset: for ``16x32bx2``, the columns between the two halves (immHalfSplitoff); None for
+            the other shapes.
 
     Returns:
         ``(lane, column)``, each a read-only ``int64[registers, 32]`` relative to the instruction's
-        address, indexed by register and by thread of the warp. Registers are ``num``, except
+        address, indexed by register and by thread of the warp. The number of registers is ``num``, except
         ``2 * num`` for ``16x128b`` and ``4 * num`` for ``16x256b``.
 
     Raises:
-        SpecError: no such shape or count, or an offset where there is none (or none where one is due).
+        SpecError: there is no such shape or ``num``, ``16x32bx2`` has no ``half_split_offset``, or another
+            shape has one.
     """
     if shape not in _SHAPES:
         raise SpecError(
@@ -115,7 +117,7 @@ def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cell
     if (half_split_offset is None) == (shape == "16x32bx2"):
         raise SpecError(
             f"half_split_offset = {half_split_offset} with .{shape}: "
-            ".16x32bx2 needs one, no other shape has one",
+            ".16x32bx2 needs an offset, and the other shapes take none",
             see="tcgen05-ld",
         )
     registers = per_num * num
@@ -138,8 +140,8 @@ def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cell
 def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: bool = False) -> Cells:
     """Return the cell of each element of D that one CTA holds.
 
-    One 32-bit cell per element; a 16-bit D uses the cell's low half.  With ``cta_group`` 2 each CTA of the
-    pair holds ``m // 2`` rows of D: the even one the first half.
+    Each element takes one 32-bit cell; a 16-bit D uses the cell's low half.  With ``cta_group`` 2, each CTA
+    of the pair holds ``m // 2`` rows of D; the CTA with the even rank holds the first half.
 
     ===================================== ============================== ====================
     instruction                           lane, column of (row, n)       manual's layout
@@ -154,18 +156,18 @@ def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: boo
         m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``; 128 or 256 for a pair.
         n: N of the instruction: a multiple of 8, 8..256; with ``ws`` 64, 128 or 256.
         cta_group: 1 or 2.
-        ws: whether the instruction is ``tcgen05.mma.ws``.
-        sparse: whether A is sparse.
+        ws: True if the instruction is ``tcgen05.mma.ws``.
+        sparse: True if A is sparse.
 
     Returns:
         ``(lane, column)``, each a read-only ``int64[rows of one CTA, n]`` relative to the accumulator's
         address.
 
     Raises:
-        SpecError: not a shape of tcgen05.mma.
+        SpecError: tcgen05.mma does not have this shape.
 
-    Layout C's lanes: the manual's table (half of them, beginning at 0 or 16), and ``tmem_datapath_layout`` of
-    Apache TVM.
+    Sources for the lanes of layout C: the manual's table (D uses half of the lanes and begins at lane 0 or
+    16), and ``tmem_datapath_layout`` of Apache TVM.
     """
     _check_group(cta_group)
     if ws and cta_group == 2:
@@ -190,7 +192,7 @@ def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: boo
     if held == 128:
         lane = row
     elif ws or (cta_group == 2 and not sparse):
-        # The columns lie in 2 (or, for 32 rows, 4) parts, one below the other.
+        # The columns are split into 2 parts (4 for 32 rows), and the parts lie in successive groups of lanes.
         part = n // (128 // held)
         lane, column = row + held * (column // part), column % part
     else:
@@ -209,7 +211,10 @@ def _either(values: tuple[int, ...]) -> str:
 
 
 def _in_half_lanes(row: Integers) -> Integers:
-    """64 rows in the first 16 lanes of each warp's 32 (a second such matrix fits at lane 16)."""
+    """Return the lanes of 64 rows that use the first 16 lanes of each warp's 32.
+
+    The other 16 lanes can hold a second such matrix, which begins at lane 16.
+    """
     return row % 16 + 32 * (row // 16)
 
 
@@ -217,24 +222,24 @@ def _in_half_lanes(row: Integers) -> Integers:
 def a_operand(m: int, k: int, *, container_bits: int, cta_group: int, sparse: bool = False) -> Bits:
     """Return the bits of each element of A in tensor memory, for ``tcgen05.mma`` without ``.ws``.
 
-    Elements are packed along K into the 32-bit cells of their row's lane, the first in the low bits.  A pair
-    with a dense M = 128 keeps each CTA's 64 rows twice, in lanes 0..63 and again in 64..127: ``lane + 64``.
-    64 rows in half of the lanes begin at the lane of the accumulator, 0 or 16.
+    Elements are packed along K into the 32-bit cells of their row's lane; the first element has the low bits.
+    With a dense M = 128 of a pair, each CTA holds its 64 rows twice: in lanes 0..63, and again at
+    ``lane + 64``.  If 64 rows use half of the lanes, A begins at the accumulator's lane, 0 or 16.
 
     Args:
         m: M of the instruction: 64 or 128; 128 or 256 for a pair.
-        k: elements of K, filling whole cells.
-        container_bits: bits that one element takes: 32 (tf32), 16, 8 (f8f6f4, mxf8f6f4 and i8: also for
+        k: number of elements along K, which must fill whole cells.
+        container_bits: bits that one element takes: 32 (tf32), 16, 8 (f8f6f4, mxf8f6f4 and i8, also for
             types of 4 and 6 bits) or 4 (mxf4, mxf4nvf4).
         cta_group: 1 or 2.
-        sparse: whether A is sparse; ``k`` counts the stored elements.
+        sparse: True if A is sparse; then ``k`` counts the stored elements.
 
     Returns:
         ``(lane, column, bit)``, each a read-only ``int64[rows of one CTA, k]``: the cell relative to A's
-        address, and the lowest bit of the element's container in it.
+        address, and the lowest bit of the element's container in the cell.
 
     Raises:
-        SpecError: a shape or width that does not exist.
+        SpecError: there is no such shape or width.
 
     PTX ISA: `#tcgen05-packing-formats`.
     """
@@ -261,30 +266,30 @@ def a_operand(m: int, k: int, *, container_bits: int, cta_group: int, sparse: bo
 def scale_factors(
     matrix: str, extent: int, count: int, *, m: int = 128, cta_group: int = 1, scale_id: int = 0
 ) -> Bits:
-    """The byte of each scale factor of ``tcgen05.mma.block_scale`` in one CTA's tensor memory.
+    """Return the place of each scale factor of ``tcgen05.mma.block_scale`` in one CTA's tensor memory.
 
-    Row ``r`` of A (column ``r`` of B) has its ``count`` scales in consecutive bytes of one cell, at lane
-    ``r % 32``, column ``r // 32``; the same again in lanes 32..63, 64..95 and 96..127.  B of a pair with
-    M = 128 is different: the second half of its columns lies 64 lanes further on, and each half twice
+    The ``count`` scales of row ``r`` of A (column ``r`` of B) are in consecutive bytes of one cell, at lane
+    ``r % 32``, column ``r // 32``.  Copies of them are in lanes 32..63, 64..95 and 96..127.  For B of a pair
+    with M = 128, the second half of the columns is 64 lanes after the first, and each half has two copies
     (CUTLASS ``examples/python/CuTeDSL/experimental/primitives/tcgen05/2cta_mma_blockscale_m128.py``).
 
     Args:
-        matrix: ``"A"``, or ``"B"``.
-        extent: rows of A in this CTA, 128, or 64 of a pair's M = 128; columns of B, N of the instruction.
-        count: scales of one row: 1 (``scale_vec::1X``), 2 or 4; 3 or 6 with K = 96, of which those past the
-            cell's last byte go on 4 columns further (8 for more than 128 columns of B): ``tCtSFA_mma`` of
-            CUTLASS ``sm103_blockscaled_mma_warpspecialized.hpp``.
+        matrix: ``"A"`` or ``"B"``.
+        extent: for A, the rows in this CTA: 128, or 64 for a pair's M = 128. For B, N of the instruction.
+        count: scales of one row: 1 (``scale_vec::1X``), 2 or 4; 3 or 6 with K = 96. Scales that do not fit
+            the cell continue 4 columns further (8 columns if B has more than 128 columns), as in
+            ``tCtSFA_mma`` of CUTLASS ``sm103_blockscaled_mma_warpspecialized.hpp``.
         m: M of the instruction: 128; 128 or 256 for a pair.
         cta_group: 1 or 2.
-        scale_id: the scale factor id of the instruction descriptor: the first byte. 0..3 for one scale or
-            three, 0 or 2 for two or six, 0 for four.
+        scale_id: the scale factor id of the instruction descriptor, which is the first byte of the scales:
+            0..3 for one or three scales, 0 or 2 for two or six, 0 for four.
 
     Returns:
         ``(lane, column, byte)``, each a read-only ``int64[copies, extent, count]`` relative to the address
-        of the scales: ``copies`` is 4 (2 for B of a pair with M = 128), all of which must hold the value.
+        of the scales. ``copies`` is 4 (2 for B of a pair with M = 128); all copies must hold the same value.
 
     Raises:
-        SpecError: what does not exist.
+        SpecError: there is no such combination of arguments.
 
     PTX ISA: `#tcgen05-mma-scale-factor-a`.
     """
@@ -319,7 +324,10 @@ def scale_factors(
             see="tcgen05-kind-shapes",
         )
     if count in (3, 6) and cta_group == 2 and m == 128:
-        raise SpecError(f"count = {count} scales of one row: K = 96 needs M = 256 of a pair", see=_SEE_SCALES)
+        raise SpecError(
+            f"count = {count} scales of one row with M = {m} of a pair: K = 96 needs M = 256",
+            see=_SEE_SCALES,
+        )
     copies = 2 if halves else 4
     copy = np.arange(copies, dtype=np.int64)[:, None, None]
     row = np.arange(extent, dtype=np.int64)[None, :, None]

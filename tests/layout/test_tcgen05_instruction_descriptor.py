@@ -263,7 +263,7 @@ def test_shapes_of_a_wide_k() -> None:
         ({"d_type": "f16"}, "bf16 product needs d_type 'f32'"),
         ({"a_major": "M"}, "'M'-major"),
         ({"a_major": "MN", "a_in_tensor_memory": True}, "must be K-major"),
-        ({"saturate": True}, "kind::i8 only, not kind::f16"),
+        ({"saturate": True}, "kind::i8 only, not for kind::f16"),
         ({"sparsity_selector": 1}, "sparsity_selector = 1 with sparse = False"),
         ({"sparse": True, "sparsity_selector": 4}, "sparsity_selector = 4"),
         ({"max_shift": 8}, "needs tcgen05.mma.ws"),

@@ -106,7 +106,7 @@ def test_reinterpretation() -> None:
 
 def test_reinterpretation_says_what_it_needs() -> None:
     array = np.zeros((128, 64), np.float32)
-    with pytest.raises(SpecError, match="dtype bf16 has 2 bytes, the array's f32 has 4"):
+    with pytest.raises(SpecError, match=r"dtype bf16 has 2 bytes, but .* \(f32\) has 4 bytes"):
         TensorMap.tiled(array, box=(8, 8), dtype="bf16")
     with pytest.raises(SpecError, match="not contiguous"):
         TensorMap.tiled(array[:, ::2], box=(8, 8), shape=(64, 64))
@@ -366,7 +366,7 @@ def test_other_elements(element: str, code: int, driver: int, row: int, held: in
     [
         ({"element": "b4x16_p64", "shape": (16, 64)}, r"shape\[-1\] = 64 .*not a multiple of 128"),
         ({"element": "b6x16_p32", "box": (4, 64)}, r"box\[-1\] = 64 elements of b6x16_p32; expected 128"),
-        ({"element": "b6x16_p32", "swizzle": "64B"}, "take no swizzle '64B'"),
+        ({"element": "b6x16_p32", "swizzle": "64B"}, "swizzle = '64B' with elements of b6x16_p32"),
         ({"element": "b5x16"}, "b5x16"),
     ],
 )
@@ -419,7 +419,7 @@ def test_ordinals_are_bounded() -> None:
 
 @given(st.binary(min_size=128, max_size=128))
 def test_garbage_is_recognized(raw: bytes) -> None:
-    with pytest.raises(SpecError, match="no tensor map"):
+    with pytest.raises(SpecError, match="not a tensor map"):
         TensorMap.decode(raw)
 
 
@@ -427,7 +427,7 @@ def test_incomplete_maps_are_recognized() -> None:
     raw = tiled().encode(BASE)
     with pytest.raises(SpecError, match="128 bytes, got 64"):
         TensorMap.decode(raw[:64])
-    with pytest.raises(SpecError, match="no tensor map"):
+    with pytest.raises(SpecError, match="not a tensor map"):
         TensorMap.decode(bytes(64) + raw[:64])
 
 
