@@ -21,6 +21,7 @@ from ...ir import Param
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES
 from ..code.program import EntryProgram
+from ..memory.access import StateSpace
 from ..memory.address_space import Memory, Segment
 
 __all__ = ["Mapped", "MappedArray", "bind_arguments", "unwritten_outputs"]
@@ -93,7 +94,7 @@ def bind_arguments(
         offset = program.entry.symbols[param.name][1]
         data = _encode(memory, mapped, param, value, position in uninitialized)
         raw[offset : offset + param.nbytes] = np.frombuffer(data, np.uint8)
-    return Segment("parameters", "param", 0, raw, tracked=False)
+    return Segment("parameters", StateSpace.PARAM, 0, raw, tracked=False)
 
 
 def unwritten_outputs(mapped: Mapped, args: Sequence[Any], outputs: frozenset[int]) -> list[Finding]:

@@ -116,7 +116,7 @@ class Recorder(Observer):
             "access",
             self._next(),
             self._text(access.kind.value),
-            self._text(access.space),
+            self._text(access.space.value),
             access.segment.base,
             operation,
             launch,
@@ -125,9 +125,9 @@ class Recorder(Observer):
             first,
             count,
             thread,
-            self._text(access.proxy),
-            self._text(access.semantics),
-            self._text(access.scope),
+            self._text(access.proxy.value),
+            self._text(access.semantics.value),
+            self._text(access.scope.value),
             self._line(actor.location),
         )
 
@@ -167,8 +167,8 @@ class Recorder(Observer):
             *sync.cta,
             self._keep_threads(sync.threads),
             len(sync.threads),
-            self._text(sync.semantics),
-            self._text(sync.scope),
+            self._text(sync.semantics.value),
+            self._text(sync.scope.value),
             sync.amount,
             self._line(sync.location),
         )

@@ -14,8 +14,10 @@ from ...core.types import TYPES, ScalarType
 from ...flow import accesses
 from ...ir import Address, Element, Immediate, Indexed, Instruction, Minus, Operand, Register, Symbol
 from ...isa.notation import OperandSpec
-from .function import CodeBlock, FunctionCode, named_space
+from ..memory.access import StateSpace
+from .function import CodeBlock, FunctionCode
 from .semantic import Op, RegisterPlace
+from .spaces import named_space
 
 __all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
 
@@ -56,7 +58,7 @@ class Emitter:
 
     # --- what both forms share ----------------------------------------------------------------
 
-    def symbol(self, symbol: Symbol) -> tuple[str, int]:
+    def symbol(self, symbol: Symbol) -> tuple[StateSpace, int]:
         """Return state space and address; for a local variable the address is relative to the frame."""
         found = self.code.symbol(symbol.name)
         assert found is not None, symbol
@@ -65,14 +67,14 @@ class Emitter:
     def moves(self, symbol: Symbol) -> bool:
         """True if an address depends on the activation, or on the CTA's rank in its cluster."""
         space = self.symbol(symbol)[0]
-        return space == "local" or (space == "shared" and self.code.program.clustered)
+        return space is StateSpace.LOCAL or (space is StateSpace.SHARED and self.code.program.clustered)
 
     def place_of(self, symbol: Symbol, frame: str) -> str:
         """Return the address as a Python expression of the frame."""
         space, address = self.symbol(symbol)
         if not self.moves(symbol):
             return str(address)
-        return f"{frame}.{'base' if space == 'local' else 'shared'} + {address}"
+        return f"{frame}.{'base' if space is StateSpace.LOCAL else 'shared'} + {address}"
 
     def truncates(self, address: Address, spec: OperandSpec, op: Op) -> bool:
         """True if the register is wider than an address of the state space.
@@ -84,7 +86,7 @@ class Emitter:
         return (
             isinstance(base, Register)
             and self.code.places[base.name].cls == "64"
-            and named_space(spec, op).startswith("shared")
+            and named_space(spec, op.chosen) is StateSpace.SHARED
             # Some instructions, such as st.async, take a generic address if they name no state space.
             and not _SHARED.isdisjoint(op.binding.match.spelling)
         )

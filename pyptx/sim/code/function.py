@@ -35,10 +35,11 @@ from ...ir import (
     leaves,
 )
 from ...isa import Binding, bind_instruction
-from ...isa.notation import OperandSpec
+from ..memory.access import StateSpace
 from ..memory.address_space import Fault
 from .interleaving import interleaving_cuts
 from .semantic import CLASSES, Op, RegisterPlace, Semantic, semantic_of
+from .spaces import named_space
 
 if TYPE_CHECKING:
     from .program import EntryProgram
@@ -50,7 +51,6 @@ __all__ = [
     "CodeBlock",
     "component_names",
     "element_place",
-    "named_space",
 ]
 
 _BRANCHES = frozenset({"bra", "brx.idx", "ret", "exit"})
@@ -185,7 +185,7 @@ class FunctionCode:
     function: Function
     #: State space and offset of parameters and local variables. An entry's parameters lie in parameter space,
     #: all others in the frame.
-    symbols: dict[str, tuple[str, int]] = field(default_factory=dict)
+    symbols: dict[str, tuple[StateSpace, int]] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     places: dict[str, RegisterPlace] = field(default_factory=dict)
     tracked: dict[str, int] = field(default_factory=dict)
@@ -240,13 +240,13 @@ class FunctionCode:
         offset = 0
         for param in self.function.params:
             offset = round_up(offset, max(param.align or 1, param.type.nbytes * param.vector))
-            self.symbols[param.name] = ("param", offset)
+            self.symbols[param.name] = (StateSpace.PARAM, offset)
             offset += param.nbytes
         self.param_bytes = offset
 
     def _local(self, name: str, nbytes: int, align: int) -> None:
         offset = round_up(self.local_bytes, max(1, align))
-        self.symbols[name] = ("local", offset)
+        self.symbols[name] = (StateSpace.LOCAL, offset)
         self.local_bytes = offset + nbytes
 
     def _place_locals(self) -> None:
@@ -269,8 +269,8 @@ class FunctionCode:
                 most = max(most, self.local_bytes)
         self.local_bytes = round_up(most, 16)
 
-    def symbol(self, name: str) -> tuple[str, int] | None:
-        """Return state space and address of a name; a ``local`` address is relative to the frame."""
+    def symbol(self, name: str) -> tuple[StateSpace, int] | None:
+        """Return state space and address of a name; a ``LOCAL`` address is relative to the frame."""
         return self.symbols.get(name) or self.program.symbols.get(name)
 
     def element_bytes(self, name: str) -> int:
@@ -503,7 +503,7 @@ class FunctionCode:
             spec = binding.specs[name]
             if isinstance(operand, Address) or (isinstance(operand, Indexed) and spec.access == "a"):
                 base = operand.base if isinstance(operand, Address) else Symbol(operand.name)
-                op.space = self._space(base, named_space(spec, op))
+                op.space = self._space(base, named_space(spec, op.chosen))
             if spec.access not in ("w", "rw"):
                 continue
             if isinstance(operand, Register):
@@ -523,14 +523,14 @@ class FunctionCode:
                 )
         return op
 
-    def _space(self, base: Operand, named: str) -> str:
+    def _space(self, base: Operand, named: StateSpace) -> StateSpace:
         """Return the state space of an address. A device function's parameters are in its frame."""
-        if named.startswith("param"):
+        if named is StateSpace.PARAM:
             if isinstance(base, Symbol):
                 found = self.symbol(base.name)
                 return found[0] if found is not None else named
-            return named if self.is_entry else "local"
-        if named == "generic" and isinstance(base, Symbol):
+            return named if self.is_entry else StateSpace.LOCAL
+        if named is StateSpace.GENERIC and isinstance(base, Symbol):
             # ptxas treats a variable's name as its address in the variable's own space.
             found = self.symbol(base.name)
             return found[0] if found is not None else named
@@ -560,12 +560,6 @@ class FunctionCode:
 def _leaves(instruction: Instruction) -> bool:
     """True if threads end at an instruction, or leave the function: no lane waits there for them."""
     return instruction.opcode in ("exit", "ret")
-
-
-def named_space(spec: OperandSpec, op: Op) -> str:
-    """Return the state space that an instruction names for an address."""
-    named = op.chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
-    return named or "generic"
 
 
 def _has_vector_register(operand: Operand) -> bool:

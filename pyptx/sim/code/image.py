@@ -26,7 +26,9 @@ from ...ir import (
     SymbolAddress,
     Variable,
 )
+from ..memory.access import StateSpace
 from ..memory.address_space import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
+from .spaces import VARIABLE_SPACES
 
 __all__ = ["ModuleImage", "Stored", "element_bytes"]
 
@@ -110,7 +112,7 @@ class ModuleImage:
 
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.symbols: dict[str, tuple[str, int]] = {}
+        self.symbols: dict[str, tuple[StateSpace, int]] = {}
         self.variables = {v.name: v for v in module.variables if not v.external}
         self.stored: list[Stored] = []
         self.functions = dict(module.by_name)
@@ -120,7 +122,7 @@ class ModuleImage:
         self._by_address: dict[int, str] = {}
         for number, name in enumerate(self.functions):
             address = FUNCTION_WINDOW + _FUNCTION_STEP * (number + 1)
-            self.symbols[name] = ("function", address)
+            self.symbols[name] = (StateSpace.GENERIC, address)
             self._by_address[address] = name
         self._place(module)
 
@@ -142,23 +144,24 @@ class ModuleImage:
             if variable.external:
                 # A kernel cannot access a variable that no other declaration defines.
                 continue
-            if variable.space == "const":
+            space = VARIABLE_SPACES.get(variable.space)
+            if space is StateSpace.CONST:
                 constants = -(-constants // align) * align
-                self.symbols[variable.name] = ("const", constants)
+                self.symbols[variable.name] = (space, constants)
                 constants += variable.nbytes
-            elif variable.space == "global":
+            elif space is StateSpace.GLOBAL:
                 end = -(-end // max(align, 256)) * max(align, 256)
-                self.symbols[variable.name] = ("global", end)
+                self.symbols[variable.name] = (space, end)
                 end += variable.nbytes + RED_ZONE
         self.end = end
         self.const = np.zeros(constants, np.uint8)
         for variable in module.variables:
             if variable.external:
                 continue
-            space, address = self.symbols.get(variable.name, ("", 0))
-            if space == "const":
+            space, address = self.symbols.get(variable.name, (None, 0))
+            if space is StateSpace.CONST:
                 self.const[address : address + variable.nbytes] = self._contents(variable)
-            elif space == "global":
+            elif space is StateSpace.GLOBAL:
                 self.stored.append(Stored(variable.name, address, self._contents(variable)))
 
     # --- first contents -----------------------------------------------------------------------
@@ -196,12 +199,12 @@ class ModuleImage:
         if symbol.name not in self.symbols:
             raise SimulationError(f"an initial value names {symbol.name}, which the module does not define")
         space, address = self.symbols[symbol.name]
-        generic = isinstance(symbol, SymbolAddress) and space == "const"
+        generic = isinstance(symbol, SymbolAddress) and space is StateSpace.CONST
         return address + symbol.offset + (CONST_WINDOW if generic else 0)
 
     def find(self, name: str) -> NDArray[Any] | None:
         """Return the bytes of a ``.global`` or ``.const`` variable, or None."""
-        space, address = self.symbols.get(name, ("", 0))
-        if space == "const":
+        space, address = self.symbols.get(name, (None, 0))
+        if space is StateSpace.CONST:
             return self.const[address : address + self.variables[name].nbytes]
         return next((stored.data for stored in self.stored if stored.name == name), None)

@@ -12,14 +12,16 @@ from collections.abc import Container, Mapping
 from ...ir import Address, Function, Indexed, Instruction, LabelStatement
 from ...isa import Binding
 from ...isa.table import chapter_of
+from ..memory.access import StateSpace
 from .semantic import Semantic
+from .spaces import named_space
 
 __all__ = ["interleaving_cuts"]
 
 #: Chapters of the table whose effects touch only registers of the executing warp.
 _OWN_REGISTERS = frozenset({"extended", "mma", "warp"})
 #: State spaces that no other thread can access, or that no thread writes.
-_OWN_SPACES = ("param", "const", "local")
+_OWN_SPACES = frozenset({StateSpace.PARAM, StateSpace.CONST, StateSpace.LOCAL})
 
 
 def interleaving_cuts(
@@ -57,8 +59,7 @@ def _is_noticed(binding: Binding, meaning: Semantic) -> bool:
         return False
     for name, operand in binding.operands.items():
         spec = binding.specs[name]
-        if isinstance(operand, Address) or (isinstance(operand, Indexed) and spec.access == "a"):
-            space = binding.match.chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
-            if space is not None and space.startswith(_OWN_SPACES):
-                return False
+        is_address = isinstance(operand, Address) or (isinstance(operand, Indexed) and spec.access == "a")
+        if is_address and named_space(spec, binding.match.chosen) in _OWN_SPACES:
+            return False
     return True

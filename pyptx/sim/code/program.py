@@ -13,6 +13,7 @@ from ...core.findings import RULES, Finding
 from ...ir import Function, Instruction, Module, Special, Symbol, Variable, leaves
 from ...isa import bind_instruction, target
 from ...isa.table import form
+from ..memory.access import StateSpace
 from ..memory.address_space import LOCAL_LIMIT, Fault
 from ..memory.named_parts import NamedParts, Part
 from .function import CodeBlock, FunctionCode, round_up
@@ -117,14 +118,14 @@ class EntryProgram:
         for variable in shared:
             if not variable.external:
                 offset = round_up(offset, variable.align or variable.type.nbytes)
-                self.symbols[variable.name] = ("shared", offset)
+                self.symbols[variable.name] = (StateSpace.SHARED, offset)
                 offset += variable.nbytes
         self.static_shared = offset - SHARED_START
         dynamic = offset
         for variable in shared:
             if variable.external:
                 dynamic = round_up(offset, max(variable.align or 1, 16))
-                self.symbols[variable.name] = ("shared", dynamic)
+                self.symbols[variable.name] = (StateSpace.SHARED, dynamic)
         self.dynamic_start = dynamic
 
     def shared_parts(self, nbytes: int) -> NamedParts:

@@ -41,6 +41,7 @@ from typing import Any
 from ...core.source import SourceLocation
 from ...isa import Binding
 from ...isa.table import CHAPTERS, chapter_of
+from ..memory.access import MemoryOrder, Scope, StateSpace
 from ..numbers.rounding import ArithmeticMode
 
 __all__ = [
@@ -140,18 +141,26 @@ class Op:
 
     Attributes:
         dests: place of each written scalar register, by operand name (vectors: tuples).
-        space: state space of the address operand, ``generic`` if the instruction names none.
+        space: state space of the address operand, ``GENERIC`` if the instruction names none.
+        order, scope: those that modifiers give, or None.
     """
 
     statement: int
     binding: Binding
     semantic: Semantic
     location: SourceLocation | None
-    space: str = "generic"
+    space: StateSpace = StateSpace.GENERIC
     pair: bool = False
     dests: dict[str, Any] = field(default_factory=dict)
     #: Values that an effect computes once for each instruction.
     cache: dict[Any, Any] = field(default_factory=dict)
+    order: MemoryOrder | None = field(init=False)
+    scope: Scope | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        order, scope = self.chosen.get("sem"), self.chosen.get("scope")
+        self.order = None if order is None else MemoryOrder(order)
+        self.scope = None if scope is None else Scope(scope)
 
     @property
     def chosen(self) -> dict[str, str]:

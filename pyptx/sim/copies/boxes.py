@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.tensor_map_image import DecodedMap
-from ..memory.access import AccessKind, Footprint
+from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
 from ..memory.address_space import Actor
 from .elements import fill, loaded
 
@@ -110,18 +110,18 @@ class _Box(CopyPart):
         memory = cta.machine.memory
         segment, offset = memory.access(
             kind,
-            "global",
+            StateSpace.GLOBAL,
             self.start,
             extent,
             actor,
             cta.cluster_memory,
-            "async",
+            Proxy.ASYNC,
             align=1,
             check_written=False,
             announce=False,
         )
         if announce and memory.observers:
-            memory.announce(kind, segment, self._footprint(int(offset), lengths), actor, "async")
+            memory.announce(kind, segment, self._footprint(int(offset), lengths), actor, Proxy.ASYNC)
         if segment.written is not None:
             written: Bytes = np.ndarray(lengths, np.uint8, segment.written.data, offset, self.strides)
             if kind is AccessKind.WRITE:
@@ -225,12 +225,12 @@ class _Pixels(CopyPart):
             return
         for which, segment, offsets in cta.machine.memory.access_each(
             kind,
-            "global",
+            StateSpace.GLOBAL,
             self.addresses,
             size,
             actor,
             cta.cluster_memory,
-            proxy="async",
+            proxy=Proxy.ASYNC,
             align=1,
             announce=announce,
         ):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ..engine.events import AsyncOperation, Step, StepKind, nothing
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, StateSpace
 from ..memory.address_space import Segment, word_dtype
 from ..memory.mbarrier import MBarrier, Signal
 from ..threads.units import CtaUnit
@@ -93,7 +93,7 @@ class _Copy:
         size = self.size
         self.data = np.zeros(len(self.threads), word_dtype(size))
         if self.taken is None:
-            for which, segment, offsets in self._access(AccessKind.READ, "global", self.src, size):
+            for which, segment, offsets in self._access(AccessKind.READ, StateSpace.GLOBAL, self.src, size):
                 self.data[which] = segment.words(size)[offsets // size]
             return
         data = self.data.view(np.uint8).reshape(-1, size)
@@ -101,17 +101,17 @@ class _Copy:
             rows = np.flatnonzero(self.taken == taken)
             # If no byte is taken, the address is not accessed.
             for which, segment, offsets in (
-                self._access(AccessKind.READ, "global", self.src[rows], taken) if taken else ()
+                self._access(AccessKind.READ, StateSpace.GLOBAL, self.src[rows], taken) if taken else ()
             ):
                 data[rows[which], :taken] = segment.data[offsets[:, None] + np.arange(taken)]
 
     def _write(self) -> None:
         assert self.data is not None
-        for which, segment, offsets in self._access(AccessKind.WRITE, "shared", self.dst, self.size):
+        for which, segment, offsets in self._access(AccessKind.WRITE, StateSpace.SHARED, self.dst, self.size):
             segment.words(self.size)[offsets // self.size] = self.data[which]
 
     def _access(
-        self, kind: AccessKind, space: str, address: Array, size: int
+        self, kind: AccessKind, space: StateSpace, address: Array, size: int
     ) -> list[tuple[Any, Segment, Array]]:
         """Access the addresses in all their allocations.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import AccessKind, Footprint
+from ..memory.access import AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from ..memory.address_space import Actor, Segment
 from ..threads.cta import CTA
 
@@ -27,11 +27,11 @@ Bytes = NDArray[np.uint8]
 class Range:
     """``nbytes`` at ``address`` of ``space``. Observers get the memory order and the scope."""
 
-    space: str
+    space: StateSpace
     address: int
     nbytes: int
-    semantics: str = "weak"
-    scope: str = ""
+    semantics: MemoryOrder = MemoryOrder.WEAK
+    scope: Scope = Scope.NONE
 
     def _access(
         self, cta: CTA, kind: AccessKind, actor: Actor, *, check_written: bool = True, announce: bool = True
@@ -43,7 +43,7 @@ class Range:
             self.nbytes,
             actor,
             cta.cluster_memory,
-            "async",
+            Proxy.ASYNC,
             self.semantics,
             self.scope,
             align=1,
@@ -71,7 +71,7 @@ class Range:
         memory = cta.machine.memory
         if memory.observers:
             pieces = Footprint(offset + np.flatnonzero(chosen), 1)
-            memory.announce(AccessKind.WRITE, segment, pieces, actor, "async", self.semantics, self.scope)
+            memory.announce(AccessKind.WRITE, segment, pieces, actor, Proxy.ASYNC, self.semantics, self.scope)
         segment.data[offset : offset + self.nbytes][chosen] = data[chosen]
         if segment.written is not None:
             segment.written[offset : offset + self.nbytes][chosen] = 1

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.swizzle import COPY_SWIZZLES, swizzle
-from ..memory.access import AccessKind, Footprint
+from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
 from ..memory.address_space import Actor
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def _place(
     whole = pitch == row and kept is None
     segment, offset = cta.machine.memory.access(
         kind,
-        "shared",
+        StateSpace.SHARED,
         address,
         nbytes // row * pitch,
         actor,
         cta.cluster_memory,
-        "async",
+        Proxy.ASYNC,
         align=1,
         check_written=whole,
         announce=False,
@@ -91,7 +91,7 @@ def _place(
     units = units + (offset & ~1023) // unit
     memory = cta.machine.memory
     if memory.observers:
-        memory.announce(kind, segment, Footprint(units * unit, unit), actor, "async")
+        memory.announce(kind, segment, Footprint(units * unit, unit), actor, Proxy.ASYNC)
     if not whole and segment.written is not None:
         written = _in_units(segment.written, unit).view(np.uint8).reshape(-1, unit)
         if kind is AccessKind.WRITE:

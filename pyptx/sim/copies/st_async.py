@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ...core.types import TYPES
 from ..code.semantic import Op
 from ..engine.events import Engine, Step, StepKind, nothing
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope, StateSpace
 from ..memory.address_space import SHARED_WINDOW, Segment
 from ..memory.mbarrier import MBarrier, Signal
 from ..numbers.read_modify_write import combination
@@ -57,7 +57,7 @@ def _issue(
     data: Bytes,
     barriers: list[MBarrier] | None,
     put: Callable[[Segment, int, Bytes], None],
-    semantics: str,
+    order: MemoryOrder,
     *,
     modify: bool,
 ) -> None:
@@ -65,8 +65,8 @@ def _issue(
     cta = s.warp.cta
     memory = cta.machine.memory
     size = data.shape[1]
-    scope = op.chosen.get("scope", "")
-    space = "shared" if barriers is not None else op.space
+    scope = op.scope or Scope.NONE
+    space = StateSpace.SHARED if barriers is not None else op.space
     steps: list[Step] = []
     for number, one in enumerate(address.tolist()):
         s.acting = lanes[number : number + 1]
@@ -75,7 +75,7 @@ def _issue(
         def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
             kind = AccessKind.RMW if modify else AccessKind.WRITE
             segment, offset = memory.access(
-                kind, space, one, size, operation, cta.cluster_memory, "async", semantics, scope
+                kind, space, one, size, operation, cta.cluster_memory, Proxy.ASYNC, order, scope
             )
             if modify:
                 memory.changed(segment, offset, size, operation)
@@ -101,7 +101,7 @@ def store_async(
     address: NDArray[Any],
     b: Any,
     barriers: list[MBarrier] | None,
-    semantics: str,
+    order: MemoryOrder,
 ) -> None:
     """Issue a store of each lane's value. It completes its bytes on the lane's barrier, if there is one."""
 
@@ -109,7 +109,7 @@ def store_async(
         segment.data[offset : offset + given.size] = given
 
     data = _bytes_of(b, len(lanes), TYPES[op.chosen.get("type", "b128")].register_dtype)
-    _issue(s, op, lanes, address, data, barriers, put, semantics, modify=False)
+    _issue(s, op, lanes, address, data, barriers, put, order, modify=False)
 
 
 def reduce_async(
@@ -119,7 +119,7 @@ def reduce_async(
     address: NDArray[Any],
     b: Any,
     barriers: list[MBarrier] | None,
-    semantics: str,
+    order: MemoryOrder,
 ) -> None:
     """Issue a reduction of each lane's value into memory. It completes its bytes on the lane's barrier."""
     in_shared = barriers is not None
@@ -130,4 +130,4 @@ def reduce_async(
         old[:] = combine(old.copy(), given)
 
     data = _bytes_of(b, len(lanes), TYPES[op.chosen["type"]].register_dtype)
-    _issue(s, op, lanes, address, data, barriers, put, semantics, modify=True)
+    _issue(s, op, lanes, address, data, barriers, put, order, modify=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError, UnsupportedError
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, Proxy, StateSpace
 from ..memory.address_space import Actor
 from . import elements
 from .boxes import Combine, parts_of
@@ -110,12 +110,12 @@ def tensor_copy(
     address, coordinates = tensor
     segment, offset = machine.memory.access(
         AccessKind.READ,
-        "generic",
+        StateSpace.GENERIC,
         address,
         IMAGE_BYTES,
         actor,
         cta.cluster_memory,
-        "tensormap",
+        Proxy.TENSORMAP,
         align=64,
         check_written=False,
     )

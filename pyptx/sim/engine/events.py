@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, Scope
 from ..memory.address_space import Fault, Segment
 from ..memory.mbarrier import Signal
 from .accounts import Issuer
@@ -212,8 +212,8 @@ def _signaled(step: Step, signal: Signal) -> Sync:
         barrier.phase,
         operation.cta_key,
         NO_THREADS,
-        "release",
-        "cluster",
+        MemoryOrder.RELEASE,
+        Scope.CLUSTER,
         amount,
         (step.serial,),
         operation.location,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
-from ..memory.access import Access
+from ..memory.access import Access, MemoryOrder, Scope
 
 if TYPE_CHECKING:
     from .events import AsyncOperation, Step
@@ -88,8 +88,8 @@ class Sync:
         phase: number of the object's phase, round or generation, from 0.
         cta: the CTA whose threads take part, as (launch, number in the grid).
         threads: the threads' numbers in the CTA; empty for an engine.
-        semantics: ``relaxed``, ``acquire``, ``release`` or ``acq_rel``.
-        scope: ``cta``, ``cluster``, ``gpu`` or ``sys``.
+        semantics: the order of the part.
+        scope: the scope of the order.
         amount: number of arrivals, of bytes, or of the newest groups that a wait leaves out.
         steps: serial number of the step by which an engine signals.
         location: the line of the instruction.
@@ -100,8 +100,8 @@ class Sync:
     phase: int
     cta: tuple[int, int]
     threads: Threads
-    semantics: str = "relaxed"
-    scope: str = "cta"
+    semantics: MemoryOrder = MemoryOrder.RELAXED
+    scope: Scope = Scope.CTA
     amount: int = 0
     steps: tuple[int, ...] = ()
     location: SourceLocation | None = None

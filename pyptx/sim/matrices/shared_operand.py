@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, tile_offsets
-from ..memory.access import AccessKind, Footprint
+from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
 from ..memory.address_space import Actor
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
     memory = cta.machine.memory
     segment, offset = memory.access(
         AccessKind.READ,
-        "shared",
+        StateSpace.SHARED,
         cta.shared_base + address + places.low,
         places.nbytes,
         actor,
         cta.cluster_memory,
-        "async",
+        Proxy.ASYNC,
         align=1,
         check_written=False,
         announce=False,
@@ -80,7 +80,7 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
     start = int(offset) - places.low
     if memory.observers:
         pieces = Footprint((start + places.offsets).reshape(-1), word_bytes)
-        memory.announce(AccessKind.READ, segment, pieces, actor, "async")
+        memory.announce(AccessKind.READ, segment, pieces, actor, Proxy.ASYNC)
     if segment.written is not None and not segment.written[offset : offset + places.nbytes].all():
         known = segment.written[start + places.offsets]
         if not known.all():

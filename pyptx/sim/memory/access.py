@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from .address_space import Actor
 
-__all__ = ["Access", "AccessKind", "Footprint"]
+__all__ = ["Access", "AccessKind", "Footprint", "MemoryOrder", "Proxy", "Scope", "StateSpace"]
 
 
 class AccessKind(enum.Enum):
@@ -39,6 +39,56 @@ class AccessKind(enum.Enum):
     def writes(self) -> bool:
         """True if the access may change the bytes."""
         return self in (AccessKind.WRITE, AccessKind.RMW, AccessKind.INIT, AccessKind.INVAL)
+
+
+class StateSpace(enum.Enum):
+    """Where an address points.
+
+    All windows of shared memory (``.shared::cta``, ``.shared::cluster``) have one kind of address and are one
+    space here, and so are those of parameters. A ``GENERIC`` address lies in the window of some other space.
+    """
+
+    GENERIC = "generic"
+    GLOBAL = "global"
+    SHARED = "shared"
+    LOCAL = "local"
+    PARAM = "param"
+    CONST = "const"
+    TENSOR = "tensor"
+
+
+class Proxy(enum.Enum):
+    """The path by which an access reaches memory (PTX ISA ``#proxies``).
+
+    ``READONLY`` is the path of ``ld.global.nc``, ``TENSOR`` that of accesses to tensor memory.
+    """
+
+    GENERIC = "generic"
+    ASYNC = "async"
+    READONLY = "readonly"
+    TENSORMAP = "tensormap"
+    TENSOR = "tensor"
+
+
+class MemoryOrder(enum.Enum):
+    """How an access, synchronization or fence orders others: the modifier ``.sem`` (``#operation-types``)."""
+
+    WEAK = "weak"
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+    SC = "sc"
+
+
+class Scope(enum.Enum):
+    """The threads to which an order applies (``#scope``). ``NONE`` is the scope of a weak access."""
+
+    NONE = ""
+    CTA = "cta"
+    CLUSTER = "cluster"
+    GPU = "gpu"
+    SYS = "sys"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -70,23 +120,22 @@ class Access:
 
     Attributes:
         kind: what the access does.
-        space: the state space of the bytes: ``global``, ``shared``, ``local``, ``param``, ``const`` or
-            ``tensor``.
+        space: the state space of the bytes; never ``GENERIC``.
         segment: the allocation that holds the bytes.
         footprint: the bytes.
         actor: the split of a warp, or the asynchronous operation.
         threads: numbers of the accessing threads in their CTA, one for each piece; None for an engine.
-        proxy: ``generic``, ``async``, ``readonly`` or ``tensormap``.
-        semantics: ``weak``, ``relaxed``, ``acquire``, ``release``, ``acq_rel`` or ``volatile``.
-        scope: ``cta``, ``cluster``, ``gpu``, ``sys``, or ``""`` for a weak access.
+        proxy: the path of the access.
+        semantics: its order; a volatile access is ``RELAXED`` at the scope ``SYS``.
+        scope: the scope of the order.
     """
 
     kind: AccessKind
-    space: str
+    space: StateSpace
     segment: Any
     footprint: Footprint
     actor: Actor
     threads: NDArray[np.int64] | None
-    proxy: str
-    semantics: str
-    scope: str
+    proxy: Proxy
+    semantics: MemoryOrder
+    scope: Scope

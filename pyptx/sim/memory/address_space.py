@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
-from .access import Access, AccessKind, Footprint
+from .access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from .named_parts import NamedParts
 
 if TYPE_CHECKING:
@@ -68,15 +68,17 @@ _WINDOW = 1 << 32
 #: Bytes of an mbarrier object.
 BARRIER_BYTES = 8
 
-_WINDOWS = (
-    ("shared", SHARED_WINDOW),
-    ("param", PARAM_WINDOW),
-    ("const", CONST_WINDOW),
-    ("local", LOCAL_WINDOW),
-)
 _ALL = slice(None)
+# A name of the module is found faster than a member of an enumeration.
 READ, WRITE, RMW, PROBE = AccessKind.READ, AccessKind.WRITE, AccessKind.RMW, AccessKind.PROBE
-_READ_ONLY = frozenset({"param", "const"})
+GENERIC, GLOBAL, SHARED = StateSpace.GENERIC, StateSpace.GLOBAL, StateSpace.SHARED
+LOCAL, PARAM, CONST = StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST
+_WINDOWS = (
+    (SHARED, SHARED_WINDOW),
+    (PARAM, PARAM_WINDOW),
+    (CONST, CONST_WINDOW),
+    (LOCAL, LOCAL_WINDOW),
+)
 
 _INITIALIZED = {
     1: np.uint8(1),
@@ -142,15 +144,17 @@ class Segment:
         "derived",
         "name",
         "parts",
+        "read_only",
         "size",
         "space",
         "writes",
         "written",
     )
 
-    def __init__(self, name: str, space: str, base: int, data: Bytes, *, tracked: bool) -> None:
+    def __init__(self, name: str, space: StateSpace, base: int, data: Bytes, *, tracked: bool) -> None:
         self.name, self.space, self.base, self.data = name, space, base, data
         self.size = int(data.size)
+        self.read_only = space is PARAM or space is CONST
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
         #: Live mbarrier objects by offset.
         self.barriers: dict[int, MBarrier] = {}
@@ -260,7 +264,7 @@ class Memory:
 
     def place_global(self, name: str, base: int, data: Bytes, *, tracked: bool = False) -> Segment:
         """Place ``data`` at ``base``, which must lie above every earlier allocation."""
-        segment = Segment(name, "global", base, data, tracked=tracked)
+        segment = Segment(name, GLOBAL, base, data, tracked=tracked)
         self._next = (base + segment.size + RED_ZONE + 255) // 256 * 256
         self._bases.append(base)
         self._segments.append(segment)
@@ -280,14 +284,14 @@ class Memory:
     def access(
         self,
         kind: AccessKind,
-        space: str,
+        space: StateSpace,
         address: int | Offsets,
         size: int,
         actor: Actor,
         cluster: ClusterMemory,
-        proxy: str = "generic",
-        semantics: str = "weak",
-        scope: str = "",
+        proxy: Proxy = Proxy.GENERIC,
+        semantics: MemoryOrder = MemoryOrder.WEAK,
+        scope: Scope = Scope.NONE,
         align: int | None = None,
         check_written: bool = True,
         announce: bool = True,
@@ -297,7 +301,7 @@ class Memory:
         Args:
             kind: what the access does. After an ``RMW`` the caller passes the bytes that it changed to
                 :meth:`changed`. A ``PROBE`` is not announced.
-            space: ``shared``, ``global``, ``param``, ``local`` or ``generic``.
+            space: the space that the instruction names.
             address: one address, or one per accessing lane.
             cluster: the memory that the actor's cluster alone can access.
             align: required alignment, ``size`` if None.
@@ -328,7 +332,7 @@ class Memory:
             self._count_write(segment, offset, size, actor)
         elif kind is READ and check_written and segment.barriers and segment.near_barriers(offset, size):
             self._read_barriers(segment, offset, size, actor)
-        elif kind is RMW and segment.space in _READ_ONLY:
+        elif kind is RMW and segment.read_only:
             self._read_only(segment, offset, size, actor)
         if self.observers and announce and kind is not PROBE:
             starts = np.atleast_1d(np.asarray(offset, np.int64))
@@ -341,7 +345,7 @@ class Memory:
         self._count_write(segment, offset, size, actor)
 
     def _count_write(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
-        if segment.space in _READ_ONLY:
+        if segment.read_only:
             self._read_only(segment, offset, size, actor)
         self.version += 1
         segment.writes += 1
@@ -354,9 +358,9 @@ class Memory:
         segment: Segment,
         footprint: Footprint,
         actor: Actor,
-        proxy: str,
-        semantics: str = "weak",
-        scope: str = "",
+        proxy: Proxy,
+        semantics: MemoryOrder = MemoryOrder.WEAK,
+        scope: Scope = Scope.NONE,
     ) -> None:
         """Send one access to the observers. Callers check that :attr:`observers` is not empty first."""
         access = Access(
@@ -366,16 +370,16 @@ class Memory:
             observer(access)
 
     def _in_one_segment(
-        self, space: str, address: Offsets, size: int, align: int, cluster: ClusterMemory
+        self, space: StateSpace, address: Offsets, size: int, align: int, cluster: ClusterMemory
     ) -> tuple[Segment, Offsets] | None:
         """Return segment and offsets if a quick test finds all lanes in one segment, aligned, else None."""
-        if space == "local":
+        if space is LOCAL:
             return None
         first = int(address[0])
         window = 0
-        if space == "generic":
+        if space is GENERIC:
             space, window = self._window(first)
-            if space == "local":
+            if space is LOCAL:
                 return None
         segment = self._find(space, first - window, cluster)
         if segment is None or segment.base % align:
@@ -388,25 +392,25 @@ class Memory:
     def _locate(
         self,
         kind: AccessKind,
-        space: str,
+        space: StateSpace,
         address: int | Offsets,
         size: int,
         actor: Actor,
         cluster: ClusterMemory,
         align: int,
-    ) -> tuple[Segment, Any, str]:
+    ) -> tuple[Segment, Any, StateSpace]:
         """Return segment, offsets and state space. Raise the fault that fits the mistake."""
         if isinstance(address, int):
             low = high = address
         else:
             low, high = int(address.min()), int(address.max())
-        if space == "generic":
+        if space is GENERIC:
             space, window = self._window(low)
-            if low != high and self._window(high)[0] != space:
+            if low != high and self._window(high)[0] is not space:
                 raise Scattered
             address, low, high = address - window, low - window, high - window
         segment: Segment | None
-        if space == "local":
+        if space is LOCAL:
             segment, address = actor.local(address, size, kind)
             low, high = (
                 (address, address) if isinstance(address, int) else (int(address.min()), int(address.max()))
@@ -425,7 +429,7 @@ class Memory:
     def access_each(
         self,
         kind: AccessKind,
-        space: str,
+        space: StateSpace,
         address: Offsets,
         size: int,
         actor: Actor,
@@ -539,12 +543,12 @@ class Memory:
                 self._report(finding)
                 del segment.barriers[at]
 
-    def _find(self, space: str, address: int, cluster: ClusterMemory) -> Segment | None:
-        if space.startswith("shared"):
+    def _find(self, space: StateSpace, address: int, cluster: ClusterMemory) -> Segment | None:
+        if space is SHARED:
             segment = cluster.get(address >> 24)
-        elif space.startswith("param"):
+        elif space is PARAM:
             segment = cluster.params
-        elif space == "const":
+        elif space is CONST:
             segment = cluster.const
         else:
             position = bisect.bisect_right(self._bases, address) - 1
@@ -554,20 +558,20 @@ class Memory:
         return segment
 
     @staticmethod
-    def _window(address: int) -> tuple[str, int]:
+    def _window(address: int) -> tuple[StateSpace, int]:
         """Return the state space of a generic address, and its window's base to subtract from it."""
         if address < GLOBAL_BASE:
             for space, window in _WINDOWS:
                 if window <= address < window + _WINDOW:
                     return space, window
-        return "global", 0
+        return GLOBAL, 0
 
     # --- findings -----------------------------------------------------------------------------
 
     def _out_of_bounds(
         self,
         kind: AccessKind,
-        space: str,
+        space: StateSpace,
         address: int | Offsets,
         size: int,
         actor: Actor,
@@ -587,28 +591,28 @@ class Memory:
         raise Fault(
             Finding(
                 RULES["out-of-bounds"],
-                f"{kind.value} of {size} bytes at {space} address {first:#x}: {where}",
+                f"{kind.value} of {size} bytes at {space.value} address {first:#x}: {where}",
                 actor.location,
                 actor.description(lane),
             )
         )
 
-    def _nearest(self, space: str, address: int, cluster: ClusterMemory) -> str:
-        if space.startswith("shared"):
+    def _nearest(self, space: StateSpace, address: int, cluster: ClusterMemory) -> str:
+        if space is SHARED:
             rank = address >> 24
             if rank in cluster.ended:
                 return f"the CTA of rank {rank} has exited, and its shared memory with it"
             if rank not in cluster and 0 < rank < 256:
                 return f"the cluster has no CTA of rank {rank}"
             candidates = list(cluster.values())
-        elif space.startswith("param"):
+        elif space is PARAM:
             candidates = [cluster.params] if cluster.params is not None else []
-        elif space == "const":
+        elif space is CONST:
             candidates = [cluster.const] if cluster.const is not None else []
         else:
             candidates = self._segments
         if not candidates:
-            return f"there is no {space} memory"
+            return f"there is no {space.value} memory"
 
         def distance(segment: Segment) -> int:
             if address < segment.base:
@@ -630,15 +634,15 @@ class Memory:
         raise Fault(
             Finding(
                 RULES["out-of-bounds"],
-                f"write of {size} bytes at {segment.space} address {address:#x}: "
-                f"{segment.space} memory is read-only",
+                f"write of {size} bytes at {segment.space.value} address {address:#x}: "
+                f"{segment.space.value} memory is read-only",
                 actor.location,
                 actor.description(),
             )
         )
 
     def _misaligned(
-        self, kind: AccessKind, space: str, address: int | Offsets, size: int, align: int, actor: Actor
+        self, kind: AccessKind, space: StateSpace, address: int | Offsets, size: int, align: int, actor: Actor
     ) -> None:
         lane, first = None, address
         if not isinstance(address, int):
@@ -647,7 +651,7 @@ class Memory:
         raise Fault(
             Finding(
                 RULES["misaligned"],
-                f"{kind.value} of {size} bytes at {space} address {first:#x}, "
+                f"{kind.value} of {size} bytes at {space.value} address {first:#x}, "
                 f"which is not a multiple of {align}",
                 actor.location,
                 actor.description(lane),

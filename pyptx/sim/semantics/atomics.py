@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from ...core.types import TYPES
 from ..code.semantic import Op, executes
 from ..copies.st_async import reduce_async, shared_address
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope, StateSpace
 from ..numbers.read_modify_write import Meaning, in_order, meaning_of
+from ..threads.loads import AccessHow
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
 Array = NDArray[Any]
+
+_RMW, _SHARED = AccessKind.RMW, StateSpace.SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class _AtomicPlan:
     count: int
     vector: bool
     dtype: np.dtype[Any]
-    how: dict[str, str]
+    how: AccessHow
     in_global: Meaning
     in_shared: Meaning
 
@@ -54,7 +57,11 @@ def _plan(op: Op) -> _AtomicPlan:
         int(chosen["vec"][1:]) if "vec" in chosen else 1,
         "vec" in chosen,
         TYPES[kind].register_dtype,
-        {"semantics": chosen.get("sem", "relaxed"), "scope": chosen.get("scope", "gpu")},
+        {
+            "semantics": op.order or MemoryOrder.RELAXED,
+            "scope": op.scope or Scope.GPU,
+            "proxy": Proxy.GENERIC,
+        },
         meaning_of(name, kind, ftz=form.ftz, in_shared=False),
         meaning_of(name, kind, ftz=form.ftz, in_shared=True),
     )
@@ -71,9 +78,9 @@ def _modify(s: Split, op: Op, lanes: Array, address: Array, b: Any, c: Any = Non
     given = _rows(b, shape, plan)
     other = None if c is None else _rows(c, shape, plan)
     old = np.empty(shape, plan.dtype)
-    for which, segment, offsets in s.access(AccessKind.RMW, op, lanes, address, nbytes, **plan.how):
+    for which, segment, offsets in s.access(_RMW, op, lanes, address, nbytes, **plan.how):
         words = segment.words(size).view(plan.dtype)
-        meaning = plan.in_shared if segment.space == "shared" else plan.in_global
+        meaning = plan.in_shared if segment.space is _SHARED else plan.in_global
         index = offsets // size
         changed: Any = False
         updates = []
@@ -147,9 +154,9 @@ def red(s: Split, op: Op, lanes: Any, address: Any, b: Any, policy: Any = None) 
 @executes("red.async", per="warp")
 def red_async(s: Split, op: Op, lanes: Any, address: Any, b: Any, mbar: Any) -> None:
     barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
-    reduce_async(s, op, lanes, shared_address(op, address), b, barriers, "relaxed")
+    reduce_async(s, op, lanes, shared_address(op, address), b, barriers, MemoryOrder.RELAXED)
 
 
 @executes("red.async.release", per="warp")
 def red_async_release(s: Split, op: Op, lanes: Any, address: Any, b: Any) -> None:
-    reduce_async(s, op, lanes, address, b, None, "release")
+    reduce_async(s, op, lanes, address, b, None, MemoryOrder.RELEASE)

@@ -21,6 +21,7 @@ from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import StepsDone
+from ..memory.access import MemoryOrder, StateSpace
 from ..memory.mbarrier import Signal
 from ..numbers.read_modify_write import combination
 from ..threads.events import announce_sync
@@ -113,7 +114,7 @@ def grouped(
 # --- plain copies -------------------------------------------------------------------------------
 
 
-def _range(s: Split, op: Op, space: str, address: int, nbytes: int) -> Range:
+def _range(s: Split, op: Op, space: StateSpace, address: int, nbytes: int) -> Range:
     """Return the range of a copy; address and size must be multiples of 16.
 
     A copy without .relaxed is weak, even if it signals an mbarrier.
@@ -121,11 +122,13 @@ def _range(s: Split, op: Op, space: str, address: int, nbytes: int) -> Range:
     if address % 16 or nbytes % 16:
         raise s.warp.cta.machine.fault(
             "misaligned",
-            f"{op.name} of {nbytes} bytes at {space} address {address:#x}: both must be multiples of 16",
+            f"{op.name} of {nbytes} bytes at {space.value} address {address:#x}: "
+            "both must be multiples of 16",
             s,
         )
-    scope = op.chosen.get("scope", "")
-    return Range(space, address, nbytes, "relaxed" if scope else "weak", scope)
+    if op.scope is None:
+        return Range(space, address, nbytes)
+    return Range(space, address, nbytes, MemoryOrder.RELAXED, op.scope)
 
 
 @executes(
@@ -144,8 +147,8 @@ def load(
     mask: int | None = None,
     policy: int | None = None,
 ) -> None:
-    target = _range(s, op, "shared", dst, size)
-    _copy(s, op, _range(s, op, "global", src, size), target, targets(s, op, dst, mbar, mask), size)
+    target = _range(s, op, StateSpace.SHARED, dst, size)
+    _copy(s, op, _range(s, op, StateSpace.GLOBAL, src, size), target, targets(s, op, dst, mbar, mask), size)
 
 
 def _copy(
@@ -189,7 +192,7 @@ def load_ignore_oob(
 
     The manual does not define the values of those targets.
     """
-    whole = _range(s, op, "global", src, size), _range(s, op, "shared", dst, size)
+    whole = _range(s, op, StateSpace.GLOBAL, src, size), _range(s, op, StateSpace.SHARED, dst, size)
     if not 0 <= left <= 15 or not 0 <= right <= 15 or left + right > size:
         raise s.warp.cta.machine.fault(
             "misaligned",
@@ -204,8 +207,8 @@ def load_ignore_oob(
 
 @executes("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem", per="lane")
 def within_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
-    target = _range(s, op, "shared", dst, size)
-    source = _range(s, op, "shared", src, size)
+    target = _range(s, op, StateSpace.SHARED, dst, size)
+    source = _range(s, op, StateSpace.SHARED, src, size)
     _copy(s, op, source, target, targets(s, op, dst, mbar, None), size, reads=StepKind.READ_SHARED)
 
 
@@ -221,7 +224,7 @@ def store_range(
     mask: int | None = None,
 ) -> None:
     cta = s.warp.cta
-    source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
+    source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.GLOBAL, dst, size)
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     grouped(
         s,
@@ -245,7 +248,7 @@ def _combination(op: Op, *, in_shared: bool) -> Callable[[Bytes, Bytes], Bytes]:
 @executes("cp.reduce.async.bulk.cluster", "cp.reduce.async.bulk.cluster.relaxed", per="lane")
 def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int, mbar: int) -> None:
     cta = s.warp.cta
-    source, target = _range(s, op, "shared", src, size), _range(s, op, "shared", dst, size)
+    source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.SHARED, dst, size)
     combine = _combination(op, in_shared=True)
     operation = cta.machine.operation(s, Engine.TMA)
     signaled(
@@ -270,7 +273,7 @@ def reduce_in_global(
     s: Split, op: Op, lane: int, dst: int, src: int, size: int, policy: int | None = None
 ) -> None:
     cta = s.warp.cta
-    source, target = _range(s, op, "shared", src, size), _range(s, op, "global", dst, size)
+    source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.GLOBAL, dst, size)
     combine = _combination(op, in_shared=False)
     operation = cta.machine.operation(s, Engine.TMA)
     grouped(
@@ -286,7 +289,7 @@ def reduce_in_global(
 @executes("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.evict_last", per="lane")
 def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | None = None) -> None:
     """Check the range only: a prefetch changes nothing that a thread can observe."""
-    _range(s, op, "global", src, size)
+    _range(s, op, StateSpace.GLOBAL, src, size)
 
 
 # --- bulk groups --------------------------------------------------------------------------------

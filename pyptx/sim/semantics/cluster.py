@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
 from ..engine.waits import Condition
+from ..memory.access import MemoryOrder, Scope
 from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..threads.events import announce_sync
 from ..threads.warp import Split
@@ -50,7 +51,7 @@ def arrive(s: Split, op: Op, lanes: Array) -> None:
     barrier = s.warp.cta.cluster.barrier
     threads = _threads(s, lanes)
     _misused(s, op, lanes, barrier.owed[threads] >= 0, "arrives again without having waited")
-    how = (op.chosen.get("sem", "release"), "cluster")
+    how = (op.order or MemoryOrder.RELEASE, Scope.CLUSTER)
     announce_sync(s, SyncKind.CLUSTER_ARRIVE, barrier.key, barrier.phase, lanes, order=how)
     barrier.arrived[threads] = True
     barrier.owed[threads] = barrier.phase
@@ -75,7 +76,7 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
         s.op = op
         for phase in np.unique(phases).tolist():
             its = lanes[phases == phase]
-            how = (op.chosen.get("sem", "acquire"), "cluster")
+            how = (op.order or MemoryOrder.ACQUIRE, Scope.CLUSTER)
             announce_sync(s, SyncKind.CLUSTER_WAIT, barrier.key, phase, its, order=how)
 
     if complete():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...core.types import b16, b32, b64, b128
 from ..code.semantic import Op, executes
 from ..copies.st_async import shared_address, store_async
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, StateSpace
 from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..threads.loads import MMIO, READ_ONLY, VOLATILE, load, load_one, store, store_one
 from ..threads.warp import Split
@@ -132,12 +132,12 @@ executes("st.param.b128", per="warp", team=True, takes_undefined=True)(store)
 @executes("st.async", "st.async.b128", per="warp")
 def st_async(s: Split, op: Op, lanes: Array, address: Array, b: Any, mbar: Array) -> None:
     barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
-    store_async(s, op, lanes, shared_address(op, address), b, barriers, "weak")
+    store_async(s, op, lanes, shared_address(op, address), b, barriers, MemoryOrder.WEAK)
 
 
 @executes("st.async.release", per="warp")
 def st_async_release(s: Split, op: Op, lanes: Array, address: Array, b: Any) -> None:
-    store_async(s, op, lanes, address, b, None, "release")
+    store_async(s, op, lanes, address, b, None, MemoryOrder.RELEASE)
 
 
 @executes("st.bulk", "st.bulk.u32", per="lane")
@@ -146,8 +146,8 @@ def st_bulk(s: Split, op: Op, lane: int, address: int, size: int, initial: int) 
     if size % 8:
         raise s.warp.cta.machine.fault("misaligned", f"st.bulk of {size} bytes; expected a multiple of 8", s)
     segment, offset = s.access_one(AccessKind.WRITE, op, lane, address, size, align=8)
-    if segment.space != "shared":
+    if segment.space is not StateSpace.SHARED:
         raise s.warp.cta.machine.fault(
-            "out-of-bounds", f"st.bulk in {segment.space} memory; expected shared memory", s
+            "out-of-bounds", f"st.bulk in {segment.space.value} memory; expected shared memory", s
         )
     segment.data[offset : offset + size] = 0

@@ -17,11 +17,15 @@ from ...core.findings import RULES, Finding
 from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
 from ..engine.waits import BarrierPhase
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
 from ..memory.address_space import Segment
 from ..memory.mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
 from ..threads.events import announce_sync
 from ..threads.warp import Split
+
+_GENERIC, _CTA = Proxy.GENERIC, Scope.CTA
+_RELAXED, _ACQUIRE, _RELEASE = MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE
+_PROBE = AccessKind.PROBE
 
 
 def _changed(s: Split) -> None:
@@ -31,9 +35,8 @@ def _changed(s: Split) -> None:
 
 def _place(s: Split, op: Op, kind: AccessKind, address: int) -> tuple[Segment, int]:
     cta = s.warp.cta
-    sem, scope = op.chosen.get("sem", "relaxed"), op.chosen.get("scope", "cta")
     segment, offset = cta.machine.memory.access(
-        kind, op.space, address, 8, s, cta.cluster_memory, "generic", sem, scope
+        kind, op.space, address, 8, s, cta.cluster_memory, _GENERIC, op.order or _RELAXED, op.scope or _CTA
     )
     return segment, int(offset)
 
@@ -41,7 +44,7 @@ def _place(s: Split, op: Op, kind: AccessKind, address: int) -> tuple[Segment, i
 def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
     """Return the mbarrier at ``address`` in the instruction's space; raise a fault if none is live there."""
     machine = s.warp.cta.machine
-    segment, offset = _place(s, op, AccessKind.PROBE, address)
+    segment, offset = _place(s, op, _PROBE, address)
     barrier = segment.barriers.get(int(offset))
     if barrier is None:
         raise machine.fault(
@@ -152,15 +155,15 @@ def _arrives(
     return register
 
 
-def _order(op: Op, default: str) -> tuple[str, str]:
+def _order(op: Op, default: MemoryOrder) -> tuple[MemoryOrder, Scope]:
     """Return the semantics and scope of an instruction; ``default`` is the semantics if it names none."""
-    return op.chosen.get("sem", default), op.chosen.get("scope", "cta")
+    return op.order or default, op.scope or _CTA
 
 
 def _expect(s: Split, op: Op, barrier: MBarrier, nbytes: int) -> None:
     """Let the mbarrier expect ``nbytes`` more for all acting lanes together."""
     kind = SyncKind.MBARRIER_EXPECT_TX
-    announce_sync(s, kind, barrier.key, barrier.phase, amount=nbytes, order=_order(op, "relaxed"))
+    announce_sync(s, kind, barrier.key, barrier.phase, amount=nbytes, order=_order(op, _RELAXED))
     barrier.expect(nbytes, s)
 
 
@@ -185,7 +188,7 @@ def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
     """Make ``count`` arrivals; the forms of arrive_drop also drop them from later phases."""
     _changed(s)
     kind = SyncKind.MBARRIER_ARRIVE
-    announce_sync(s, kind, barrier.key, barrier.phase, amount=count, order=_order(op, "release"))
+    announce_sync(s, kind, barrier.key, barrier.phase, amount=count, order=_order(op, _RELEASE))
     if op.traits is _DROPS:
         barrier.drop(count, s)
     if "noComplete" in op.chosen:
@@ -278,7 +281,7 @@ def complete_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
     _changed(s)
     barrier = live_barrier(s, op, address)
     kind = SyncKind.MBARRIER_COMPLETE_TX
-    announce_sync(s, kind, barrier.key, barrier.phase, amount=tx, order=_order(op, "relaxed"))
+    announce_sync(s, kind, barrier.key, barrier.phase, amount=tx, order=_order(op, _RELAXED))
     barrier.complete(tx, s)
 
 
@@ -376,7 +379,7 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
     """Announce that a wait of ``lanes`` has seen the completion of the phase before the current one."""
     kind = SyncKind.MBARRIER_WAIT
-    announce_sync(s, kind, barrier.key, barrier.phase - 1, lanes, order=_order(op, "acquire"))
+    announce_sync(s, kind, barrier.key, barrier.phase - 1, lanes, order=_order(op, _ACQUIRE))
 
 
 def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = None) -> BarrierPhase:

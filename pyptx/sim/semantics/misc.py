@@ -14,6 +14,7 @@ from ..copies import Range
 from ..engine.events import Engine, Step, StepKind, nothing
 from ..engine.stream import SyncKind
 from ..engine.waits import Condition
+from ..memory.access import StateSpace
 from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import Signal
 from ..threads.events import announce_sync
@@ -126,7 +127,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
     steps = [Step(operation, StepKind.CANCEL, lambda: held.append(_answer(grid.steal())), [])]
     for rank in range(grid.cluster_size) if "multicast" in op.chosen else (cta.rank,):
         there = (rank - cta.rank) << _RANK_BIT
-        target = Range("shared", address + there, _ANSWER)
+        target = Range(StateSpace.SHARED, address + there, _ANSWER)
         signal = Signal(live_barrier(s, op, mbar + there), nbytes=_ANSWER)
 
         def write(target: Range = target) -> None:

@@ -13,11 +13,14 @@ import numpy as np
 from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
 from ..engine.waits import Condition
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, Scope
 from ..memory.address_space import Fault
 from ..threads.events import announce_fence, announce_sync
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
 from ..threads.warp import Split
+
+#: The orders of a barrier's two halves.
+_RELEASE, _ACQUIRE = (MemoryOrder.RELEASE, Scope.CTA), (MemoryOrder.ACQUIRE, Scope.CTA)
 
 # --- CTA barriers -------------------------------------------------------------------------------
 
@@ -51,7 +54,7 @@ def _arrive(
         round_ = named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
     except BarrierMisuse as misuse:
         raise _misuse(s, str(misuse)) from None
-    announce_sync(s, SyncKind.BAR_ARRIVE, _key(named), round_.number, lanes, order=("release", "cta"))
+    announce_sync(s, SyncKind.BAR_ARRIVE, _key(named), round_.number, lanes, order=_RELEASE)
     return named, round_
 
 
@@ -73,7 +76,7 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
 
     def leave() -> None:
         s.op = op
-        announce_sync(s, SyncKind.BAR_WAIT, _key(named), round_.number, acting, order=("acquire", "cta"))
+        announce_sync(s, SyncKind.BAR_WAIT, _key(named), round_.number, acting, order=_ACQUIRE)
         if finish is not None:
             finish()
 
@@ -151,11 +154,11 @@ def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
     state[0] |= executing
     generation = state[1]
     key = (*s.cta_key, warp.index, mask)
-    announce_sync(s, SyncKind.WARP_ARRIVE, key, generation, lanes, order=("release", "cta"))
+    announce_sync(s, SyncKind.WARP_ARRIVE, key, generation, lanes, order=_RELEASE)
 
     def leave() -> None:
         s.op = op
-        announce_sync(s, SyncKind.WARP_WAIT, key, generation, lanes, order=("acquire", "cta"))
+        announce_sync(s, SyncKind.WARP_WAIT, key, generation, lanes, order=_ACQUIRE)
 
     def complete() -> bool:
         if state[1] == generation and not mask & warp.live & ~state[0]:

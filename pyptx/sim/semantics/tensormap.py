@@ -13,7 +13,7 @@ import numpy as np
 from ...core.errors import SpecError
 from ...layout.tensor_map_image import FIELDS, IMAGE_BYTES, USED_BYTES
 from ..code.semantic import Op, executes
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope, StateSpace
 from ..threads.warp import Split
 
 _FIELDS_BY_FORM = {
@@ -80,7 +80,8 @@ def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -
             "divergent-collective", f"{op.name}: the addresses are not the same in all lanes", s
         )
     found = []
-    for reads, space, address in ((True, "shared", int(src[0])), (False, "global", int(dst[0]))):
+    spaces = ((True, StateSpace.SHARED, int(src[0])), (False, StateSpace.GLOBAL, int(dst[0])))
+    for reads, space, address in spaces:
         segment, offset = machine.memory.access(
             AccessKind.READ if reads else AccessKind.WRITE,
             space,
@@ -88,9 +89,9 @@ def cp_fenceproxy(s: Split, op: Op, lanes: Any, dst: Any, src: Any, size: Any) -
             IMAGE_BYTES,
             s,
             cta.cluster_memory,
-            "generic" if reads else "tensormap",
-            "weak" if reads else "release",
-            "" if reads else op.chosen["scope"],
+            Proxy.GENERIC if reads else Proxy.TENSORMAP,
+            MemoryOrder.WEAK if reads else MemoryOrder.RELEASE,
+            Scope.NONE if reads else Scope(op.chosen["scope"]),
             align=IMAGE_BYTES,
             check_written=not reads,
         )

@@ -21,7 +21,7 @@ from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
 from ...layout.tcgen05_smem_descriptor import OPERAND_SWIZZLES, Major, Tcgen05SmemDescriptor, tile_offsets
 from ..matrices.shared_operand import TileOffsets, read_words
-from ..memory.access import AccessKind, Footprint
+from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
 from ..memory.address_space import Actor, Fault
 from ..numbers.formats import decoded
 
@@ -134,12 +134,12 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
     address = cta.shared_base + page + panel.low
     segment, offset = cta.machine.memory.access(
         AccessKind.READ,
-        "shared",
+        StateSpace.SHARED,
         address,
         panel.nbytes,
         actor,
         cta.cluster_memory,
-        "async",
+        Proxy.ASYNC,
         align=1,
         check_written=False,
         announce=False,
@@ -160,7 +160,7 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
         part = _places(word & ~_PAGE, rows, k, element, False, major, 0)
         starts = (int(offset) - panel.low + part.offsets).reshape(-1)
         pieces = Footprint(starts, _BYTES.get(element, 1))
-        cta.machine.memory.announce(AccessKind.READ, segment, pieces, actor, "async")
+        cta.machine.memory.announce(AccessKind.READ, segment, pieces, actor, Proxy.ASYNC)
     tile: F32 = values[:, panel.columns]
     return tile
 

@@ -18,7 +18,7 @@ from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
 from ..engine.events import Engine, Step, StepKind
 from ..engine.stream import Life, LifeKind
-from ..memory.access import Access, AccessKind, Footprint
+from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from ..memory.address_space import Actor
 from ..threads.units import CtaUnit
 from .deferred import DeferredSum
@@ -38,8 +38,8 @@ _CELL = 4
 class TensorStorage:
     """The tensor memory of a multiprocessor: its cells, which cells were written, which columns are taken."""
 
-    #: Name of the state space, and the base of offsets, for observers.
-    space, base = "tensor", 0
+    #: The state space, and the base of offsets, for observers.
+    space, base = StateSpace.TENSOR, 0
 
     def __init__(self) -> None:
         #: First column of each live allocation -> its width, and the CTA that owns it.
@@ -341,7 +341,17 @@ class TensorMemory(CtaUnit):
         starts = _CELL * (COLUMNS * np.asarray(lanes, np.int64) + first)
         footprint = Footprint(starts, _CELL * columns)
         self.cta.machine.stream.access(
-            Access(kind, self.storage.space, self.storage, footprint, actor, None, "tensor", "weak", "")
+            Access(
+                kind,
+                self.storage.space,
+                self.storage,
+                footprint,
+                actor,
+                None,
+                Proxy.TENSOR,
+                MemoryOrder.WEAK,
+                Scope.NONE,
+            )
         )
 
     def _where(self) -> str:

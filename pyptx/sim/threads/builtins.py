@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, StateSpace
 
 if TYPE_CHECKING:
     from .calls import At
@@ -48,7 +48,7 @@ class CallArguments:
         """Return the bytes at a generic address."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
-            AccessKind.READ, "generic", address, size, self.at, cta.cluster_memory, align=1
+            AccessKind.READ, StateSpace.GENERIC, address, size, self.at, cta.cluster_memory, align=1
         )
         return bytes(segment.data[offset : offset + size])
 
@@ -56,7 +56,7 @@ class CallArguments:
         """Return the bytes up to a zero byte."""
         cta = self.at.split.warp.cta
         segment, offset = self.machine.memory.access(
-            AccessKind.READ, "generic", address, 1, self.at, cta.cluster_memory, align=1
+            AccessKind.READ, StateSpace.GENERIC, address, 1, self.at, cta.cluster_memory, align=1
         )
         rest = bytes(segment.data[offset : offset + _LONGEST_STRING])
         length = rest.find(b"\0")

@@ -15,7 +15,7 @@ from ...ir import Immediate, Operand, Param, Register, Sink, Symbol
 from ..code.emitter import CLASS_BITS, typed
 from ..code.function import CallSite, CodeBlock
 from ..code.semantic import CLASSES
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, StateSpace
 from .builtins import BUILTINS, SIGNATURES, CallArguments
 from .frames import Frame
 from .warp import ReconvergencePoint, Split, mask_of
@@ -117,7 +117,7 @@ class FunctionCalls:
             if param.space == "reg" and param.vector > 1:
                 wrong = f"{param.name} of {function.name} is a vector register, which a parameter cannot be"
             elif isinstance(operand, Symbol) and operand.name in s.frame.code.symbols:
-                if s.frame.code.symbols[operand.name][0] != "local":
+                if s.frame.code.symbols[operand.name][0] is not StateSpace.LOCAL:
                     wrong = f"{operand.name}, a parameter of the kernel, is an operand of a call"
             elif isinstance(operand, Register):
                 held = max(8, CLASS_BITS[places[operand.name].cls]) // 8
@@ -197,8 +197,8 @@ class FunctionCalls:
             place = caller.code.places[argument.name]
             return getattr(caller, CLASSES[place.cls])[place.row]
         if isinstance(argument, Symbol):
-            space, address = caller.code.symbol(argument.name) or ("", 0)
-            base = {"local": caller.base, "shared": caller.shared}.get(space, 0)
+            space, address = caller.code.symbol(argument.name) or (StateSpace.GENERIC, 0)
+            base = {StateSpace.LOCAL: caller.base, StateSpace.SHARED: caller.shared}.get(space, 0)
             return np.full(32, address + argument.offset + base, np.uint64)
         assert isinstance(argument, Immediate), argument
         kind = param.type

@@ -16,6 +16,7 @@ from ..code.program import SHARED_START
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import Step
 from ..engine.stream import Life, LifeKind
+from ..memory.access import StateSpace
 from ..memory.address_space import Segment
 from .local_memory import LocalMemory
 from .units import CtaUnit
@@ -63,7 +64,7 @@ class CTA:
         data = np.zeros(grid.shared_bytes + SHARED_START - start, np.uint8)
         self.shared = Segment(
             f"shared memory of CTA {self.coordinates}",
-            "shared",
+            StateSpace.SHARED,
             start + self.shared_base,
             data,
             tracked=True,

@@ -12,9 +12,12 @@ import numpy as np
 
 from ..code.semantic import Op
 from ..engine.stream import Fence, Sync, SyncKind
+from ..memory.access import MemoryOrder, Scope
 from .warp import Split
 
 __all__ = ["announce_fence", "announce_sync"]
+
+_RELAXED = (MemoryOrder.RELAXED, Scope.CTA)
 
 
 def announce_sync(
@@ -24,7 +27,7 @@ def announce_sync(
     phase: int = 0,
     lanes: Any = None,
     *,
-    order: tuple[str, str] = ("relaxed", "cta"),
+    order: tuple[MemoryOrder, Scope] = _RELAXED,
     amount: int = 0,
     steps: tuple[int, ...] = (),
 ) -> None:

@@ -19,6 +19,7 @@ from ...ir import Launch
 from ..code.program import SHARED_START, EntryProgram
 from ..engine.accounts import LaunchAccount
 from ..engine.stream import Life, LifeKind
+from ..memory.access import StateSpace
 from ..memory.address_space import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
@@ -50,7 +51,7 @@ class Grid:
         self.machine, self.program, self.launch, self.params = machine, program, launch, params
         self.before, self.dependent = before, dependent
         self.number: int = 0 if before is None else before.number + 1
-        self.const = Segment("constant memory", "const", 0, program.image.const, tracked=False)
+        self.const = Segment("constant memory", StateSpace.CONST, 0, program.image.const, tracked=False)
         self.shared_bytes = program.shared_bytes(launch.dynamic_smem)
         self.shared_parts = program.shared_parts(self.shared_bytes + SHARED_START - program.shared_start)
         x, y, z = launch.block

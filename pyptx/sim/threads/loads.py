@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...core.types import TYPES
 from ...ir import Sink, Vector
 from ..code.semantic import Op
-from ..memory.access import AccessKind, Footprint
+from ..memory.access import AccessKind, Footprint, MemoryOrder, Proxy, Scope
 from ..memory.address_space import Segment, word_dtype
 from .warp import Split
 
@@ -36,8 +36,18 @@ __all__ = [
 
 Array = NDArray[Any]
 
+# A name of the module is found faster than a member of an enumeration.
+_READ, _WRITE = AccessKind.READ, AccessKind.WRITE
 #: Letters of struct for unsigned integers, by size in bytes.
 _LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+class AccessHow(TypedDict):
+    """The arguments of :meth:`.Memory.access` that say how an instruction accesses its bytes."""
+
+    semantics: MemoryOrder
+    scope: Scope
+    proxy: Proxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class Transfer:
     nbytes: int
     dtype: np.dtype[Any]
     unit: np.dtype[Any]
-    how: dict[str, str]
+    how: AccessHow
     pattern: str
     kept: tuple[int, ...] | None
 
@@ -67,25 +77,24 @@ class Transfer:
 class AccessOrder:
     """Order, scope and proxy of a form's accesses, used where the instruction's modifiers give none."""
 
-    semantics: str = "weak"
-    scope: str = ""
-    proxy: str = "generic"
+    semantics: MemoryOrder = MemoryOrder.WEAK
+    scope: Scope | None = None
+    proxy: Proxy = Proxy.GENERIC
 
 
 #: A volatile access counts as relaxed at system scope (``#volatile-operation``); mmio always has that scope.
-VOLATILE, MMIO = AccessOrder("relaxed", "sys"), AccessOrder(scope="sys")
+VOLATILE, MMIO = AccessOrder(MemoryOrder.RELAXED, Scope.SYS), AccessOrder(scope=Scope.SYS)
 #: Loads of data that no thread changes while the kernel runs.
-READ_ONLY = AccessOrder(proxy="readonly")
+READ_ONLY = AccessOrder(proxy=Proxy.READONLY)
 _WEAK = AccessOrder()
 
 
-def _order(op: Op) -> dict[str, str]:
+def _order(op: Op) -> AccessHow:
     """Return order, scope and proxy for the memory model. An access without a qualifier is weak."""
     form: AccessOrder = op.traits or _WEAK
-    chosen = op.chosen
     return {
-        "semantics": chosen.get("sem", form.semantics),
-        "scope": form.scope or chosen.get("scope", ""),
+        "semantics": op.order or form.semantics,
+        "scope": form.scope or op.scope or Scope.NONE,
         "proxy": form.proxy,
     }
 
@@ -117,7 +126,7 @@ def _read(op: Op) -> Transfer:
 def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
     """Return the values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
     what = transfer_of(op)
-    spans = s.access(AccessKind.READ, op, lanes, address, what.nbytes, **what.how)
+    spans = s.access(_READ, op, lanes, address, what.nbytes, **what.how)
     if len(spans) == 1:
         _, segment, offsets = spans[0]
         raw = segment.words(what.nbytes)[offsets // what.nbytes]
@@ -133,7 +142,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> 
 def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> Any:
     """Return the raw value of one lane as a Python integer, or a tuple for a vector."""
     what = transfer_of(op)
-    segment, offset = s.access_one(AccessKind.READ, op, lane, address, what.nbytes, **what.how)
+    segment, offset = s.access_one(_READ, op, lane, address, what.nbytes, **what.how)
     values = struct.unpack_from(what.pattern, segment.data.data, offset)
     return values if what.count else values[0]
 
@@ -146,7 +155,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
     what = transfer_of(op)
     if what.kept is not None:
         return _store_some(s, op, lanes, address, value)
-    spans = s.access(AccessKind.WRITE, op, lanes, address, what.nbytes, **what.how)
+    spans = s.access(_WRITE, op, lanes, address, what.nbytes, **what.how)
     if what.count:
         raw = np.ascontiguousarray(np.transpose(value)).view(what.unit)[:, 0]
     else:
@@ -164,7 +173,7 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
     size = what.dtype.itemsize
     word = word_dtype(size)
     for which, segment, offsets in s.access(
-        AccessKind.WRITE, op, lanes, address, what.nbytes, check_written=False, announce=False, **what.how
+        _WRITE, op, lanes, address, what.nbytes, check_written=False, announce=False, **what.how
     ):
         for element in what.kept:
             places = offsets + element * size
@@ -179,7 +188,7 @@ def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: i
     if memory.observers:
         how = transfer_of(op).how
         footprint = Footprint(places, size)
-        memory.announce(AccessKind.WRITE, segment, footprint, s, "generic", how["semantics"], how["scope"])
+        memory.announce(_WRITE, segment, footprint, s, Proxy.GENERIC, how["semantics"], how["scope"])
 
 
 def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
@@ -189,7 +198,7 @@ def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any
     mask = (1 << (8 * size)) - 1
     whole = what.kept is None
     segment, offset = s.access_one(
-        AccessKind.WRITE, op, lane, address, what.nbytes, check_written=whole, announce=whole, **what.how
+        _WRITE, op, lane, address, what.nbytes, check_written=whole, announce=whole, **what.how
     )
     elements = [number & mask for number in (value if what.count else (value,))]
     if what.kept is None:

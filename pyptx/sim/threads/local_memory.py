@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, StateSpace
 from ..memory.address_space import LOCAL_LIMIT, Segment
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class LocalMemory:
         self._held = nbytes
         data = np.zeros(nbytes, np.uint8)
         # Not tracked: compilers load bytes that they did not write and discard them.
-        return Segment(f"local memory of CTA {self.cta.coordinates}", "local", 0, data, tracked=False)
+        return Segment(
+            f"local memory of CTA {self.cta.coordinates}", StateSpace.LOCAL, 0, data, tracked=False
+        )
 
     def release(self) -> None:
         """Free the storage. Called when the CTA has ended."""

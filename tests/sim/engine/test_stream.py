@@ -16,7 +16,7 @@ from pyptx.layout import TensorMap
 from pyptx.sim import Observer, Recorder, read_recording
 from pyptx.sim.engine.events import AsyncOperation, Step
 from pyptx.sim.engine.stream import Fence, GroupKind, Life, LifeKind, Sync, SyncKind
-from pyptx.sim.memory.access import Access, AccessKind
+from pyptx.sim.memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope
 from tests.examples.loading import load_example
 
 _HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
@@ -39,8 +39,10 @@ class _Log(Observer):
         starts = access.footprint.starts.tolist()
         threads = None if access.threads is None else access.threads.tolist()
         how = access.proxy, access.semantics, access.scope
-        self.accesses.append((access.kind.value, access.space, starts, access.footprint.size, threads, *how))
-        self.order.append(f"{access.kind.value} {access.space}")
+        self.accesses.append(
+            (access.kind.value, access.space.value, starts, access.footprint.size, threads, *how)
+        )
+        self.order.append(f"{access.kind.value} {access.space.value}")
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
         self.issued.append((operation.name, [step.kind.value for step in steps]))
@@ -100,7 +102,7 @@ def test_an_atomic_is_one_access_whatever_it_changes() -> None:
         f"{_POINTER} atom.acq_rel.cta.global.cas.b32 r1, [d1], r0, 9;", ".param .u64 a", array, block=8
     )
     assert [access[0] for access in log.accesses if access[1] == "global"] == ["rmw"]
-    assert log.of("rmw", "global")[0][5:] == ("generic", "acq_rel", "cta")
+    assert log.of("rmw", "global")[0][5:] == (Proxy.GENERIC, MemoryOrder.ACQ_REL, Scope.CTA)
     assert array[14] == 9 and np.count_nonzero(array == 7) == 63
 
 
@@ -145,7 +147,7 @@ def test_a_tensor_copy_touches_its_rows_and_not_their_hull() -> None:
     (read,) = [access for access in log.of("read", "global") if access[4] is None]
     assert sorted(read[2]) == [64 * row for row in range(8)] and read[3] == 64
     (write,) = [access for access in log.of("write", "shared") if access[4] is None]
-    assert write[3] == 16 and len(set(write[2])) == 32 and write[5] == "async"
+    assert write[3] == 16 and len(set(write[2])) == 32 and write[5] is Proxy.ASYNC
     first = min(write[2])
     assert sorted(start - first for start in write[2]) == [16 * unit for unit in range(32)]
 
@@ -185,16 +187,18 @@ def test_an_mbarriers_story(schedule: str) -> None:
     expect, arrive = log.kinds(SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_ARRIVE)
     assert (expect.amount, expect.semantics, arrive.amount, arrive.semantics) == (
         512,
-        "relaxed",
+        MemoryOrder.RELAXED,
         1,
-        "release",
+        MemoryOrder.RELEASE,
     )
     assert arrive.threads.tolist() == [0] and arrive.cta == (0, 0)
     (complete,) = log.kinds(SyncKind.MBARRIER_COMPLETE_TX)
     assert (complete.amount, complete.steps, complete.threads.size) == (512, (2,), 0)
     waits = log.kinds(SyncKind.MBARRIER_WAIT)
     assert sorted(np.concatenate([wait.threads for wait in waits]).tolist()) == list(range(64))
-    assert {wait.semantics for wait in waits} == {"acquire"} and {wait.phase for wait in waits} == {0}
+    assert {wait.semantics for wait in waits} == {MemoryOrder.ACQUIRE} and {wait.phase for wait in waits} == {
+        0
+    }
     assert len({sync.object for sync in (expect, arrive, complete, *waits)}) == 1
 
 
@@ -218,9 +222,8 @@ def test_cluster_barriers_keep_their_order() -> None:
     body = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;"
     log = observed(body, ".param .u64 a", 0, block=32, grid=2, cluster=2)
     arrivals, leaves = log.kinds(SyncKind.CLUSTER_ARRIVE), log.kinds(SyncKind.CLUSTER_WAIT)
-    assert {sync.semantics for sync in arrivals} == {"relaxed"} and {sync.semantics for sync in leaves} == {
-        "acquire"
-    }
+    assert {sync.semantics for sync in arrivals} == {MemoryOrder.RELAXED}
+    assert {sync.semantics for sync in leaves} == {MemoryOrder.ACQUIRE}
     assert sorted(sync.cta for sync in leaves) == [(0, 0), (0, 1)]
     assert {sync.object for sync in arrivals + leaves} == {(0, 0)}
 

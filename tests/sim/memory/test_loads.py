@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.sim.memory.access import Access
+from pyptx.sim.memory.access import Access, StateSpace
 from pyptx.sim.memory.address_space import Memory
 from tests.sim.build import Kernel
 
@@ -218,8 +218,9 @@ def test_order_and_scope_reach_the_seam(
     found: list[tuple[str, ...]] = []
 
     def observer(access: Access) -> None:
-        if access.space == "global":
-            found.append((access.kind.value, access.semantics, access.scope, access.proxy))
+        if access.space is StateSpace.GLOBAL:
+            how = access.kind, access.semantics, access.scope, access.proxy
+            found.append(tuple(part.value for part in how))
 
     original = Memory.__init__
 

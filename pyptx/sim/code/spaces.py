@@ -1,0 +1,40 @@
+"""State spaces as texts name them, and as the machine knows them.
+
+Owns the translation of the names in variables and modifiers to :class:`~.memory.access.StateSpace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...isa.notation import OperandSpec
+from ..memory.access import StateSpace
+
+__all__ = ["VARIABLE_SPACES", "named_space"]
+
+#: The state space of a variable or parameter by its name in the IR. A parameter in a register has none.
+VARIABLE_SPACES = {
+    "global": StateSpace.GLOBAL,
+    "shared": StateSpace.SHARED,
+    "local": StateSpace.LOCAL,
+    "param": StateSpace.PARAM,
+    "const": StateSpace.CONST,
+}
+_NAMED = {
+    **VARIABLE_SPACES,
+    "shared::cta": StateSpace.SHARED,
+    "shared::cluster": StateSpace.SHARED,
+    "param::entry": StateSpace.PARAM,
+    "param::func": StateSpace.PARAM,
+    "tensor": StateSpace.TENSOR,
+}
+
+
+def named_space(spec: OperandSpec, chosen: Mapping[str, str]) -> StateSpace:
+    """Return the state space that an instruction with the modifiers ``chosen`` names for an address.
+
+    The space is ``GENERIC`` if the instruction names none. Textures, surfaces and the fabric, which the
+    simulator does not have, count as ``GENERIC``, too.
+    """
+    name = chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
+    return StateSpace.GENERIC if name is None else _NAMED.get(name, StateSpace.GENERIC)
