@@ -1,6 +1,6 @@
-"""The vocabulary of PTX: the instruction table, its notation, and the checks that follow from it.
+"""The instruction table, its notation, and the checks of instructions and modules against the table.
 
-Every instruction is one entry of data under :mod:`pyptx.isa.forms`; see docs/notation.md.
+Every form of an instruction is one entry of text under :mod:`pyptx.isa.forms`; see docs/notation.md.
 """
 
 from .availability import unavailable

@@ -1,8 +1,8 @@
-"""What a module's target and version lack of what its code uses: :func:`unavailable`.
+"""Finds the instructions that a module uses and that its target or version does not have.
 
-Owns the checks that need no more of an instruction than its form: the target has it, the version has it,
-and the tcgen05 instructions of a kernel have one ``cta_group``.  :mod:`.checking` makes them with all others;
-a module that only runs is held to these.
+Owns the checks that read only the form of an instruction: the target has the form, the version has it,
+and all tcgen05 instructions of a kernel have the same ``cta_group``.  :mod:`.checking` runs these checks with
+all others; a launch in the simulator requires only these, through :func:`unavailable`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
 
 
 def target_version_fault(module: Module, arch: Target, location: SourceLocation | None) -> TargetError | None:
-    """The version is older than the target, or nothing."""
+    """Return the error if the module's version is older than its target, else None."""
     if module.version >= arch.since:
         return None
     return TargetError(
-        f".target {arch} needs PTX ISA {version_text(arch.since)}, "
-        f"the module says .version {version_text(module.version)}",
+        f".target {arch} requires PTX ISA {version_text(arch.since)}, "
+        f"but the module has .version {version_text(module.version)}",
         hint=f"write .version {version_text(arch.since)} or later",
         see="ptx-module-directives-target",
         location=location,
@@ -39,12 +39,12 @@ def target_version_fault(module: Module, arch: Target, location: SourceLocation 
 
 
 def version_fault(module: Module, binding: Binding, location: SourceLocation | None) -> TargetError | None:
-    """The module's version is older than the instruction, or nothing."""
+    """Return the error if the module's version is older than the instruction, else None."""
     if binding.since <= module.version:
         return None
     return TargetError(
-        f"{binding.match.name} needs PTX ISA {version_text(binding.since)}, "
-        f"the module says .version {version_text(module.version)}",
+        f"{binding.match.name} requires PTX ISA {version_text(binding.since)}, "
+        f"but the module has .version {version_text(module.version)}",
         hint=f"write .version {version_text(binding.since)} or later",
         see=binding.match.form.anchor,
         location=location,
@@ -52,29 +52,29 @@ def version_fault(module: Module, binding: Binding, location: SourceLocation | N
 
 
 def cta_group_fault(module: Module, entry: Function) -> InstructionError | None:
-    """The kernel's tcgen05 instructions have different CTA groups, or nothing."""
+    """Return the error if the kernel's tcgen05 instructions have different CTA groups, else None."""
     seen: dict[str, Instruction] = {}
     for function in reached_functions(module, entry):
         for instruction in function.instructions():
             if instruction.opcode == "tcgen05":
-                for word in instruction.modifiers:
-                    if word.startswith("cta_group::"):
-                        seen.setdefault(word, instruction)
+                for modifier in instruction.modifiers:
+                    if modifier.startswith("cta_group::"):
+                        seen.setdefault(modifier, instruction)
     if len(seen) < 2:
         return None
     first, second = list(seen.values())[:2]
     return InstructionError(
-        f"{entry.name} uses {first.name} and {second.name}: "
-        "all tcgen05 instructions of a kernel have the same .cta_group",
+        f"{entry.name} uses {first.name} and {second.name}, "
+        "but all tcgen05 instructions of a kernel must have the same .cta_group",
         see="tcgen05-instructions",
         location=second.source if second.source is not None else entry.source,
     )
 
 
 def reached_functions(module: Module, function: Function) -> list[Function]:
-    """``function`` and those that it calls or whose address it takes, directly or not."""
+    """Return ``function`` and every function that it calls or takes the address of, at any depth."""
     found = {function.name: function}
-    # Of the only function there is nothing to look for.
+    # The only function of a module reaches no other: its instructions need not be read.
     pending = [function] if len(module.by_name) > 1 else []
     while pending:
         for name in named_symbols(pending.pop()):
@@ -86,7 +86,7 @@ def reached_functions(module: Module, function: Function) -> list[Function]:
 
 
 def named_symbols(function: Function) -> Iterator[str]:
-    """Every name that the operands of ``function`` hold."""
+    """Yield the name of every symbol in the operands of ``function``."""
     for instruction in function.instructions():
         for operand in instruction.operands:
             for leaf in leaves(operand):
@@ -95,11 +95,11 @@ def named_symbols(function: Function) -> Iterator[str]:
 
 
 def unavailable(module: Module, entry: Function) -> list[PyptxError]:
-    """What ``entry`` and the functions that it reaches use and cannot have, as the module is written.
+    """Return an error for each instruction that the module's target or version does not have.
 
-    The version is older than the target, an instruction exists on other targets or in later versions alone,
-    tcgen05 instructions have different CTA groups.  Each error carries the line at fault.  An instruction
-    that the table does not know is left to whatever reads it.
+    The instructions are those of ``entry`` and of the functions that it reaches.  There are also errors for a
+    version that is older than the target, and for tcgen05 instructions with different CTA groups.  Each error
+    carries the line at fault.  Instructions that are not in the table are skipped.
     """
     arch = written_target(module.target)
     fault = target_version_fault(module, arch, entry.source)
@@ -125,6 +125,7 @@ def unavailable(module: Module, entry: Function) -> list[PyptxError]:
 def _fault(
     module: Module, arch: Target, binding: Binding, location: SourceLocation | None
 ) -> TargetError | None:
+    """Return the error if the target or the module's version does not have the instruction, else None."""
     try:
         check_target(binding, arch, location)
     except TargetError as error:

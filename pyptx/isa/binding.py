@@ -1,7 +1,7 @@
-"""An instruction understood: its form, its modifiers, its operands by name; what it needs.
+"""Binds an instruction to a form of the table: its modifiers by slot, its operands by name.
 
-Owns :func:`bind`, the check that the recorder runs at the call and that the simulator reads its operands
-from, and the target and version checks of a whole module.
+Owns :func:`bind`, which the recorder calls to check an instruction and the simulator to read its operands,
+the check of an instruction's target, and the PTX version that a whole module needs.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = ["Binding", "Shape", "bind", "bind_instruction", "check_target", "requ
 
 
 class Shape:
-    """What instructions have in common that differ in the names of their registers alone.
+    """The common part of instructions that differ only in the names of their registers.
 
     Attributes:
         match: form and modifiers.
-        specs: what each operand is, by its name, in order; absent optional operands are not in it.
-        replaced: constants that stand converted to what the form takes, by position.
-        alternatives: whatever has a version or target of its own among the modifiers and operands.
+        specs: the form's description of each operand that is present, by name, in order.
+        replaced: constants that the form takes in a converted form: index of the operand, converted constant.
+        alternatives: the modifiers and operands that have a version or target limit of their own.
     """
 
     def __init__(self, match: Match, fitted: list[tuple[OperandSpec, Operand]]) -> None:
@@ -64,15 +64,17 @@ class Shape:
 
     @cached_property
     def since(self) -> Version:
+        """The lowest PTX version that has the instruction."""
         return max([self.match.form.since, *(a.since for a in self.alternatives if a.since is not None)])
 
     @cached_property
     def on(self) -> tuple[TargetSet, ...]:
+        """The sets of targets that must all contain the target."""
         return (self.match.form.on, *(a.on for a in self.alternatives if a.on is not None))
 
 
 def _special_limits(operands: Iterable[Operand]) -> Iterator[Alternative]:
-    """The limits of the special registers that are read."""
+    """Yield the version and target limits of the special registers that the operands read."""
     for operand in operands:
         for leaf in leaves(operand):
             if isinstance(leaf, Special) and leaf.name in SPECIAL_REGISTERS:
@@ -81,31 +83,31 @@ def _special_limits(operands: Iterable[Operand]) -> Iterator[Alternative]:
 
 
 def _operand_limits(match: Match, operands: dict[str, Operand]) -> list[Alternative]:
-    """The limits of the form's operands that hold for these."""
+    """Return those operand limits of the form that apply to these operands."""
     found = []
     for limit in match.form.operand_limits:
         name, _, what = limit.text.partition(".")
         operand = operands.get(name)
         if what == "_":
-            holds = isinstance(operand, Sink) or (
+            applies = isinstance(operand, Sink) or (
                 isinstance(operand, Pair) and Sink() in (operand.first, operand.second)
             )
         elif what == "pair":
-            holds = isinstance(operand, Pair)
+            applies = isinstance(operand, Pair)
         elif what:
-            holds = isinstance(operand, Address) and operand.suffix == what
+            applies = isinstance(operand, Address) and operand.suffix == what
         else:
-            holds = operand is not None
-        if holds:
+            applies = operand is not None
+        if applies:
             found.append(limit)
     return found
 
 
 class Binding:
-    """An instruction understood: the form, its modifiers, and each operand by its name.
+    """The form of an instruction, its modifiers, and its operands.
 
-    ``fitted`` has the operands as given, converted to what the form takes (an integer literal where a
-    float stands becomes a float); ``operands`` has them by name, without absent optional ones.
+    ``fitted`` has the operands in their order, converted to what the form takes: an integer literal for a
+    float operand becomes a float.
     """
 
     __slots__ = ("_operands", "fitted", "shape")
@@ -117,44 +119,48 @@ class Binding:
 
     @property
     def operands(self) -> dict[str, Operand]:
+        """The operands by name; absent optional operands are not in the dict."""
         if self._operands is None:
             self._operands = dict(zip(self.shape.specs, self.fitted, strict=True))
         return self._operands
 
     @property
     def match(self) -> Match:
+        """The form with the modifiers."""
         return self.shape.match
 
     @property
     def specs(self) -> dict[str, OperandSpec]:
-        """What each operand is, by its name."""
+        """The form's description of each operand, by name."""
         return self.shape.specs
 
     @property
     def form_id(self) -> str:
+        """The id of the form."""
         return self.shape.match.form.id
 
     @property
     def chosen(self) -> dict[str, str]:
+        """The modifier in each slot that is present."""
         return self.shape.match.chosen
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """Whatever has a version or target of its own among the modifiers and operands."""
+        """The modifiers and operands that have a version or target limit of their own."""
         return self.shape.alternatives
 
     @property
     def since(self) -> Version:
-        """The lowest PTX version that has this instruction."""
+        """The lowest PTX version that has the instruction."""
         return self.shape.since
 
     @property
     def on(self) -> tuple[TargetSet, ...]:
-        """Target sets that must all contain the target."""
+        """The sets of targets that must all contain the target."""
         return self.shape.on
 
     def types(self, name: str) -> tuple[ScalarType, ...]:
-        """PTX types of operand ``name``."""
+        """Return the PTX types that the form allows for operand ``name``."""
         return self.specs[name].scalar_types(self.match.chosen)
 
 
@@ -163,12 +169,12 @@ class Binding:
 
 def _key_of_immediate(operand: Immediate) -> Hashable:
     value = operand.value
-    # 1 and 1.0, 0.0 and -0.0 are equal and not the same constant.
+    # 1 and 1.0, or 0.0 and -0.0, are equal in Python but different constants.
     return (value.hex() if isinstance(value, float) else value, operand.bits, operand.pattern)
 
 
 def _keys(operands: Iterable[Operand]) -> list[Hashable]:
-    # Most operands are plain registers: their key is in line.
+    # Most operands are plain registers, so their key is computed here and not by a call.
     return [
         operand.type
         if operand.__class__ is Register and operand.vector == 1
@@ -196,7 +202,10 @@ def _key_of_register(operand: Register) -> Hashable:
 
 
 class _Keys(dict[type, Callable[[Any], Hashable]]):
-    """By class of operand, what :func:`fit` reads of it; a class that is not listed is its own key."""
+    """For each class of operand, the function for its key: everything that :func:`fit` reads of the operand.
+
+    The key of a class that is not listed is the class itself.
+    """
 
     def __missing__(self, kind: type) -> Callable[[Any], Hashable]:
         return self.setdefault(kind, lambda _: kind)
@@ -218,7 +227,7 @@ _KEYS: _Keys = _Keys(
     }
 )
 
-#: Shapes that were found legal, by opcode, modifiers and what their operands are.
+#: Shapes that were found legal, by opcode, modifiers and the keys of the operands.
 _shapes: dict[Hashable, Shape] = {}
 _MOST_SHAPES = 1 << 16
 
@@ -229,9 +238,9 @@ def bind(
     operands: tuple[Operand, ...],
     location: Callable[[], SourceLocation] | SourceLocation | None = None,
 ) -> Binding:
-    """Check an instruction against the table and name its operands.
+    """Check an instruction against the table and return its binding.
 
-    Raises :class:`InstructionError` for modifiers and :class:`OperandError` for operands.
+    Raises :class:`InstructionError` if the modifiers are illegal, :class:`OperandError` if the operands are.
     """
     key = (opcode, modifiers, *_keys(operands))
     shape = _shapes.get(key)
@@ -264,7 +273,7 @@ def _bind_new(
         shape = Shape(match, fitted)
         result = tuple(operand for _, operand in fitted)
         changed = [i for i, operand in enumerate(operands) if operand is not result[i]]
-        # A vector with a constant in it is made anew with other registers each time.
+        # A vector that has a converted constant also has registers, which differ in each instruction.
         if all(isinstance(operands[i], Immediate) or operands[i] == result[i] for i in changed):
             shape.replaced = tuple((i, result[i]) for i in changed if isinstance(operands[i], Immediate))
             if len(_shapes) >= _MOST_SHAPES:
@@ -281,14 +290,14 @@ def _bind_new(
 
 
 def bind_instruction(instruction: Instruction) -> Binding:
-    """:func:`bind` for an IR instruction, whose modifiers may stand in any order that makes it legal.
+    """Call :func:`bind` for an IR instruction, whose modifiers may have any order that is legal.
 
-    Errors carry its source location.
+    Errors carry the source location of the instruction.
     """
-    opcode, words, operands = instruction.opcode, instruction.modifiers, instruction.operands
-    others = _other_orders(opcode, words)
+    opcode, modifiers, operands = instruction.opcode, instruction.modifiers, instruction.operands
+    others = _other_orders(opcode, modifiers)
     if not others:
-        return bind(opcode, words, operands, instruction.source)
+        return bind(opcode, modifiers, operands, instruction.source)
     for spelling in others:
         with suppress(OperandError):
             return bind(opcode, spelling, operands)
@@ -296,11 +305,11 @@ def bind_instruction(instruction: Instruction) -> Binding:
 
 
 @lru_cache(maxsize=65536)
-def _other_orders(opcode: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The spellings to try where there is another order; empty where ``words`` alone will do."""
-    found = orders(opcode, words)
-    own = tuple(spelling for spelling in found if spelling == words)
-    return () if found == own else (*own, *(s for s in found if s != words))
+def _other_orders(opcode: str, modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the orders of the modifiers to try; empty if the given order is the only one to try."""
+    found = orders(opcode, modifiers)
+    own = tuple(spelling for spelling in found if spelling == modifiers)
+    return () if found == own else (*own, *(s for s in found if s != modifiers))
 
 
 def check_target(binding: Binding, arch: Target, location: SourceLocation | None = None) -> None:
@@ -317,7 +326,7 @@ def check_target(binding: Binding, arch: Target, location: SourceLocation | None
 
 
 def required_version(module: Module) -> Version:
-    """The smallest ``.version`` that the target, parameters, registers, directives and instructions need."""
+    """Return the lowest ``.version`` that allows everything that the module has, and its target."""
     arch = written_target(module.target)
     version = arch.since
     for function in module.functions:

@@ -1,9 +1,9 @@
-"""A whole module against the table: :func:`check_module`, for PTX from anywhere.
+"""Checks a whole module against the table: :func:`check_module`, for PTX from any source.
 
-Owns what only a function can break: names and their state spaces, labels, parameter and shared-memory space,
-directives that exclude each other.  What one instruction can break is :mod:`.binding`'s, what target and
-version lack and the ``cta_group`` of a kernel :mod:`.availability`'s, calls are :mod:`.signatures`',
-declarations :mod:`.declared`'s.  Nothing stops at the first fault: all are returned.
+Owns the rules of whole functions: names and their state spaces, labels, parameter and shared-memory space,
+directives that exclude each other.  Other modules have the rules of single instructions (:mod:`.binding`), of
+target, version and ``cta_group`` (:mod:`.availability`), of calls (:mod:`.signatures`) and of declarations
+(:mod:`.declared`).  A check does not stop at the first fault: it returns all of them.
 """
 
 from __future__ import annotations
@@ -46,31 +46,31 @@ from .targets import Target, target, version_text, written_target
 
 __all__ = ["check_kernel", "check_module"]
 
-#: Bytes of parameters that an entry may have, before and from PTX 8.1.
+#: Largest size of an entry's parameters in bytes, before PTX 8.1 and since.
 _PARAMETERS_BEFORE_8_1 = 4352
 _PARAMETERS = 32764
-#: Bytes of constant memory that a module may have.
+#: Largest constant memory of a module in bytes.
 _CONSTANTS = 65536
 #: Directives that an entry may not have together.
 _EXCLUSIVE = (("maxntid", "reqntid"), ("maxclusterrank", "reqnctapercluster"))
-#: Directives whose numbers count from one; a cluster's extents may be 0.
+#: Directives whose values are at least 1; the extents of a cluster may be 0.
 _POSITIVE = frozenset({"maxntid", "reqntid", "minnctapersm", "maxnreg"})
-#: Extents of a block or a cluster.
+#: Largest number of values of a directive: the extents of a block or a cluster.
 _EXTENTS = 3
-#: What a directive needs beside it.
+#: The directives that a directive requires in the same entry.
 _NEEDED = {"blocksareclusters": ("reqntid", "reqnctapercluster")}
-#: State spaces whose variables a generic address may name.
+#: State spaces whose variables may be the base of a generic address.
 _GENERIC = frozenset({"global", "shared", "local"})
-#: State spaces of address operands whose names can be checked; the others are handles or tensor memory.
+#: State spaces in which the variable of an address is checked. The others are handles and tensor memory.
 _MEMORY = frozenset({"generic", "global", "shared", "local", "const", "param"})
 
 
 def check_module(module: Module) -> list[PyptxError]:
-    """Everything wrong with ``module`` that ptxas would refuse, in the order of the text.
+    """Return an error for everything in ``module`` that ptxas would refuse, in the order of the text.
 
-    Errors carry the line that is at fault. An empty list promises that every instruction exists on the
-    module's target and in its version, with legal operands. A target before sm_75, for which ptxas makes no
-    code any more, counts as sm_75.
+    Each error carries the line at fault. An empty list means that every instruction exists on the module's
+    target and in its version, with legal operands. A target before sm_75, for which ptxas no longer makes
+    code, counts as sm_75.
     """
     try:
         arch = written_target(module.target)
@@ -84,7 +84,7 @@ def check_module(module: Module) -> list[PyptxError]:
     if size > _CONSTANTS:
         found.append(
             OperandError(
-                f"{size} bytes of constant memory, {_CONSTANTS} are all that a module may have",
+                f"the module declares {size} bytes of constant memory, at most {_CONSTANTS} are allowed",
                 see="state-spaces-constant-state-space",
                 location=_first_line(module),
             )
@@ -96,21 +96,22 @@ def check_module(module: Module) -> list[PyptxError]:
 
 
 def check_kernel(module: Module, function: Function) -> list[PyptxError]:
-    """What is wrong with an entry as a whole, its instructions and names being right.
+    """Return an error for each rule of whole entries that ``function`` breaks.
 
-    For a recorded kernel, whose instructions were checked at the call.
+    Instructions and names are not checked: in a recorded kernel, every call was checked when it was recorded.
     """
     return _FunctionCheck(module, function, target(module.target)).run_whole()
 
 
 def _first_line(module: Module) -> SourceLocation | None:
+    """Return line 1 of the module's source, or None if the module has no source locations."""
     sources = [*(f.source for f in module.functions), *(v.source for v in module.variables)]
     first = next((source for source in sources if source is not None), None)
     return None if first is None else replace(first, line=1)
 
 
 class _FunctionCheck:
-    """The check of one function: its names, then each instruction, then what they add up to."""
+    """Checks one function: its names, then each instruction, then the rules of the whole function."""
 
     def __init__(self, module: Module, function: Function, arch: Target) -> None:
         self.module, self.function, self.arch = module, function, arch
@@ -121,6 +122,7 @@ class _FunctionCheck:
         self.labels: dict[str, LabelStatement | TargetList | CallPrototype] = {}
 
     def run(self) -> list[PyptxError]:
+        """Return all faults of the function."""
         self._read_names()
         for statement in self.function.body:
             if isinstance(statement, Instruction):
@@ -130,6 +132,7 @@ class _FunctionCheck:
         return self.run_whole()
 
     def run_whole(self) -> list[PyptxError]:
+        """Check the rules of the whole function, and return the faults so far."""
         self._directives()
         if self.function.kind == "entry":
             self._parameters()
@@ -176,7 +179,8 @@ class _FunctionCheck:
                 known = callee is not None and callee.kind == "func"
             if not known:
                 what = "label of this function" if statement.kind == "branchtargets" else "device function"
-                self._fault(OperandError, f".{statement.kind} {name}: no {what}", statement.source)
+                message = f".{statement.kind} names {name}, which is no {what}"
+                self._fault(OperandError, message, statement.source)
 
     # --- one instruction ----------------------------------------------------------------------
 
@@ -197,7 +201,7 @@ class _FunctionCheck:
         if unknown:
             self._fault(
                 OperandError,
-                f"{', '.join(sorted(unknown))}: no such variable, parameter, function or label here",
+                f"no variable, parameter, function or label in scope is called {', '.join(sorted(unknown))}",
                 location,
                 see="identifiers",
             )
@@ -241,7 +245,8 @@ class _FunctionCheck:
         if all(kind.bits == 32 for kind in binding.types(spec.name)):
             self._fault(
                 OperandError,
-                f"{symbol.name} is in .global space: its address has 64 bits, {binding.match.name} takes 32",
+                f"{symbol.name} is in .global space, so its address has 64 bits, "
+                f"but {binding.match.name} takes 32 bits",
                 location,
                 see=binding.match.form.anchor,
             )
@@ -260,16 +265,16 @@ class _FunctionCheck:
             self._fault(
                 OperandError,
                 f"{operand.base.name} is in .{given} space, "
-                f"{binding.match.name} takes an address of {space} space"
+                f"but {binding.match.name} takes an address of {space} space"
                 if declared is not None
-                else f"{operand.base.name} is a function; its address is taken with mov",
+                else f"{operand.base.name} is a function; take its address with mov",
                 location,
                 see=binding.match.form.anchor,
             )
         elif binding.match.form.opcode == "st" and declared in self.function.params:
             self._fault(
                 OperandError,
-                f"{operand.base.name} is a parameter of the function: it can only be read",
+                f"{operand.base.name} is a parameter of the function, which the function can only read",
                 location,
                 see=binding.match.form.anchor,
             )
@@ -281,7 +286,9 @@ class _FunctionCheck:
             name = str(operands["func"])
             callee = self.module.by_name.get(name)
             if callee is not None and callee.kind != "func":
-                self._fault(OperandError, f"{name} is an entry: only device functions are called", location)
+                self._fault(
+                    OperandError, f"{name} is an entry; only device functions can be called", location
+                )
                 return
         elif isinstance(operands.get("fproto"), BranchTarget):
             named = self.labels.get(str(operands["fproto"]))
@@ -303,10 +310,10 @@ class _FunctionCheck:
         early = self.module.version < (8, 1)
         limit = _PARAMETERS_BEFORE_8_1 if early else _PARAMETERS
         if end > limit:
-            more = f"; from PTX ISA 8.1 on {_PARAMETERS} are allowed" if early and end <= _PARAMETERS else ""
+            more = f"; PTX ISA 8.1 and later allow {_PARAMETERS}" if early and end <= _PARAMETERS else ""
             self._fault(
                 OperandError,
-                f"{self.function.name} has {end} bytes of parameters, {limit} are allowed{more}",
+                f"{self.function.name} has {end} bytes of parameters, at most {limit} are allowed{more}",
                 see="kernel-function-parameters",
             )
 
@@ -327,12 +334,12 @@ class _FunctionCheck:
             if name in have and not have.keys() >= set(needed):
                 self._fault(
                     InstructionError,
-                    f".{name} needs {' and '.join('.' + n for n in needed)}",
+                    f".{name} requires {' and '.join('.' + n for n in needed)}",
                     see=f"cluster-dimension-directives-{name}",
                 )
 
     def _directive(self, directive: Directive) -> str:
-        """Why the function cannot have it, or nothing."""
+        """Return why the function cannot have the directive, or an empty string."""
         rule, version, kind = DIRECTIVES.get(directive.name), self.module.version, self.function.kind
         if rule is None or not rule.where & {"entry", "func"}:
             near = difflib.get_close_matches(directive.name, DIRECTIVES, 1)
@@ -340,23 +347,23 @@ class _FunctionCheck:
         if kind not in rule.where:
             return f".{rule.name} is a directive of {'device functions' if kind == 'entry' else 'kernels'}"
         if version < rule.since or (rule.until is not None and version >= rule.until):
-            change = f"begins with PTX ISA {version_text(rule.since)}"
+            change = f"exists since PTX ISA {version_text(rule.since)}"
             if rule.until is not None:
-                change = f"ended with PTX ISA {version_text(rule.until)}"
-            return f".{rule.name} {change}, the module says .version {version_text(version)}"
+                change = f"no longer exists in PTX ISA {version_text(rule.until)} and later"
+            return f".{rule.name} {change}, but the module has .version {version_text(version)}"
         if self.arch not in rule.on:
             return f".{rule.name} does not exist on {self.arch}; it exists on {rule.on}"
         if len(directive.values) > _EXTENTS:
-            return f".{rule.name} has {len(directive.values)} values, at most {_EXTENTS} are expected"
+            return f".{rule.name} has {len(directive.values)} values, at most {_EXTENTS} are allowed"
         if rule.name in _POSITIVE and any(value < 1 for value in directive.values):
-            return f".{directive}: positive numbers are expected"
+            return f".{directive}: every value must be at least 1"
         return ""
 
     def _shared_memory(self) -> None:
         shared = [variable for variable in self.module.variables if variable.space == "shared"]
         used: dict[str, Variable] = {}
         for function in reached_functions(self.module, self.function):
-            # A function's own variables count whether it uses them or not, the module's if it does.
+            # A function's own variables always count, those of the module only if the function uses them.
             named = set(named_symbols(function))
             used.update({v.name: v for v in function.variables if v.space == "shared"})
             used.update({v.name: v for v in shared if v.name in named})
@@ -366,7 +373,7 @@ class _FunctionCheck:
             self._fault(
                 OperandError,
                 f"{self.function.name} declares {size} bytes of shared memory, "
-                f"{limit} are allowed on {self.arch}",
-                hint="declare it .extern and unsized, and give its size at the launch",
+                f"at most {limit} are allowed on {self.arch}",
+                hint="declare an .extern array without a size, and give the size at the launch",
                 see="state-spaces-shared-state-space",
             )

@@ -1,4 +1,4 @@
-"""What is wrong with the declarations of a module: names twice, initializers, types, results and parameters.
+"""Checks the declarations of a module: repeated names, initializers, types, results and parameters.
 
 Source: PTX ISA, `#variables`_ and `#kernel-and-function-directives`_, and what ptxas says.
 
@@ -17,19 +17,19 @@ from ..ir.nodes import OPAQUE_TYPES
 
 __all__ = ["declaration_faults"]
 
-#: Types that instructions have and declarations do not.
+#: Types that instructions can have, but registers and variables cannot.
 _INSTRUCTION_TYPES = frozenset(
     t.name for t in TYPES.values() if t.kind == "f" and t.name not in ("f16", "f16x2", "f32", "f64")
 )
-#: State spaces whose variables may have a value from the start.
+#: State spaces whose variables may have an initial value.
 _INITIALIZED = frozenset({"global", "const"})
 
 
 def declaration_faults(module: Module) -> Iterator[PyptxError]:
-    """The faults of ``module``'s declarations, each with its line."""
+    """Yield an error for each fault in the declarations of ``module``, with its line."""
     if module.address_size != 64:
         yield OperandError(
-            f".address_size {module.address_size}: kernels have 64-bit addresses",
+            f".address_size {module.address_size} is not supported: addresses in kernels have 64 bits",
             hint="write .address_size 64",
             see="ptx-module-directives-address-size",
             location=next((f.source for f in module.functions), None),
@@ -43,6 +43,7 @@ def declaration_faults(module: Module) -> Iterator[PyptxError]:
 
 
 def _twice(nodes: Iterable[Variable | Function | Param]) -> Iterator[tuple[Variable | Function | Param, str]]:
+    """Yield the nodes whose name an earlier node has, each with the name."""
     seen: set[str] = set()
     for node in nodes:
         if node.name in seen and not (isinstance(node, Variable) and node.external):
@@ -61,14 +62,14 @@ def _function(module: Module, function: Function) -> Iterator[PyptxError]:
         for param in function.params:
             if param.space != "param":
                 yield OperandError(
-                    f"{param.name}: a kernel's parameters are of .param space, not .{param.space}",
+                    f"parameter {param.name} is in .{param.space} space; a kernel takes .param space only",
                     see="kernel-and-function-directives-entry",
                     location=param.source or function.source,
                 )
     for register in function.registers:
         if register.type.name in _INSTRUCTION_TYPES:
             yield OperandError(
-                f"{register}: .{register.type} is a type of instructions; declare .b{register.type.bits}",
+                f"{register}: no register can have type .{register.type}; declare .b{register.type.bits}",
                 see="fundamental-types",
                 location=function.source,
             )
@@ -79,7 +80,7 @@ def _function(module: Module, function: Function) -> Iterator[PyptxError]:
     ):
         if len(own) != len(other):
             yield OperandError(
-                f"{function.name} is declared with {len(own)} {what} and with {len(other)}",
+                f"{function.name} is declared once with {len(own)} {what} and once with {len(other)}",
                 see="kernel-and-function-directives-func",
                 location=function.source,
             )
@@ -90,11 +91,11 @@ def _variable(variable: Variable) -> Iterator[PyptxError]:
         return OperandError(f"{variable.name}: {reason}", see="variables", location=variable.source)
 
     if variable.type.name in _INSTRUCTION_TYPES:
-        yield fault(f".{variable.type} is a type of instructions; declare .b{variable.type.bits}")
+        yield fault(f"no variable can have type .{variable.type}; declare .b{variable.type.bits}")
     if variable.type.kind == "p":
-        yield fault("a predicate lives in a register, not in memory")
+        yield fault("a variable cannot be a predicate; predicates exist only in registers")
     if variable.count == 0 and not variable.external and variable.initial is None:
-        yield fault("an array without a size must be .extern")
+        yield fault("an array without a size must be .extern or have an initial value")
     if variable.initial is None:
         return
     if variable.external or variable.space.partition("[")[0] not in _INITIALIZED:
@@ -106,14 +107,14 @@ def _variable(variable: Variable) -> Iterator[PyptxError]:
     shape = list(variable.shape or (() if variable.count is None else (variable.count,)))
     extents = [*shape, variable.vector] if variable.vector > 1 else shape
     if bool(extents) != isinstance(variable.initial, InitialList):
-        wanted = "values in braces are" if extents else "one value is"
-        yield fault(f"{wanted} expected")
+        wanted = "values in braces" if extents else "one value without braces"
+        yield fault(f"expected {wanted} as its initial value")
     elif not _within(variable.initial, extents):
-        yield fault(f"more initial values than {' x '.join(map(str, extents))}")
+        yield fault(f"it has more initial values than its size {' x '.join(map(str, extents))}")
 
 
 def _within(initial: object, extents: list[int]) -> bool:
-    """Whether a nested list fits in an array; the first extent may be open (0)."""
+    """True if a nested list fits in an array. A first extent of 0 means that the list decides the size."""
     if not isinstance(initial, InitialList):
         return True
     if not extents or (extents[0] and len(initial.elements) > extents[0]):

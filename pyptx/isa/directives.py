@@ -1,6 +1,6 @@
-"""Directives, attributes and pragmas: where each may stand, since which version, on which targets.
+"""Directives, attributes and pragmas: the places where each is allowed, its versions and its targets.
 
-Source: PTX ISA, `#directives`_, and ptxas where it says otherwise.
+Source: PTX ISA, `#directives`_; where ptxas differs, what ptxas accepts.
 
 .. _#directives: https://docs.nvidia.com/cuda/parallel-thread-execution/#directives
 """
@@ -16,12 +16,13 @@ __all__ = ["ATTRIBUTES", "DIRECTIVES", "PRAGMAS", "DirectiveRule"]
 
 @dataclass(frozen=True, slots=True)
 class DirectiveRule:
-    """A word behind a dot, or a pragma's first word.
+    """The rule of one directive, attribute or pragma.
 
     Attributes:
-        name: without the dot.
-        where: places: ``module`` (a statement of its own), ``entry`` and ``func`` (in the header of one),
-            ``body`` (among instructions), ``declaration`` (in front of or inside one).
+        name: the name without the dot; of a pragma, the first word of its string.
+        where: the places where it is allowed: ``module`` (a statement of the module), ``entry`` and ``func``
+            (the header of a kernel or device function), ``body`` (among instructions), ``declaration``
+            (before or inside a declaration).
         since: first PTX version.
         on: targets that have it.
         until: the first PTX version that refuses it, or None.
@@ -35,7 +36,7 @@ class DirectiveRule:
 
 
 def _rules(rows: str) -> dict[str, DirectiveRule]:
-    """One rule a line: name, places, first version, targets (all if absent), ``until`` and a version."""
+    """Read one rule from each line: name, places, first version, targets (all if absent), ``until ...``."""
     found: dict[str, DirectiveRule] = {}
     for row in filter(None, map(str.strip, rows.splitlines())):
         head, _, end = row.partition(" until ")
@@ -46,7 +47,7 @@ def _rules(rows: str) -> dict[str, DirectiveRule]:
     return found
 
 
-#: Every directive by name. A ``.tex`` variable and ``.maxnctapersm`` are known and refused by every ptxas.
+#: Every directive by name. Every ptxas knows ``.tex`` variables and ``.maxnctapersm``, and refuses them.
 DIRECTIVES = _rules(
     """
     version module 1.0
@@ -96,7 +97,7 @@ DIRECTIVES = _rules(
     """
 )
 
-#: What ``.attribute(...)`` may hold.
+#: The attributes that ``.attribute(...)`` may have.
 ATTRIBUTES = _rules(
     """
     managed declaration 4.0
@@ -104,7 +105,7 @@ ATTRIBUTES = _rules(
     """
 )
 
-#: First words of ``.pragma`` strings that mean something; others are ignored.
+#: The first words of ``.pragma`` strings that have an effect; ptxas ignores other pragmas.
 PRAGMAS = _rules(
     """
     nounroll module,entry,body 2.0

@@ -1,7 +1,7 @@
-"""The notation of the instruction table and its reader.
+"""The notation of the instruction table, and its reader.
 
-The notation is described in docs/notation.md.  This module turns one entry's text into a frozen
-:class:`Form`; it knows the grammar of the notation and nothing about any instruction.
+docs/notation.md describes the notation.  This module reads the text of one entry into a frozen
+:class:`Form`.  It contains the grammar of the notation, and no facts about single instructions.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = [
     "split_entries",
 ]
 
-#: Which alternative each slot took: slot name -> modifier text, both without the dot.
+#: The modifier that was chosen for each slot: slot name -> modifier, both without the dot.
 Chosen = Mapping[str, str]
 
 
 class NotationError(ValueError):
-    """An entry that does not follow the notation: a fault of the table, not of its user."""
+    """An entry of the table does not follow the notation: a fault of pyptx, not of the user's code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One modifier of a set, with the version and targets that it needs beyond its form's."""
+    """One modifier of a set; ``since`` and ``on`` are its own limits, in addition to the form's."""
 
     text: str
     since: Version | None = None
@@ -50,12 +50,13 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class ModifierSlot:
-    """A place for one modifier: a literal has one alternative and is named after it."""
+    """A place for one modifier. The slot of a literal modifier has its name and one alternative."""
 
     name: str
     alternatives: tuple[Alternative, ...]
 
     def find(self, text: str) -> Alternative | None:
+        """Return the alternative that is spelled ``text`` (without the dot), or None."""
         for alternative in self.alternatives:
             if alternative.text == text:
                 return alternative
@@ -64,7 +65,7 @@ class ModifierSlot:
 
 @dataclass(frozen=True, slots=True)
 class ModifierGroup:
-    """``{.a.b}``: slots that are present together or not at all."""
+    """``{.a.b}``: slots that are all present or all absent."""
 
     slots: tuple[ModifierSlot, ...]
     optional: bool
@@ -72,7 +73,10 @@ class ModifierGroup:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What an operand is for one choice of modifiers; ``lead`` is the type of a first element apart."""
+    """Types and length of an operand for one choice of modifiers.
+
+    ``lead`` is the type of the first element, where it differs from the type of the other elements.
+    """
 
     types: tuple[str, ...]
     count: str | None = None
@@ -81,42 +85,45 @@ class Case:
 
 @dataclass(frozen=True)
 class Cases:
-    """``d by .shape.dtype = { ... }``: the operand as a function of slots; what has no case is not legal.
+    """``d by .shape.dtype = { ... }``: the operand's types and length for each choice in some slots.
 
-    A slot that is absent is None in the key of ``rows``.
+    A choice without a case is illegal. The keys of ``rows`` have one item for each slot: the modifier, or
+    None if the slot is absent.
     """
 
     slots: tuple[str, ...]
     rows: Mapping[tuple[str | None, ...], Case]
 
     def find(self, chosen: Chosen) -> Case | None:
+        """Return the case for the chosen modifiers, or None if there is none."""
         return self.rows.get(tuple(chosen.get(slot) for slot in self.slots))
 
     def reason(self, chosen: Chosen) -> str:
-        """Why ``chosen`` is not legal, with what is."""
+        """Return a message that says why ``chosen`` is illegal and which modifiers are legal."""
         given = "".join(f".{chosen[s]}" for s in self.slots if s in chosen)
         kept = [key for key in self.rows if key[0] == chosen.get(self.slots[0])] or list(self.rows)
-        legal = ["".join(f".{word}" for word in key if word) for key in kept[:8]]
-        return f"{given or 'this'} is not among {', '.join(legal)}{', ...' if len(kept) > 8 else ''}"
+        legal = ["".join(f".{modifier}" for modifier in key if modifier) for key in kept[:8]]
+        more = ", ..." if len(kept) > 8 else ""
+        return f"{given or 'no modifier'} is given; expected one of {', '.join(legal)}{more}"
 
 
 @dataclass(frozen=True, slots=True)
 class OperandSpec:
-    """What may stand at one operand position.
+    """The operands that are allowed at one position.
 
     Attributes:
         name: the manual's name of the operand.
         access: ``"r"`` read, ``"w"`` write, ``"rw"`` both, ``"a"`` an address in brackets.
-        types: type expressions; ``.type`` takes the chosen modifier, ``wide(.type)`` twice its width.
-        wider: registers wider than the type are allowed too (loads, stores, conversions).
-        count: length expression of a vector (``.num*2``), None for a scalar.
-        kinds: what may stand there: ``reg imm special symbol label sink neg pair minus arguments``, or one of
-            PARTS; of an address, ``unified``: the word may stand behind it.
-        values: what an immediate may be (a range, or a few numbers); None is whatever fits the type.
+        types: type expressions; ``.type`` is the chosen modifier, ``wide(.type)`` a type of twice its width.
+        wider: True if registers wider than the type are allowed too (loads, stores, conversions).
+        count: length expression of a vector (``.num*2``); None for a scalar.
+        kinds: the kinds of operand that are allowed: ``reg imm special symbol label sink neg pair minus
+            arguments braces``, or one of PARTS; for an address also ``unified``: ``.unified`` may follow it.
+        values: the values that an immediate may have; None if every value that fits the type is allowed.
         space: state-space expression of an address, or empty.
         coordinates: the vector inside the brackets of a tensor or texture address.
-        extra: what else stands in the brackets before the coordinates: a sampler, an offset, another vector.
-        cases: types and length as a function of modifiers, instead of ``types`` and ``count``.
+        extra: the other operands inside the brackets, before the coordinates: a sampler, an offset, a vector.
+        cases: types and length for each choice of modifiers, instead of ``types`` and ``count``.
     """
 
     name: str
@@ -132,7 +139,7 @@ class OperandSpec:
     cases: Cases | None = None
 
     def case(self, chosen: Chosen) -> Case:
-        """Types and length for the chosen modifiers, as expressions."""
+        """Return types and length for the chosen modifiers, as expressions."""
         if self.cases is None:
             return Case(self.types, self.count)
         found = self.cases.find(chosen)
@@ -141,21 +148,21 @@ class OperandSpec:
         return found
 
     def scalar_types(self, chosen: Chosen) -> tuple[ScalarType, ...]:
-        """The PTX types that the type expressions stand for, given the chosen modifiers."""
+        """Return the PTX types that the type expressions mean with the chosen modifiers."""
         return tuple(_type_of(t, chosen) for t in self.case(chosen).types)
 
     def lead_type(self, chosen: Chosen) -> ScalarType | None:
-        """The type of a vector's first element where it differs from the others'."""
+        """Return the type of a vector's first element if it differs from the other elements', else None."""
         lead = self.case(chosen).lead
         return _type_of(lead, chosen) if lead else None
 
     def length(self, chosen: Chosen) -> int | None:
-        """Vector length, None where the operand is a scalar (its slot being absent)."""
+        """Return the length of the vector; None if the operand is a scalar, or if the slot is absent."""
         count = self.case(chosen).count
         return None if count is None else evaluate(count, chosen)
 
     def parts(self) -> Iterator[OperandSpec]:
-        """The operand, and what stands in its brackets."""
+        """Yield the operand itself, and the operands inside its brackets."""
         yield self
         yield from self.extra
         if self.coordinates is not None:
@@ -164,13 +171,16 @@ class OperandSpec:
 
 @dataclass(frozen=True, slots=True)
 class OperandGroup:
-    """Operands that are present together or not at all."""
+    """Operands that are all present or all absent."""
 
     specs: tuple[OperandSpec, ...]
     optional: bool
 
     def without_case(self, chosen: Chosen) -> OperandSpec | None:
-        """An operand that has no case for these modifiers: if the group is optional, it is absent."""
+        """Return an operand of the group that has no case for these modifiers, or None.
+
+        An optional group with such an operand is absent.
+        """
         for spec in self.specs:
             for part in spec.parts():
                 if part.cases is not None and part.cases.find(chosen) is None:
@@ -180,9 +190,9 @@ class OperandGroup:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """``left KIND right``: ``requires``, ``iff`` or ``excludes`` between modifiers and operands.
+    """``left KIND right``: a relation ``requires``, ``iff`` or ``excludes`` between modifiers and operands.
 
-    A side is a modifier ``.text``, a slot ``.name`` (any of its alternatives) or an operand's name.
+    Each side is a modifier ``.text``, a slot ``.name`` (any of its alternatives) or the name of an operand.
     """
 
     left: str
@@ -192,7 +202,7 @@ class Relation:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """One entry of the table: one syntax shape."""
+    """One entry of the table: one syntax shape of an instruction."""
 
     id: str
     summary: str
@@ -206,10 +216,10 @@ class Form:
     check: str = ""
     operand_check: str = ""
     notes: tuple[str, ...] = ()
-    #: Version and targets that the presence of an operand needs; ``name._`` is a sink in its place,
-    #: ``name.pair`` a pair.
+    #: Version and targets that an operand needs if it is present. ``name._`` is the limit for a sink in its
+    #: place, ``name.pair`` for a pair, ``name.unified`` for ``.unified`` after the address.
     operand_limits: tuple[Alternative, ...] = ()
-    #: The same for modifiers that stand side by side, ``s8.u8``.
+    #: The same for modifiers that occur side by side, such as ``s8.u8``.
     sequence_limits: tuple[Alternative, ...] = ()
     syntax: str = ""
 
@@ -217,10 +227,12 @@ class Form:
         return f"<form {self.id}>"
 
     def slots(self) -> Iterator[ModifierSlot]:
+        """Yield the modifier slots in their order."""
         for group in self.modifiers:
             yield from group.slots
 
     def specs(self) -> Iterator[OperandSpec]:
+        """Yield the operands in their order, optional ones included."""
         for group in self.operands:
             yield from group.specs
 
@@ -242,12 +254,15 @@ def _slot_value(slot: str, part: str, chosen: Chosen) -> int | None:
         raise NotationError(f".{slot} = .{text} has no part {part!r}")
     match = _TRAILING.search(text)
     if match is None:
-        raise NotationError(f".{text} holds no number")
+        raise NotationError(f".{slot} = .{text} has no number")
     return int(match.group(1))
 
 
 def evaluate(expression: str, chosen: Chosen) -> int | None:
-    """Value of a length such as ``4``, ``.vec``, ``.num*2`` or ``.shape.n/2``; None if its slot is absent."""
+    """Return the value of a length such as ``4``, ``.vec``, ``.num*2`` or ``.shape.n/2``.
+
+    The result is None if the slot in the expression is absent.
+    """
     value: int | None = None
     operator = ""
     for token in re.findall(r"\.\w+(?:\.[mnk]\b)?|\d+|[*/-]", expression):
@@ -292,7 +307,7 @@ _CASE = re.compile(
 )
 #: Numbers inside a member of a set: ``.m64n[8..256/8]k16``.
 _NUMBERS = re.compile(r"\[(\d+)\.\.(\d+)(?:/(\d+))?\]")
-#: One slot of a case's key: ``.f16``, ``.f16|.bf16``, or ``-`` where the slot is absent.
+#: The part of a case's key for one slot: ``.f16``, ``.f16|.bf16``, or ``-`` for an absent slot.
 _KEY = re.compile(r"(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-)(?:\|(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-))*")
 _RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+)$")
 _OPERAND = re.compile(
@@ -300,7 +315,7 @@ _OPERAND = re.compile(
     r"(?:\s*:\s*(?P<types>(?:[.\w]+|wide\(\.\w+\))(?:\|(?:[.\w]+|wide\(\.\w+\)))*)(?P<wider>\+?))?"
     r"(?:\s+x\s+(?P<count>[.\w*/\-]+))?(?P<flags>(?:\s+[\w.:/|\-]+)*)$"
 )
-#: Kinds that are a part of a register, and the selectors that each takes (``%r.h1``): of video operands.
+#: Kinds of video operands that are a part of a register, and the selectors that each kind allows (``%r.h1``).
 PARTS = {
     "part": re.compile(r"b[0-3]|h[01]"),
     "halves": re.compile(r"h[0-3][0-3]"),
@@ -311,38 +326,40 @@ PARTS = {
 _KIND_FLAGS = frozenset(
     {"reg", "imm", "special", "symbol", "label", "sink", "minus", "arguments", "unified", "braces", *PARTS}
 )
-#: Kinds that leave it at a register (and an immediate, where an operand is read).
+#: Kinds that are allowed in addition to a register (and to an immediate, if the operand is read).
 _BESIDE = frozenset({"sink", "special", "symbol", "minus", "unified", "braces"})
 
 
 def split_entries(text: str) -> dict[str, str]:
-    """Cut a chapter into entries by their ``[id]`` headers: id -> text. Cheap; reads nothing else."""
+    """Split a chapter at the ``[id]`` headers. Return the text of each entry by id; it is not read here."""
     entries: dict[str, str] = {}
     for block in re.split(r"^(?=\[)", text, flags=re.MULTILINE)[1:]:
         name = block[1 : block.index("]")]
         if name in entries:
-            raise NotationError(f"entry [{name}] appears twice")
+            raise NotationError(f"there are two entries [{name}]")
         entries[name] = block
     return entries
 
 
 def read_sets(text: str) -> dict[str, tuple[Alternative, ...]]:
-    """The sets that a chapter defines before its first entry, for the entries that have none of that name."""
+    """Read the sets before a chapter's first entry. An entry's own set of the same name takes precedence."""
     head = re.split(r"^(?=\[)", text, maxsplit=1, flags=re.MULTILINE)[0]
     sets: dict[str, tuple[Alternative, ...]] = {}
     for clause in _clauses("\n".join(line for line in head.splitlines() if not line.startswith("#"))):
         match = _SET.match(clause)
         if match is None or match[1][1:] in sets:
-            raise NotationError(f"not a new set of a chapter: {clause!r}")
+            raise NotationError(
+                f"before a chapter's first entry: expected sets with different names, got {clause!r}"
+            )
         sets[match[1][1:]] = _members(match[2])
     return sets
 
 
 def read_form(text: str, sets: Mapping[str, tuple[Alternative, ...]] | None = None) -> Form:
-    """Read one entry; ``sets`` are its chapter's.
+    """Read the text of one entry; ``sets`` are the sets of its chapter.
 
     Raises:
-        NotationError: saying which clause is at fault.
+        NotationError: the entry does not follow the notation; the message names the entry and the clause.
     """
     lines = [line.rstrip() for line in text.strip().splitlines() if not line.lstrip().startswith("#")]
     header = _HEADER.match(lines[0])
@@ -362,7 +379,7 @@ def read_form(text: str, sets: Mapping[str, tuple[Alternative, ...]] | None = No
 
 
 def _clauses(rest: str) -> list[str]:
-    """Indented lines; a line that opens a brace continues until it closes."""
+    """Split the lines of an entry into clauses. A clause that opens a brace ends where the brace closes."""
     clauses: list[str] = []
     pending = ""
     for line in rest.splitlines():
@@ -371,11 +388,13 @@ def _clauses(rest: str) -> list[str]:
             clauses.append(pending)
             pending = ""
     if pending:
-        raise NotationError(f"unclosed brace in {pending!r}")
+        raise NotationError(f"a brace is not closed in {pending!r}")
     return clauses
 
 
 class _Reader:
+    """Reads one entry: its clauses first, then with them the modifiers and operands of the syntax."""
+
     def __init__(
         self,
         identifier: str,
@@ -417,32 +436,32 @@ class _Reader:
         ):
             self.operand_limits.append(_alternative("." + clause))
         else:
-            word, _, value = clause.partition(" ")
+            keyword, _, value = clause.partition(" ")
             value = value.strip()
-            if word == "since":
+            if keyword == "since":
                 version, _, on = value.partition(" on ")
                 self.since = parse_version(version.strip())
                 if on:
                     self.on = TargetSet.parse(on)
-            elif word == "on":
+            elif keyword == "on":
                 self.on = TargetSet.parse(value)
-            elif word == "see":
+            elif keyword == "see":
                 self.anchor = value
-            elif word == "check":
+            elif keyword == "check":
                 if value.startswith("operands "):
                     self.operand_check = value.removeprefix("operands ")
                 else:
                     self.check = value
-            elif word in ("note", "MEASURED", "STRICTER") or clause.startswith("NOT REGISTERED"):
+            elif keyword in ("note", "MEASURED", "STRICTER") or clause.startswith("NOT REGISTERED"):
                 self.notes.append(clause)
             else:
-                raise NotationError(f"clause not understood: {clause!r}")
+                raise NotationError(f"unknown clause {clause!r}; docs/notation.md lists the clauses")
 
     def form(self) -> Form:
         head, _, operands = self.syntax.partition(" ")
         opcode = re.match(r"^\w+", head)
         if opcode is None:
-            raise NotationError(f"no opcode in {head!r}")
+            raise NotationError(f"expected an opcode at the beginning of the syntax, got {head!r}")
         modifiers = self._modifiers(head[opcode.end() :])
         form = Form(
             id=self.identifier,
@@ -485,14 +504,14 @@ class _Reader:
             else:
                 match = _MODIFIER.match(text, position)
                 if match is None:
-                    raise NotationError(f"not a modifier: {text[position:]!r}")
+                    raise NotationError(f"expected a modifier, got {text[position:]!r}")
                 groups.append(ModifierGroup((self._slot(match.group()[1:]),), False))
                 position = match.end()
         return tuple(groups)
 
     def _operands(self, text: str) -> tuple[OperandGroup, ...]:
         groups: list[OperandGroup] = []
-        # "{, x}" is an optional tail; every other comma at depth 0 separates operands.
+        # "{, x}" is an optional operand; a comma outside all brackets separates operands.
         for piece in re.split(r"(\{\s*,[^{}]*\})", text):
             piece = piece.strip()
             optional = re.match(r"^\{\s*,(.*)\}$", piece) is not None
@@ -507,7 +526,7 @@ class _Reader:
     def _operand(self, text: str) -> OperandSpec:
         if text.startswith("["):
             base, *inner = map(self._plain, _split_commas(text[1:-1]))
-            # A vector at the end is coordinates; a number there is a part of the address: an offset.
+            # A vector at the end is the coordinates; a scalar at the end is an offset, a part of the address.
             coordinates = inner.pop() if inner and (inner[-1].count or inner[-1].cases) else None
             return OperandSpec(
                 base.name,
@@ -523,7 +542,7 @@ class _Reader:
     def _plain(self, text: str) -> OperandSpec:
         match = _OPERAND.match(text.strip())
         if match is None:
-            raise NotationError(f"operand not understood: {text!r}")
+            raise NotationError(f"expected an operand such as '=d: .type', got {text!r}")
         access = {"": "r", "=": "w", "+": "rw"}[match["access"]]
         kinds: set[str] = set()
         space = ""
@@ -549,7 +568,9 @@ class _Reader:
         if types == ("by",):
             cases, types = self.cases.get(match["name"]), ()
             if cases is None:
-                raise NotationError(f"operand {match['name']} has no clause '{match['name']} by'")
+                raise NotationError(
+                    f"operand {match['name']} is given as 'by', but there is no clause '{match['name']} by'"
+                )
         return OperandSpec(
             match["name"],
             access,
@@ -566,46 +587,48 @@ class _Reader:
         names = [slot.name for slot in form.slots()]
         for name in self.sets:
             if name not in names:
-                raise NotationError(f"set .{name} is defined and not used")
+                raise NotationError(f"set .{name} is defined, but the syntax does not use it")
         texts = {a.text for slot in form.slots() for a in slot.alternatives}
         parts = [part for spec in form.specs() for part in spec.parts()]
         operands = {part.name for part in parts}
         for name, cases in self.cases.items():
             if not any(part.cases is cases for part in parts):
-                raise NotationError(f"'{name} by' is defined and not used")
+                raise NotationError(f"'{name} by' is defined, but no operand {name} is given as 'by'")
             for place, slot in enumerate(cases.slots):
                 known_texts = {a.text for s in form.slots() if s.name == slot for a in s.alternatives}
                 for key in cases.rows:
                     if key[place] is not None and key[place] not in known_texts:
-                        raise NotationError(f"'{name} by': .{key[place]} is not in .{slot}")
+                        raise NotationError(f"'{name} by': .{key[place]} is not a member of .{slot}")
         for relation in form.relations:
             for side in (relation.left, relation.right):
                 known = side[1:] in names or side[1:] in texts if side[0] == "." else side in operands
                 if not known:
-                    raise NotationError(f"{side!r} in a relation is neither a modifier nor an operand")
+                    raise NotationError(f"relation: {side!r} is not a modifier or operand of the form")
         for limit in form.sequence_limits:
             if unknown := set(limit.text.split(".")) - texts:
-                raise NotationError(f".{limit.text} has a since clause, and .{min(unknown)} is no modifier")
+                raise NotationError(
+                    f"clause for .{limit.text}: .{min(unknown)} is not a modifier of the form"
+                )
         for limit in form.operand_limits:
             if limit.text.partition(".")[0] not in operands:
-                raise NotationError(f"{limit.text!r} has a since clause and is no operand")
+                raise NotationError(f"clause for {limit.text!r}: not an operand of the form")
         for spec in parts:
             if spec.space.startswith(".") and spec.space[1:] not in names:
-                raise NotationError(f"space {spec.space} of operand {spec.name} names no slot")
+                raise NotationError(f"operand {spec.name}: space {spec.space} is not a slot of the form")
             rows = spec.cases.rows.values() if spec.cases is not None else ()
             leads = [case.lead for case in rows if case.lead]
             for expression in (*spec.types, *leads, *(t for case in rows for t in case.types)):
                 slot_name = re.search(r"\.(\w+)", expression)
                 if slot_name is None and expression not in (*TYPES, "addr"):
-                    raise NotationError(f"unknown type {expression!r} of operand {spec.name}")
+                    raise NotationError(f"operand {spec.name}: unknown type {expression!r}")
                 if slot_name is not None and slot_name[1] not in names:
-                    raise NotationError(f"type {expression} of operand {spec.name} names no slot")
+                    raise NotationError(f"operand {spec.name}: type {expression} is not a slot of the form")
 
 
 def _alternative(text: str) -> Alternative:
     match = re.match(r"^\.([\w:.\-]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
     if match is None:
-        raise NotationError(f"not a modifier: {text!r}")
+        raise NotationError(f"expected '.modifier since VERSION on TARGETS', got {text!r}")
     return Alternative(
         match[1],
         parse_version(match[2]) if match[2] else None,
@@ -614,13 +637,13 @@ def _alternative(text: str) -> Alternative:
 
 
 def _members(text: str) -> tuple[Alternative, ...]:
-    """The members of a set."""
+    """Read the members of a set."""
     items = filter(None, map(str.strip, text.split(",")))
     return tuple(_alternative(member) for item in items for member in _each_number(item))
 
 
 def _each_number(item: str) -> Iterator[str]:
-    """The members that ``.m64n[8..24/8]k16`` stands for; any other item is itself."""
+    """Yield the members that ``.m64n[8..24/8]k16`` stands for; yield any other item unchanged."""
     match = _NUMBERS.search(item)
     if match is None:
         yield item
@@ -635,13 +658,13 @@ def _read_cases(slots: tuple[str, ...], text: str) -> Cases:
         match = _CASE.match(item)
         parts = _KEY.findall(match["key"]) if match else []
         if match is None or "".join(parts) != match["key"] or len(parts) != len(slots):
-            raise NotationError(f"not a case by .{'.'.join(slots)}: {item!r}")
+            raise NotationError(f"expected a case for .{'.'.join(slots)}, got {item!r}")
         case = Case(tuple(match["types"].split("|")), match["count"], match["lead"] or "")
         for key in itertools.product(*(part.split("|") for part in parts)):
-            words = tuple(None if word == "-" else word[1:] for word in key)
-            if words in rows:
-                raise NotationError(f"{item!r} repeats a case")
-            rows[words] = case
+            modifiers = tuple(None if part == "-" else part[1:] for part in key)
+            if modifiers in rows:
+                raise NotationError(f"{item!r}: there is already a case for these modifiers")
+            rows[modifiers] = case
     return Cases(slots, rows)
 
 

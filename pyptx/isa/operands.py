@@ -1,6 +1,6 @@
-"""Operands against a form: what each one is, and why one does not fit.
+"""Checks the operands of an instruction against a form, and says why an operand does not fit.
 
-Owns the rules of operand kinds, types, widths, counts and immediates, and :func:`fit`, which assigns the
+Owns the rules for operand kinds, types, widths, counts and immediates, and :func:`fit`, which assigns the
 operands of one instruction to the operands of a form.
 """
 
@@ -38,14 +38,18 @@ __all__ = ["Mismatch", "address_space", "describe", "fit", "fits", "operand_choi
 
 
 class Mismatch(Exception):
-    """Why operands do not fit; ``position`` is how far they did, a half more where an address is at fault."""
+    """The reason why operands do not fit a form.
+
+    ``position`` is the number of operands that fit, plus 0.5 if the next one is an address as expected but
+    wrong inside. The user's error is that of the form with the highest position.
+    """
 
     def __init__(self, position: float, message: str) -> None:
         super().__init__(message)
         self.position = position
 
 
-_WORDS: dict[type, str] = {
+_KIND_NAMES: dict[type, str] = {
     Register: "register",
     Special: "special register",
     Immediate: "immediate",
@@ -65,22 +69,26 @@ _WORDS: dict[type, str] = {
 
 
 def describe(operand: Operand) -> str:
-    """An operand in words, for messages: ``register %n (u32)``."""
+    """Return a description of an operand for messages: ``register %n (u32)``."""
     if isinstance(operand, Register):
         return f"register {operand} ({operand.type})"
     if isinstance(operand, Vector):
         return f"vector of {len(operand.elements)}"
-    return f"{_WORDS[type(operand)]} {operand}"
+    return f"{_KIND_NAMES[type(operand)]} {operand}"
 
 
 def fits(given: ScalarType, wanted: ScalarType, wider: bool = False) -> bool:
-    """PTX operand rule: same width; integers among themselves; bits with everything."""
+    """True if a register of type ``given`` is allowed where type ``wanted`` is expected.
+
+    Both need the same width, unless ``wider`` allows more bits. Signed and unsigned integers fit each other;
+    untyped bits (``.b32``) fit every type, packed types and predicates have rules of their own.
+    """
     if wanted.kind == "p" or given.kind == "p":
         return given.kind == wanted.kind
     if given.bits < wanted.bits or (given.bits > wanted.bits and (not wider or given.bits == 128)):
         return False
     if wanted.lanes > 1:
-        # Packed operands are bits to ptxas: add.u16x2 refuses a .u32 register.
+        # ptxas takes untyped bits for packed operands: add.u16x2 refuses a .u32 register.
         return given.kind == "b" or given.name == wanted.name
     if "b" in (given.kind, wanted.kind):
         return True
@@ -92,21 +100,22 @@ def fits(given: ScalarType, wanted: ScalarType, wider: bool = False) -> bool:
 
 
 def _alike(first: ScalarType, second: ScalarType) -> bool:
-    """May both stand in one vector? Same width; bits with everything."""
+    """True if registers of both types may be elements of one vector: same width, no float with an integer."""
     kinds = {first.kind, second.kind}
     return first.bits == second.bits and ("b" in kinds or "f" not in kinds or kinds == {"f"})
 
 
 def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
+    """Return the description of the operands that a form allows at one place, for messages."""
     what = " or ".join(f".{t}" for t in types) or "value"
-    words = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
-    words["arguments"] = "list in parentheses"
+    names = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
+    names["arguments"] = "list in parentheses"
     kinds = [
         k
         for k in ("reg", "pair", "imm", "special", "symbol", "label", "sink", "arguments")
         if k in spec.kinds
     ]
-    text = f"{'/'.join(words.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
+    text = f"{'/'.join(names.get(k, k) for k in kinds)} of type {what}" if types else "/".join(kinds)
     return text if length is None else f"vector of {length} x ({text})"
 
 
@@ -118,12 +127,12 @@ def _values(values: range | tuple[int, ...]) -> str:
 
 
 def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Immediate | str:
-    """The immediate as the form takes it, or why it cannot."""
+    """Return the immediate converted to what the form takes, or the reason why it does not fit."""
     value = operand.value
     if "imm" not in spec.kinds:
         return "an immediate is not allowed here"
     if spec.values is not None:
-        # A float is never one of them; to look for one in a range of integers is to go through it.
+        # A float is never one of the values; `in` would compare it with every number of a range.
         if isinstance(value, float) or value not in spec.values:
             return f"immediate {value} is not one of {_values(spec.values)}"
         return operand
@@ -138,26 +147,29 @@ def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, .
                 continue
             return Immediate(float(value), wanted.bits)
         if isinstance(value, float):
-            # A float where bits stand is the pattern of the float of that width.
+            # A float constant for an operand of untyped bits is the bit pattern of the float of that width.
             if wanted.kind != "b" or wanted.bits not in (32, 64):
                 continue
             return operand if operand.bits == wanted.bits else Immediate(value, wanted.bits)
         if wanted.kind == "p":
-            # Every number but 0 is true; compilers write -1.
+            # Every number except 0 is true; compilers write -1.
             return Immediate(int(value != 0))
         if -(1 << (wanted.bits - 1)) <= value < (1 << wanted.bits):
             return operand
     if isinstance(value, float) and not any(t.kind in "fb" for t in kinds):
-        return f"float immediate {value} where {' or '.join('.' + t.name for t in kinds)} is expected"
+        return f"{value} is a float constant"
     return f"immediate {value} does not fit {' or '.join('.' + t.name for t in kinds)}"
 
 
-#: Components of a vector register.
+#: Index of each named component of a vector register.
 _COMPONENTS = {name: place for names in ("xyzw", "rgba") for place, name in enumerate(names)}
 
 
 def _as_register(operand: Operand) -> Register | None:
-    """The register that an operand is as good as: itself, ``%v.x`` of a vector, ``%r`` of ``%r+4``."""
+    """Return the register whose type decides if the operand fits, or None if the operand is of another kind.
+
+    This is a register itself, one component for ``%v.x``, and ``%r`` for ``%r+4``.
+    """
     if isinstance(operand, Register):
         return operand if operand.vector == 1 else None
     if isinstance(operand, Element) and operand.register.vector > 1:
@@ -168,12 +180,13 @@ def _as_register(operand: Operand) -> Register | None:
 
 
 def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
+    """Return a scalar operand converted to what the form takes, or the reason why it does not fit."""
     register = _as_register(operand)
     if register is not None:
         if "reg" not in spec.kinds:
             return "a register is not allowed here"
         if isinstance(operand, Sum) and (spec.access != "r" or register.type.kind in "fp"):
-            return f"a {_WORDS[Sum]} is an integer to read"
+            return f"a {_KIND_NAMES[Sum]} is only allowed for an integer that is read"
         if not types or any(fits(register.type, t, spec.wider) for t in types):
             return operand
         return "its type does not fit"
@@ -191,7 +204,7 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
         if not families:
             return "a part of a register is not allowed here"
         if not any(family.fullmatch(operand.selector) for family in families):
-            return f"it has no part .{operand.selector}"
+            return f".{operand.selector} is not a part that this operand takes"
         return (
             operand if any(fits(operand.register.type, t, False) for t in types) else "its type does not fit"
         )
@@ -206,21 +219,21 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
     }
     needed = kinds.get(type(operand))
     if needed is None or needed not in spec.kinds:
-        return f"a {_WORDS[type(operand)]} is not allowed here"
+        return f"a {_KIND_NAMES[type(operand)]} is not allowed here"
     known = SPECIAL_REGISTERS.get(operand.name) if isinstance(operand, Special) else None
     if isinstance(operand, Special) and known is None:
         return "no register of this name is declared, and there is no such special register"
     if known is not None and known.type.kind == "p":
-        return operand if any(t.kind == "p" for t in types) else "it is a predicate"
+        return operand if any(t.kind == "p" for t in types) else "this special register is a predicate"
     if isinstance(operand, Special | Symbol) and types and all(t.kind in "fp" for t in types):
-        return f"a {_WORDS[type(operand)]} is an integer"
+        return f"a {_KIND_NAMES[type(operand)]} has an integer value"
     if known is not None:
         bits = known.type.bits
         if not any(t.bits == bits or (t.bits, bits) == (16, 32) for t in types):
-            return f"it has {bits} bits"
+            return f"this special register has {bits} bits"
     if isinstance(operand, Pair):
         if isinstance(operand.first, Sink) and isinstance(operand.second, Sink):
-            return "one of the two is a register"
+            return "at least one of the two must be a register"
         if isinstance(operand.first, Register) and not any(
             fits(operand.first.type, t, spec.wider) for t in types
         ):
@@ -231,55 +244,56 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
 
 
 def address_space(spec: OperandSpec, chosen: Chosen) -> str:
-    """The state space that an address operand is in: ``global``, ``shared::cta``, ``generic``, ..."""
+    """Return the state space of an address operand: ``global``, ``shared::cta``, ``generic``, ..."""
     if spec.space.startswith("."):
         return chosen.get(spec.space[1:], "generic")
     return spec.space or "generic"
 
 
-#: Spaces of things that are named or pointed to as a whole.
+#: Spaces of opaque objects, which an instruction names as a whole, without an offset.
 _OPAQUE = frozenset({"texture", "sampler", "surface"})
 
 
 def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
+    """Return an address converted to what the form takes, or the reason why it does not fit."""
     if isinstance(operand, Indexed):
-        return operand  # a[3]: the element's address, where the array is
+        return operand  # a[3] is the address of the element
     if not isinstance(operand, Address):
-        return "an address is expected: ptx.addr(register, offset)"
+        return "expected an address: [register+offset] in PTX text, ptx.addr(register, offset) in Python"
     base = operand.base
     if "symbol" in spec.kinds and "reg" not in spec.kinds and not isinstance(base, Symbol):
-        return f"a name is expected, not {describe(base)}"
+        return f"expected the name of a variable, got {describe(base)}"
     if isinstance(base, Register) and (base.type.bits not in (32, 64) or base.type.kind not in "usb"):
-        return f"the address register {base} is .{base.type}, not a 32- or 64-bit integer"
+        return f"the address register {base} is .{base.type}; expected a 32- or 64-bit integer"
     space = address_space(spec, chosen)
     if isinstance(base, Immediate) and space != "local":
-        return f"a constant is an address of local space alone, not of {space} space"
+        return f"a constant address is only allowed in local space, not in {space} space"
     if space == "fabric" and (not isinstance(base, Register) or base.type.bits != 32 or operand.offset):
-        return "a 32-bit register with the number of a logical endpoint is expected"
-    # Some generic addresses are of shared memory anyway, and may be as narrow.
+        return "expected a 32-bit register that has the number of a logical endpoint, without an offset"
+    # Some instructions take generic addresses of shared memory only; those may have 32 bits.
     narrow = space not in {"generic", "global", *_OPAQUE} or "u32" in spec.types
     if isinstance(base, Register) and base.type.bits == 32 and not narrow:
-        return f"an address of {space} space is 64 bits wide, {base} is .{base.type}"
+        return f"an address of {space} space has 64 bits, but {base} is .{base.type}"
     if spec.space == "tensor" and isinstance(base, Register) and base.type.name not in spec.types:
         wanted = " or ".join(f".{name}" for name in spec.types)
-        return f"a tensor-memory address is a register of type {wanted} here, {base} is .{base.type}"
+        return f"the address in tensor memory must be a register of type {wanted}, but {base} is .{base.type}"
     if operand.suffix and operand.suffix not in spec.kinds:
-        return f".{operand.suffix} behind the address is not allowed here"
+        return f".{operand.suffix} after the address is not allowed here"
     extra, coordinates = operand.extra, operand.coordinates
     if spec.space in _OPAQUE and isinstance(base, Symbol) and "symbol" not in spec.kinds:
-        return "a register is expected, not a name"
+        return "expected a register, got the name of a variable"
     whole = spec.coordinates is not None or spec.space in _OPAQUE
     if whole and (operand.offset or operand.zero or isinstance(base, Immediate)):
-        return "a register or a name is expected, without an offset"
+        return "expected a register or a name, without an offset"
     if coordinates is None and len(extra) == len(spec.extra) + 1 and isinstance(extra[-1], Register):
-        # [texture, x]: one coordinate needs no braces.
+        # [texture, x]: a single coordinate may be written without braces.
         extra, coordinates = extra[:-1], Vector(extra[-1:])
     if (spec.coordinates is None) != (coordinates is None):
-        wanted = "needs coordinates" if spec.coordinates is not None else "takes no coordinates"
-        return f"the address {wanted}"
+        missing = "the address has no coordinates; expected [address, {x, ...}]"
+        return missing if spec.coordinates is not None else "coordinates in this address are not allowed"
     if len(extra) != len(spec.extra):
-        names = ", ".join(part.name for part in spec.extra) or "nothing"
-        return f"{names} is expected between the address and its coordinates, {len(extra)} operands given"
+        names = ", ".join(part.name for part in spec.extra) or "no operand"
+        return f"expected {names} between the address and its coordinates, got {len(extra)} operands"
     for given, part in zip(extra, spec.extra, strict=True):
         fitted = _fit_one(given, part, chosen)
         if isinstance(fitted, str):
@@ -294,32 +308,34 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
 
 
 def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
-    """The operand as the form takes it, or the reason against it."""
+    """Return the operand converted to what the form takes, or the reason why it does not fit."""
     if spec.access == "a":
         return _address(operand, spec, chosen)
-    if isinstance(operand, Address):
-        return "an address is not allowed here"
     types = spec.scalar_types(chosen)
     length = spec.length(chosen)
+    wanted = _wanted(spec, types, length)
+    if isinstance(operand, Address):
+        return f"an address is not allowed here; expected {wanted}"
     if length is None:
         if isinstance(operand, Vector):
             if "braces" not in spec.kinds or len(operand.elements) != 1:
-                return f"a {_wanted(spec, types, None)} is expected, not a vector"
-            return _scalar(operand.elements[0], spec, types)
-        return _scalar(operand, spec, types)
+                return f"a vector is not allowed here; expected {wanted}"
+            operand = operand.elements[0]
+        scalar = _scalar(operand, spec, types)
+        return f"{scalar}; expected {wanted}" if isinstance(scalar, str) else scalar
     if isinstance(operand, Register) and operand.vector == length > 1:
         fitting = "reg" in spec.kinds and any(fits(operand.type, t, spec.wider) for t in types)
-        return operand if fitting else "its type does not fit"
+        return operand if fitting else f"its type does not fit; expected {wanted}"
     whole = isinstance(operand, Pair) and isinstance(operand.first, Register) and operand.first.vector > 1
     if isinstance(operand, Pair) and (whole or isinstance(operand.first, Vector)) and "pair" in spec.kinds:
         if not isinstance(operand.second, Register) or operand.second.type.kind != "p":
-            return f"{describe(operand.second)} is not a predicate"
+            return f"expected a predicate after '|', got {describe(operand.second)}"
         first = _fit_one(operand.first, spec, chosen)
         return first if isinstance(first, str) else operand
     if not isinstance(operand, Vector):
-        return f"a {_wanted(spec, types, length)} is expected"
+        return f"expected {wanted}"
     if len(operand.elements) != length:
-        return f"a vector of {length} is expected, {len(operand.elements)} given"
+        return f"expected a vector of {length} elements, got {len(operand.elements)}"
     lead = spec.lead_type(chosen)
     elements = []
     for index, element in enumerate(operand.elements):
@@ -330,7 +346,7 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
     registers = [e for e in operand.elements[0 if lead is None else 1 :] if isinstance(e, Register)]
     for other in registers[1:]:
         if not _alike(registers[0].type, other.type):
-            return f"{describe(registers[0])} and {describe(other)} do not go into one vector"
+            return f"{describe(registers[0])} and {describe(other)} cannot be elements of one vector"
     return Vector(tuple(elements))  # type: ignore[arg-type]
 
 
@@ -340,10 +356,13 @@ def _assign(
     at: int,
     chosen: dict[str, str],
 ) -> list[tuple[OperandSpec, Operand]]:
-    """Assign operands to specs from position ``at``. Raises :class:`Mismatch` with the farthest failure."""
+    """Assign the operands from index ``at`` on to the operands of a form.
+
+    Raises :class:`Mismatch`. If optional operands allow several assignments, it is that of the longest one.
+    """
     if not groups:
         if at < len(operands):
-            raise Mismatch(at, f"{len(operands)} operands given, {at} expected")
+            raise Mismatch(at, f"{len(operands)} operands given, expected {at}")
         return []
     head, rest = groups[0], groups[1:]
     failure: Mismatch | None = None
@@ -354,9 +373,6 @@ def _assign(
                 operand = operands[at + offset]
                 result = _fit_one(operand, spec, chosen)
                 if isinstance(result, str):
-                    wanted = ""
-                    if spec.access != "a" and "expected" not in result:
-                        wanted = f"; expected {_wanted(spec, spec.scalar_types(chosen), spec.length(chosen))}"
                     near = (
                         spec.access == "a"
                         and isinstance(operand, Address)
@@ -364,7 +380,7 @@ def _assign(
                     )
                     raise Mismatch(
                         at + offset + near / 2,
-                        f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}{wanted}",
+                        f"operand {at + offset + 1} ({spec.name}) is {describe(operand)}: {result}",
                     )
                 fitted.append((spec, result))
             return fitted + _assign(rest, operands, at + len(head.specs), chosen)
@@ -376,7 +392,7 @@ def _assign(
         least = at + sum(len(g.specs) for g in groups if not g.optional)
         names = ", ".join(spec.name for g in groups for spec in g.specs if not g.optional)
         raise Mismatch(
-            len(operands), f"{len(operands)} operands given, at least {least} expected (missing: {names})"
+            len(operands), f"{len(operands)} operands given, expected at least {least} (missing: {names})"
         )
     try:
         return _assign(rest, operands, at, chosen)
@@ -387,6 +403,7 @@ def _assign(
 
 
 def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
+    """Return a relation that the modifiers and the operands called ``names`` break, as a message, or None."""
     present = set(names)
 
     def holds(side: str) -> bool:
@@ -402,14 +419,14 @@ def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
             if left and right:
                 return f"{relation.left} and {relation.right} exclude each other"
         elif left and not right:
-            return f"{relation.left} needs {relation.right}"
+            return f"{relation.left} requires {relation.right}"
         elif relation.kind == "iff" and right and not left:
             return f"{relation.right} is only allowed with {relation.left}"
     return None
 
 
 def _groups(match: Match) -> tuple[OperandGroup, ...]:
-    """The operand groups, where the modifiers decide whether an optional one is there."""
+    """Return the operand groups. If the modifiers decide on an optional group, it is required or left out."""
     decided = {
         r.right: r.left[1:] in match.chosen or r.left[1:] in match.spelling
         for r in match.form.relations
@@ -428,7 +445,7 @@ def _groups(match: Match) -> tuple[OperandGroup, ...]:
 
 
 def operand_choices(match: Match) -> Iterator[tuple[OperandSpec, ...]]:
-    """Every legal list of operands with these modifiers: optional ones in and out."""
+    """Yield every legal list of operands with these modifiers: with and without each optional one."""
     choices = [(group.specs, ()) if group.optional else (group.specs,) for group in _groups(match)]
     for picks in itertools.product(*choices):
         specs = tuple(itertools.chain.from_iterable(picks))
@@ -437,7 +454,10 @@ def operand_choices(match: Match) -> Iterator[tuple[OperandSpec, ...]]:
 
 
 def fit(match: Match, operands: tuple[Operand, ...]) -> list[tuple[OperandSpec, Operand]]:
-    """Each operand with what it is, converted to what the form takes. Raises :class:`Mismatch`."""
+    """Assign the operands to those of a form. Return each with its spec, converted to what the form takes.
+
+    Raises :class:`Mismatch` if an operand does not fit.
+    """
     fitted = _assign(_groups(match), operands, 0, match.chosen)
     broken = _operand_relations(match, (spec.name for spec, _ in fitted))
     check = operand_check_of(match.form.id)

@@ -1,6 +1,6 @@
-"""Calls against what they call: number, types, sizes and alignment of results and arguments.
+"""Checks a call against the called function: number, types, sizes and alignment of results and arguments.
 
-Source: PTX ISA, `#control-flow-instructions-call`_, and ptxas, which asks for equal alignment.
+Source: PTX ISA, `#control-flow-instructions-call`_, and ptxas, which requires equal alignment.
 
 .. _#control-flow-instructions-call: https://docs.nvidia.com/cuda/parallel-thread-execution/#control-flow-instructions-call
 """
@@ -30,7 +30,7 @@ __all__ = ["call_faults"]
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """What one place of a call holds: a type, how many of it (None: not an array), an alignment."""
+    """Type, number of elements (None if it is no array) and alignment of an argument or a parameter."""
 
     type: ScalarType
     count: int | None
@@ -38,6 +38,7 @@ class _Passed:
 
     @staticmethod
     def of(declared: Param | Variable) -> _Passed:
+        """Return the layout of a declared parameter or variable."""
         natural = max(declared.type.nbytes, 1) * declared.vector
         return _Passed(declared.type, declared.count, declared.align or natural)
 
@@ -55,14 +56,14 @@ def call_faults(
     callee: Function | CallPrototype,
     variables: Mapping[str, Variable | Param],
 ) -> Iterator[str]:
-    """What is wrong with a call of ``callee``; ``variables`` are the names that the caller sees."""
+    """Yield a message for each fault of a call of ``callee``; ``variables`` are those in its scope."""
     for what, given, formal in (
         ("result", results, callee.returns),
         ("argument", arguments, callee.params),
     ):
         elements = given.elements if isinstance(given, Arguments) else ()
         if len(elements) != len(formal):
-            yield f"{callee.name} has {_count(len(formal), what)}, {len(elements)} given"
+            yield f"call of {callee.name}: expected {_count(len(formal), what)}, got {len(elements)}"
             continue
         for number, (element, param) in enumerate(zip(elements, formal, strict=True), 1):
             reason = _mismatch(element, param, variables)
@@ -75,33 +76,34 @@ def _count(number: int, what: str) -> str:
 
 
 def _mismatch(element: Operand, param: Param, variables: Mapping[str, Variable | Param]) -> str:
+    """Return why an argument or result does not fit the parameter ``param``, or an empty string."""
     wanted = _Passed.of(param)
     if param.space == "reg" and param.type.bits < 32:
-        return f"a register of type {wanted} cannot be passed; 32 bits are the least"
+        return f"a register of type {wanted} cannot be passed; a passed register has at least 32 bits"
     if isinstance(element, Immediate):
         real = isinstance(element.value, float)
         if wanted.count is not None or (wanted.type.is_float and not real):
-            return f"the constant {element} where {wanted} is expected"
+            return f"expected {wanted}, got the constant {element}"
         return ""
     if isinstance(element, Register):
         if wanted.count is None and fits(element.type, wanted.type):
             return ""
-        return f"register {element} is .{element.type}, {wanted} is expected"
+        return f"expected {wanted}, got register {element} of type .{element.type}"
     if isinstance(element, Special):
-        return f"special register {element}: move it into a register first"
+        return f"special register {element} cannot be passed; move it into a register first"
     if not isinstance(element, Symbol):
-        return ""  # a sink takes any result
+        return ""  # a sink `_` fits any result
     declared = variables.get(element.name)
     if declared is None or not isinstance(declared, Param | Variable):
-        return ""  # an unknown name is reported where all names are
+        return ""  # the check of names reports an unknown name
     if declared.space not in ("param", "reg"):
-        return f"{element} is in .{declared.space} space; a variable of .param space is expected"
+        return f"expected a variable of .param space, but {element} is in .{declared.space} space"
     given = _Passed.of(declared)
     if (given.count is None) != (wanted.count is None):
-        return f"{element} is {given}, {wanted} is expected"
+        return f"expected {wanted}, but {element} is {given}"
     same = fits(given.type, wanted.type) if wanted.count is None else given.nbytes == wanted.nbytes
     if not same:
-        return f"{element} is {given}, {wanted} is expected"
+        return f"expected {wanted}, but {element} is {given}"
     if given.align != wanted.align:
-        return f"{element} is aligned to {given.align} bytes, {wanted.align} are expected"
+        return f"expected an alignment of {wanted.align} bytes, but {element} is aligned to {given.align}"
     return ""

@@ -15,13 +15,13 @@ __all__ = ["SPECIAL_REGISTERS", "SpecialRegister"]
 
 @dataclass(frozen=True, slots=True)
 class SpecialRegister:
-    """``%name``: readable with ``mov`` of its type's width.
+    """``%name``, which ``mov`` of its type's width reads.
 
     Attributes:
-        name: without the ``%``; of a vector, one component: ``tid.x``.
+        name: the name without the ``%``; for a vector, the name of one component: ``tid.x``.
         since: first PTX version.
         on: targets that have it.
-        directive: what the entry must declare for it to be readable, or empty.
+        directive: the directive without which an entry cannot read it, or empty.
     """
 
     name: str

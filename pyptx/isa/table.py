@@ -1,6 +1,6 @@
-"""The instruction table: every form, found by opcode and modifiers.
+"""The instruction table: finds forms by opcode and modifiers.
 
-Owns the index of chapters, the matching of a modifier sequence against forms, the relations and
+Owns the index of chapters, the matching of a modifier sequence with forms, the relations and
 ``check`` functions, and the messages that name the nearest legal spelling.  Entries are read on first
 use, so that importing pyptx does not read the whole instruction set.
 """
@@ -44,7 +44,7 @@ __all__ = [
     "variants",
 ]
 
-#: Chapters of the manual, one module each under isa/forms.
+#: Chapters of the table: one module each under isa/forms.
 CHAPTERS = (
     "integer",
     "extended",
@@ -81,7 +81,7 @@ CHAPTERS = (
     "misc",
 )
 
-#: How many variants of one form a suggestion looks at.
+#: Largest number of variants of one form that the search for a suggestion reads.
 _SUGGESTION_LIMIT = 5000
 
 Check = Callable[[Chosen], "str | None"]
@@ -90,7 +90,14 @@ OperandCheck = Callable[[Mapping[str, Operand]], "str | None"]
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A form with one choice of modifiers. ``spelling`` is the canonical modifier sequence."""
+    """A form with one choice of modifiers.
+
+    Attributes:
+        form: the form.
+        chosen: the modifier in each slot that is present.
+        spelling: the modifiers in canonical order.
+        alternatives: the chosen modifiers with their own version and target limits.
+    """
 
     form: Form
     chosen: dict[str, str]
@@ -99,6 +106,7 @@ class Match:
 
     @property
     def name(self) -> str:
+        """Opcode and modifiers with dots, as in PTX text."""
         return ".".join((self.form.opcode, *self.spelling))
 
 
@@ -108,49 +116,52 @@ def _chapter(name: str) -> ModuleType:
 
 @cache
 def _sets(chapter: str) -> dict[str, tuple[Alternative, ...]]:
-    """The sets that a chapter defines for all of its entries."""
+    """Return the sets that a chapter defines for all of its entries."""
     return read_sets(_chapter(chapter).TEXT)
 
 
 @cache
 def _entries() -> dict[str, tuple[str, str]]:
-    """id -> (chapter, text) of every entry, unread."""
+    """Return the chapter and the text of every entry by id, without reading the text into forms."""
     found: dict[str, tuple[str, str]] = {}
     for chapter in CHAPTERS:
         for identifier, text in split_entries(_chapter(chapter).TEXT).items():
             if identifier in found:
-                raise NotationError(f"[{identifier}] stands in {found[identifier][0]} and in {chapter}")
+                raise NotationError(
+                    f"there are two entries [{identifier}], in {found[identifier][0]} and in {chapter}"
+                )
             found[identifier] = (chapter, text)
     return found
 
 
 @cache
 def _by_opcode() -> dict[str, list[str]]:
+    """Return the ids of the forms of each opcode, in table order."""
     index: dict[str, list[str]] = {}
     for identifier, (_, text) in _entries().items():
         head = text.split("\n", 2)[1].strip()
-        word = head
+        opcode = head
         for stop in ".{ ;":
-            word = word.partition(stop)[0]
-        index.setdefault(word, []).append(identifier)
+            opcode = opcode.partition(stop)[0]
+        index.setdefault(opcode, []).append(identifier)
     return index
 
 
 @cache
 def form(identifier: str) -> Form:
-    """The form called ``identifier``. Raises KeyError."""
+    """Return the form with this id. Raises KeyError if there is none."""
     chapter, text = _entries()[identifier]
     return read_form(text, _sets(chapter))
 
 
 def chapter_of(identifier: str) -> str:
-    """The chapter that holds a form. Raises KeyError."""
+    """Return the name of the chapter that has the form with this id. Raises KeyError if there is none."""
     return _entries()[identifier][0]
 
 
 @cache
 def check_of(identifier: str) -> Check | None:
-    """The pure check of a form, or None."""
+    """Return the form's check of its modifiers, or None if it has none."""
     entry = form(identifier)
     if not entry.check:
         return None
@@ -160,7 +171,7 @@ def check_of(identifier: str) -> Check | None:
 
 @cache
 def operand_check_of(identifier: str) -> OperandCheck | None:
-    """The pure check of a form's operands, by their names, or None."""
+    """Return the form's check of its operands, which it gets by name, or None if the form has no check."""
     entry = form(identifier)
     if not entry.operand_check:
         return None
@@ -169,17 +180,18 @@ def operand_check_of(identifier: str) -> OperandCheck | None:
 
 
 def opcodes() -> list[str]:
-    """Every first word."""
+    """Return every opcode of the table, sorted."""
     return sorted(_by_opcode())
 
 
 @cache
 def forms_of(opcode: str) -> tuple[Form, ...]:
-    """Forms that begin with ``opcode``, in table order; empty if there are none."""
+    """Return the forms of ``opcode``, in table order; empty if there are none."""
     return tuple(form(i) for i in _by_opcode().get(opcode, ()))
 
 
 def all_forms() -> Iterator[Form]:
+    """Yield every form of the table, in table order."""
     for identifier in _entries():
         yield form(identifier)
 
@@ -188,9 +200,9 @@ def all_forms() -> Iterator[Form]:
 
 
 def _walk(
-    groups: tuple[ModifierGroup, ...], words: tuple[str, ...], at: int = 0
+    groups: tuple[ModifierGroup, ...], modifiers: tuple[str, ...], at: int = 0
 ) -> Iterator[tuple[list[tuple[ModifierSlot, Alternative]], int]]:
-    """Every way to match a prefix of ``words``; yields the picks and how many words were taken."""
+    """Yield every way to match modifiers from index ``at`` on: each slot's alternative, and the end index."""
     if not groups:
         yield [], at
         return
@@ -198,20 +210,23 @@ def _walk(
     picks: list[tuple[ModifierSlot, Alternative]] = []
     position = at
     for slot in head.slots:
-        alternative = slot.find(words[position]) if position < len(words) else None
+        alternative = slot.find(modifiers[position]) if position < len(modifiers) else None
         if alternative is None:
             break
         picks.append((slot, alternative))
         position += 1
     else:
-        for tail, end in _walk(rest, words, position):
+        for tail, end in _walk(rest, modifiers, position):
             yield picks + tail, end
     if head.optional:
-        yield from _walk(rest, words, at)
+        yield from _walk(rest, modifiers, at)
 
 
 def _relation_error(entry: Form, chosen: Chosen, spelling: tuple[str, ...]) -> str | None:
-    """A relation among modifiers that ``chosen`` breaks (those with operands wait for the operands)."""
+    """Return a relation between modifiers that ``chosen`` breaks, as a message, or None.
+
+    Relations with operands are checked when the operands are known.
+    """
 
     def present(side: str) -> bool | None:
         if side[0] != ".":
@@ -228,12 +243,20 @@ def _relation_error(entry: Form, chosen: Chosen, spelling: tuple[str, ...]) -> s
             or (relation.kind == "excludes" and left and right)
         )
         if wrong:
-            return f"{relation.left} {relation.kind} {relation.right}"
+            return _RELATION_TEXTS[relation.kind].format(relation.left, relation.right)
     return None
 
 
+#: What a broken relation between two modifiers or slots says.
+_RELATION_TEXTS = {
+    "requires": "{0} requires {1}",
+    "iff": "{0} and {1} must be given together",
+    "excludes": "{0} and {1} exclude each other",
+}
+
+
 def _case_error(entry: Form, chosen: Chosen) -> str | None:
-    """Why an operand that must be there has no case for ``chosen``."""
+    """Return why a required operand has no types for the modifiers ``chosen``, or None."""
     for group in entry.operands:
         part = None if group.optional else group.without_case(chosen)
         if part is not None and part.cases is not None:
@@ -242,31 +265,31 @@ def _case_error(entry: Form, chosen: Chosen) -> str | None:
 
 
 def _verdict(
-    entry: Form, picks: list[tuple[ModifierSlot, Alternative]], words: tuple[str, ...]
+    entry: Form, picks: list[tuple[ModifierSlot, Alternative]], modifiers: tuple[str, ...]
 ) -> Match | str:
-    """The match of these picks, or the text of the rule that they break."""
+    """Return the match for these alternatives, or a message that says which rule they break."""
     chosen = {slot.name: alternative.text for slot, alternative in picks}
-    error = _relation_error(entry, chosen, words) or _case_error(entry, chosen)
+    error = _relation_error(entry, chosen, modifiers) or _case_error(entry, chosen)
     check = check_of(entry.id)
     if error is None and check is not None:
         error = check(chosen)
     if error is not None:
         return error
-    spelled_out = f".{'.'.join(words)}."
+    spelled_out = f".{'.'.join(modifiers)}."
     together = (limit for limit in entry.sequence_limits if f".{limit.text}." in spelled_out)
-    return Match(entry, chosen, words, (*(a for _, a in picks), *together))
+    return Match(entry, chosen, modifiers, (*(a for _, a in picks), *together))
 
 
-def _try(entry: Form, words: tuple[str, ...]) -> Match | str | None:
-    """A match, the text of the rule that it breaks, or None if the words do not fit."""
-    for picks, end in _walk(entry.modifiers, words):
-        if end == len(words):
-            return _verdict(entry, picks, words)
+def _try(entry: Form, modifiers: tuple[str, ...]) -> Match | str | None:
+    """Return a match, or a message that says which rule the modifiers break, or None if they do not match."""
+    for picks, end in _walk(entry.modifiers, modifiers):
+        if end == len(modifiers):
+            return _verdict(entry, picks, modifiers)
     return None
 
 
 def variants(entry: Form) -> Iterator[Match]:
-    """Every legal choice of modifiers of a form: each alternative, each optional group in and out."""
+    """Yield every legal choice of a form's modifiers: each alternative, with and without optional groups."""
 
     def choices(group: ModifierGroup) -> Iterator[list[tuple[ModifierSlot, Alternative]]]:
         if group.optional:
@@ -283,21 +306,21 @@ def variants(entry: Form) -> Iterator[Match]:
 
 @lru_cache(maxsize=65536)
 def spelled(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...]:
-    """Forms that these words spell; empty if there are none."""
+    """Return the forms that have these modifiers in this order; empty if there are none."""
     return tuple(m for entry in forms_of(opcode) if isinstance(m := _try(entry, modifiers), Match))
 
 
 @lru_cache(maxsize=65536)
-def orders(opcode: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The legal spellings that have exactly these modifiers, in whatever order they are given.
+def orders(opcode: str, modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the legal orders of these modifiers, which may be given in any order.
 
     Compilers write ``atom.global.sys.add``, and ptxas takes most orders.
     """
     found: dict[tuple[str, ...], None] = {}
-    fixed = _positional(words)
+    fixed = _positional(modifiers)
     for entry in forms_of(opcode):
-        if _vocabulary(entry).issuperset(words):
-            for spelling in _arrangements(entry.modifiers, words):
+        if _vocabulary(entry).issuperset(modifiers):
+            for spelling in _arrangements(entry.modifiers, modifiers):
                 if _positional(spelling) != fixed:
                     continue
                 if spelling not in found and isinstance(_try(entry, spelling), Match):
@@ -306,7 +329,7 @@ def orders(opcode: str, words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
-#: Words that mean something by their turn among their kind: types, layouts, state spaces of several operands.
+#: Kinds of modifiers whose order has a meaning, as each belongs to another operand: types, layouts, spaces.
 _IN_TURN = tuple(
     re.compile(pattern).fullmatch
     for pattern in (
@@ -317,48 +340,49 @@ _IN_TURN = tuple(
 )
 
 
-def _positional(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The modifiers, kind by kind, whose order among themselves is the operands'."""
-    return tuple(tuple(filter(kind, words)) for kind in _IN_TURN)
+def _positional(modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the modifiers whose order has a meaning, for each kind in :data:`_IN_TURN`."""
+    return tuple(tuple(filter(kind, modifiers)) for kind in _IN_TURN)
 
 
 @cache
 def _vocabulary(entry: Form) -> frozenset[str]:
+    """Return every modifier that the form can have."""
     return frozenset(a.text for slot in entry.slots() for a in slot.alternatives)
 
 
-def _arrangements(groups: tuple[ModifierGroup, ...], words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Ways to use each of ``words`` once; between equals, the first given comes first."""
+def _arrangements(groups: tuple[ModifierGroup, ...], modifiers: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the orders that use each modifier once; equal modifiers keep their order."""
     if not groups:
-        if not words:
+        if not modifiers:
             yield ()
         return
     head, rest = groups[0], groups[1:]
-    for picks, left in _picks(head, words):
+    for picks, left in _picks(head, modifiers):
         for tail in _arrangements(rest, left):
             yield picks + tail
     if head.optional:
-        yield from _arrangements(rest, words)
+        yield from _arrangements(rest, modifiers)
 
 
-def _picks(group: ModifierGroup, words: tuple[str, ...]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Ways to fill a group: the words taken, and those left."""
-    found: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), words)]
+def _picks(group: ModifierGroup, modifiers: tuple[str, ...]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Return the ways to fill a group, each as the modifiers that it takes and the remaining ones."""
+    found: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), modifiers)]
     for slot in group.slots:
         found = [
-            ((*taken, word), left[:i] + left[i + 1 :])
+            ((*taken, modifier), left[:i] + left[i + 1 :])
             for taken, left in found
-            for i, word in enumerate(left)
-            if slot.find(word) is not None and word not in left[:i]
+            for i, modifier in enumerate(left)
+            if slot.find(modifier) is not None and modifier not in left[:i]
         ]
     return found
 
 
 @lru_cache(maxsize=65536)
 def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...]:
-    """Forms that these words spell (several where only operands tell them apart).
+    """Return the forms that have these modifiers in this order; several if only operands distinguish them.
 
-    Raises :class:`InstructionError` naming the nearest legal spelling.
+    Raises :class:`InstructionError`, which names the nearest legal spelling, if there is none.
     """
     entries = forms_of(opcode)
     if not entries:
@@ -366,9 +390,7 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
         near = list(dict.fromkeys(longer[:2] + difflib.get_close_matches(opcode, opcodes(), 3, 0.5)))[:3]
         raise InstructionError(
             f"unknown instruction {opcode!r}",
-            hint=f"did you mean {' or '.join(near)}?"
-            if near
-            else "see docs/notation.md for what the table has",
+            hint=f"did you mean {' or '.join(near)}?" if near else "`pyptx isa` lists the instructions",
         )
     found = spelled(opcode, modifiers)
     if found:
@@ -378,31 +400,31 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
     for entry, outcome in outcomes:
         if isinstance(outcome, str):
             raise InstructionError(f"{given} is not legal: {outcome}", hint=entry.syntax, see=entry.anchor)
-    entry, near_words, reason = _nearest(entries, modifiers)
+    entry, near_spelling, reason = _nearest(entries, modifiers)
     raise InstructionError(
         f"{given}: {reason}",
-        hint=f"nearest legal spelling: {'.'.join((opcode, *near_words))}   (form: {entry.syntax})",
+        hint=f"nearest legal spelling: {'.'.join((opcode, *near_spelling))}   (form: {entry.syntax})",
         see=entry.anchor,
     )
 
 
-def _nearest(entries: tuple[Form, ...], words: tuple[str, ...]) -> tuple[Form, tuple[str, ...], str]:
-    """The form nearest to ``words``, a legal spelling of it close to them, and what is wrong."""
+def _nearest(entries: tuple[Form, ...], modifiers: tuple[str, ...]) -> tuple[Form, tuple[str, ...], str]:
+    """Return the form nearest to ``modifiers``, its nearest legal spelling, and what is wrong with them."""
     best: tuple[float, Form, tuple[str, ...]] | None = None
     for entry in entries:
-        spelling = _closest_spelling(entry, words)
-        score = difflib.SequenceMatcher(a=words, b=spelling, autojunk=False).ratio()
-        # Between equals, words that are merely misspelled decide (".paritty").
+        spelling = _closest_spelling(entry, modifiers)
+        score = difflib.SequenceMatcher(a=modifiers, b=spelling, autojunk=False).ratio()
+        # Forms that match equally many modifiers are ranked by the text, for misspellings such as ".paritty".
         score += (
-            0.5 * difflib.SequenceMatcher(a=".".join(words), b=".".join(spelling), autojunk=False).ratio()
+            0.5 * difflib.SequenceMatcher(a=".".join(modifiers), b=".".join(spelling), autojunk=False).ratio()
         )
         if best is None or score > best[0]:
             best = (score, entry, spelling)
     assert best is not None
     _, entry, spelling = best
     legal = {a.text for slot in entry.slots() for a in slot.alternatives}
-    unknown = [w for w in words if w not in legal]
-    missing = [w for w in spelling if w not in words]
+    unknown = [w for w in modifiers if w not in legal]
+    missing = [w for w in spelling if w not in modifiers]
     if unknown:
         close = [difflib.get_close_matches(w, sorted(legal), 1, 0.4) for w in unknown]
         tips = [
@@ -411,13 +433,14 @@ def _nearest(entries: tuple[Form, ...], words: tuple[str, ...]) -> tuple[Form, t
         return entry, spelling, f"unknown modifier {', '.join(tips)}"
     if missing:
         return entry, spelling, f"missing modifier {', '.join('.' + w for w in missing)}"
-    if sorted(words) == sorted(spelling):
+    if sorted(modifiers) == sorted(spelling):
         return entry, spelling, "modifiers are in the wrong order"
     return entry, spelling, "no form has this combination of modifiers"
 
 
-def _closest_spelling(entry: Form, words: tuple[str, ...]) -> tuple[str, ...]:
-    remaining = list(words)
+def _closest_spelling(entry: Form, modifiers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the legal spelling of the form that is nearest to ``modifiers``."""
+    remaining = list(modifiers)
     spelling: list[str] = []
     for group in entry.modifiers:
         picks = [_closest_alternative(slot, remaining) for slot in group.slots]
@@ -430,17 +453,18 @@ def _closest_spelling(entry: Form, words: tuple[str, ...]) -> tuple[str, ...]:
             spelling.append(text)
     if isinstance(_try(entry, tuple(spelling)), Match):
         return tuple(spelling)
-    # The closest word by word breaks a rule of the form: take the legal one that shares most words.
+    # The modifiers chosen one by one break a rule: take the legal spelling that shares the most modifiers.
     legal = itertools.islice(variants(entry), _SUGGESTION_LIMIT)
-    return max((m.spelling for m in legal), key=lambda m: len(set(m) & set(words)) - 0.1 * len(m))
+    return max((m.spelling for m in legal), key=lambda m: len(set(m) & set(modifiers)) - 0.1 * len(m))
 
 
-def _closest_alternative(slot: ModifierSlot, words: list[str]) -> str | None:
+def _closest_alternative(slot: ModifierSlot, modifiers: list[str]) -> str | None:
+    """Return the alternative of the slot that equals or resembles one of ``modifiers``, or None."""
     texts = [a.text for a in slot.alternatives]
-    for word in words:
-        if word in texts:
-            return word
-    for word in words:
-        if close := difflib.get_close_matches(word, texts, 1, 0.6):
+    for modifier in modifiers:
+        if modifier in texts:
+            return modifier
+    for modifier in modifiers:
+        if close := difflib.get_close_matches(modifier, texts, 1, 0.6):
             return close[0]
     return None

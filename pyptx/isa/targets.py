@@ -1,8 +1,9 @@
-"""Architectures and PTX versions: what exists, what implies what, and what each can hold.
+"""Target architectures and PTX versions.
 
 Owns the ``on`` clause of the table's notation (:class:`TargetSet`), the first PTX version of every
-target, and the per-target limits that errors quote.  Source: PTX ISA, `#ptx-module-directives-target`,
-and the CUDA C++ programming guide's table of compute capabilities.
+target, and the limits of each target: shared memory, multiprocessors, threads and CTAs.
+Source: PTX ISA, `#ptx-module-directives-target`, and the CUDA C++ programming guide's table of compute
+capabilities.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ KNOWN_TARGETS: dict[str, Version] = {
     "sm_121f": (8, 8),
 }
 
-#: Targets before those, which ptxas knows in texts alone: it assembles them for later parts.
+#: Earlier targets. ptxas accepts them in a text, and assembles the text for a later target.
 _EARLIER_TARGETS: dict[str, Version] = {
     "sm_10": (1, 0),
     "sm_11": (1, 0),
@@ -79,7 +80,7 @@ _EARLIER_TARGETS: dict[str, Version] = {
     "sm_72": (6, 1),
 }
 
-#: Every PTX version from the first that a known target has, in order.
+#: Every PTX version since the first one that has a known target, in order.
 VERSIONS: tuple[Version, ...] = (
     *((6, n) for n in range(3, 6)),
     *((7, n) for n in range(9)),
@@ -88,8 +89,8 @@ VERSIONS: tuple[Version, ...] = (
 )
 
 _KIB = 1024
-# No limits are published for capability 8.8: it is given the least of its family, those of 8.6.
-# Capability 10.7 reaches 327 KiB per CTA only where the launch asks for oversized shared memory.
+# NVIDIA has published no limits for capability 8.8: these are the lowest of its family, those of 8.6.
+# Capability 10.7 allows 327 KiB per CTA only if the launch asks for oversized shared memory.
 #: Largest shared memory of one CTA in bytes, by compute capability.
 _SHARED_LIMIT = {
     75: 64 * _KIB,
@@ -106,7 +107,7 @@ _SHARED_LIMIT = {
     120: 99 * _KIB,
     121: 99 * _KIB,
 }
-#: Streaming multiprocessors of the largest part of each capability: how many CTAs run at once.
+#: Number of streaming multiprocessors of the largest GPU of each capability.
 _MULTIPROCESSORS = {
     75: 72,
     80: 108,
@@ -122,7 +123,7 @@ _MULTIPROCESSORS = {
     120: 188,
     121: 48,
 }
-#: Threads and CTAs that one multiprocessor holds, where not 2,048 and 32.
+#: Largest number of threads and of CTAs on one multiprocessor, where they are not 2,048 and 32.
 _THREADS_PER_SM = {
     75: 1024,
     86: 1536,
@@ -135,7 +136,7 @@ _THREADS_PER_SM = {
     121: 1536,
 }
 _CTAS_PER_SM = {75: 16, 86: 16, 87: 16, 88: 16, 89: 24, 107: 16, 110: 24, 120: 24, 121: 24}
-#: Static shared memory of a CTA where the target is not bound to one part.
+#: Static shared memory of a CTA in bytes, for targets that are not specific to one architecture.
 _STATIC_SHARED = 48 * _KIB
 
 _PATTERN = re.compile(r"^sm_(\d+)([af]?)(\+?)$")
@@ -151,39 +152,40 @@ class Target:
 
     @property
     def since(self) -> Version:
-        """The first PTX version with this target."""
+        """The first PTX version that has this target."""
         return KNOWN_TARGETS.get(self.name) or _EARLIER_TARGETS[self.name]
 
     @property
     def family(self) -> int:
-        """Targets of one family share their ``f`` features."""
+        """The number of the family, whose targets share their ``f`` features."""
         return self.number // 10
 
     @property
     def shared_limit(self) -> int:
-        """Bytes of shared memory that one CTA may have (static plus dynamic)."""
+        """Largest shared memory of one CTA in bytes, static plus dynamic."""
         return _SHARED_LIMIT[self.number]
 
     @property
     def static_shared_limit(self) -> int:
-        """Bytes of shared memory that a function may declare with a size: ptxas refuses more.
+        """Largest shared memory in bytes that a function may declare with a size; ptxas refuses more.
 
-        Code for an ``a`` target runs on that part alone, and may declare all that the part has.
+        Code for an ``a`` target runs only on that architecture, and may declare all its shared memory.
         """
         return self.shared_limit if self.suffix == "a" else _STATIC_SHARED
 
     @property
     def multiprocessors(self) -> int:
+        """Number of streaming multiprocessors of the largest GPU with this capability."""
         return _MULTIPROCESSORS[self.number]
 
     @property
     def threads_per_sm(self) -> int:
-        """Threads that one multiprocessor holds at once."""
+        """Largest number of threads that are on one multiprocessor at once."""
         return _THREADS_PER_SM.get(self.number, 2048)
 
     @property
     def ctas_per_sm(self) -> int:
-        """CTAs that one multiprocessor holds at once."""
+        """Largest number of CTAs that are on one multiprocessor at once."""
         return _CTAS_PER_SM.get(self.number, 32)
 
     def __str__(self) -> str:
@@ -192,7 +194,7 @@ class Target:
 
 @cache
 def target(name: str) -> Target:
-    """The target called ``name``. Raises :class:`TargetError` naming those that exist."""
+    """Return the target called ``name``. Raises :class:`TargetError` with all targets if there is none."""
     match = _PATTERN.match(name)
     if match is None or match.group(3) or name not in KNOWN_TARGETS:
         raise TargetError(f"unknown target {name!r}", hint=f"known targets: {', '.join(KNOWN_TARGETS)}")
@@ -200,7 +202,7 @@ def target(name: str) -> Target:
 
 
 def written_target(name: str) -> Target:
-    """The target that a text names; one before those of :func:`target` counts as the first of them."""
+    """Return the target that a PTX text names. A target before sm_75 counts as sm_75."""
     if name in _EARLIER_TARGETS:
         return Target(name, target(next(iter(KNOWN_TARGETS))).number, "")
     return target(name)
@@ -208,10 +210,10 @@ def written_target(name: str) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class TargetSet:
-    """The right-hand side of ``on``: a union of terms.
+    """The targets of an ``on`` clause: the union of its terms.
 
-    ``sm_90+`` is every target of that number or higher, ``sm_90a`` that target alone, ``sm_100f`` the
-    family-specific target and everything above it in its family (``sm_100f``, ``sm_100a``, ``sm_103f`` ...).
+    ``sm_90+`` is sm_90 and every target with a higher number. ``sm_90a`` is only this target. ``sm_100f`` is
+    the family-specific target and every target above it in its family: ``sm_100f``, ``sm_100a``, ``sm_103f``.
     """
 
     terms: tuple[str, ...]
@@ -233,7 +235,7 @@ class TargetSet:
         return item.name == term
 
     def members(self) -> list[Target]:
-        """Every known target in the set, in order."""
+        """Return every known target in the set, in order."""
         return [t for t in map(target, KNOWN_TARGETS) if t in self]
 
     def __str__(self) -> str:
@@ -241,19 +243,20 @@ class TargetSet:
 
     @classmethod
     def parse(cls, text: str) -> TargetSet:
+        """Read terms that are separated by blanks. Raises ValueError if one is not a target term."""
         terms = tuple(text.split())
         for term in terms:
             if not _PATTERN.match(term):
-                raise ValueError(f"not a target term: {term!r}")
+                raise ValueError(f"expected a target such as sm_90+, sm_90a or sm_100f, got {term!r}")
         return cls(terms)
 
 
 def version_text(version: Version) -> str:
-    """(8, 6) as ``"8.6"``."""
+    """Return (8, 6) as the text ``"8.6"``."""
     return f"{version[0]}.{version[1]}"
 
 
 def parse_version(text: str) -> Version:
-    """``"8.6"`` as (8, 6)."""
+    """Read the text ``"8.6"`` as (8, 6)."""
     major, minor = text.split(".")
     return (int(major), int(minor))

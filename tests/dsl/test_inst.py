@@ -118,7 +118,7 @@ def test_operands_of_the_wrong_type_or_count() -> None:
             ptx.inst.add.u32(q, x, x)  # rejected
         with rejected(OperandError, "2 operands given"):
             ptx.inst.add.u32(x, x)  # rejected
-        with rejected(OperandError, "4 operands given, 3 expected"):
+        with rejected(OperandError, "4 operands given, expected 3"):
             ptx.inst.add.u32(x, x, x, x)  # rejected
         with rejected(OperandError, "4294967296", "u32"):
             ptx.inst.add.u32(x, x, 1 << 32)  # rejected
@@ -128,7 +128,7 @@ def test_operands_of_the_wrong_type_or_count() -> None:
             ptx.inst.add.rn.f32(y, y, 1e39)  # rejected
         with rejected(OperandError, "address", "ptx.addr"):
             ptx.inst.ld.shared.u32(x, x)  # rejected
-        with rejected(OperandError, "vector of 4", "3 given"):
+        with rejected(OperandError, "vector of 4", "got 3"):
             ptx.inst.ld.shared.v4.u32([x, x, x], ptx.addr(x))  # rejected
         with rejected(OperandError, "element 1", "f32"):
             ptx.inst.st.shared.v2.u32(ptx.addr(x), [x, y])  # rejected
@@ -166,7 +166,7 @@ def test_addresses() -> None:
             ptx.addr(x, 1 << 31)  # rejected
         with rejected(OperandError, "%f", "f32"):
             ptx.inst.ld.shared.u32(x, ptx.addr(f))  # rejected
-        with rejected(OperandError, "64 bits wide", "%x"):
+        with rejected(OperandError, "64 bits", "%x"):
             ptx.inst.ld.global_.u32(x, ptx.addr(x))  # rejected
         with rejected(OperandError, "first of ptx.pair is 1: expected a register or a Sin"):
             ptx.pair(1, x)  # type: ignore[arg-type]  # rejected

@@ -56,5 +56,5 @@ def test_parameter_space() -> None:
         recorded(body, *[Scalar(u64)] * count)
 
     many(100)
-    with pytest.raises(OperandError, match="32768 bytes of parameters, 32764 are allowed"):
+    with pytest.raises(OperandError, match="32768 bytes of parameters, at most 32764 are allowed"):
         many(4096)

@@ -59,13 +59,13 @@ def test_of_a_later_version() -> None:
     fence = "fence.acquire.sync_restrict::shared::cluster.cluster;"
     assert faults(fence, "sm_90", "8.6") == []
     ((kind, _, message),) = faults(fence, "sm_90", "8.1")
-    assert kind is TargetError and "needs PTX ISA 8.6, the module says .version 8.1" in message
+    assert kind is TargetError and "requires PTX ISA 8.6, but the module has .version 8.1" in message
 
 
 def test_a_version_before_the_target() -> None:
     assert faults("", "sm_90a", "8.0") == []
     ((kind, _, message),) = faults("", "sm_90a", "7.8")
-    assert kind is TargetError and ".target sm_90a needs PTX ISA 8.0" in message
+    assert kind is TargetError and ".target sm_90a requires PTX ISA 8.0" in message
 
 
 def test_one_cta_group() -> None:

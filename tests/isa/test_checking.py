@@ -86,22 +86,22 @@ CASES = [
         "special registers",
         "mov.u32 %r1, %tid.x; mov.u32 %r1, %envreg3; mov.u64 %rd1, %clock64; mov.u32 %r1, %pm0;",
     ),
-    Case("unknown label", "bra nope;", says="nope: no such variable"),
+    Case("unknown label", "bra nope;", says="in scope is called nope"),
     Case("label", "L: bra L;"),
     Case("label twice", "L: bra L; L: ret;", says="a label that is not defined yet"),
-    Case("label of an inner scope", "bra L; { L: mov.u32 %r1, 0; }", says="L: no such variable"),
+    Case("label of an inner scope", "bra L; { L: mov.u32 %r1, 0; }", says="in scope is called L"),
     Case("label like a variable", "g: bra g;"),
     Case("branch to a variable", "bra g;", says="g"),
     Case("table", "T: .branchtargets L; brx.idx %r1, T; L:"),
-    Case("table of nothing", "T: .branchtargets nope; brx.idx %r1, T;", says=".branchtargets nope"),
+    Case("table of nothing", "T: .branchtargets nope; brx.idx %r1, T;", says=".branchtargets names nope"),
     Case("label as table", "L: brx.idx %r1, L;", says="L is no .branchtargets list"),
     Case("branch to a table", "L: T: .branchtargets L; bra T;", says="T is no label"),
     Case("guard of bits", "@%r1 mov.u32 %r2, 0;", says="predicate"),
     Case("guard", "@!%p1 mov.u32 %r2, 0;"),
     # calls
     Case("call", "call f, (%r1); call f, (7);", TAKES),
-    Case("too many arguments", "call f, (%r1, %r2);", TAKES, "f has 1 argument, 2 given"),
-    Case("too few arguments", "call f;", TAKES, "f has 1 argument, 0 given"),
+    Case("too many arguments", "call f, (%r1, %r2);", TAKES, "f: expected 1 argument, got 2"),
+    Case("too few arguments", "call f;", TAKES, "f: expected 1 argument, got 0"),
     Case("wide argument", "call f, (%rd1);", TAKES, "argument 1 of f"),
     Case("float for bits", "call f, (%f1);", TAKES),
     Case("float for unsigned", "call f, (%f1);", TAKES.replace("b32", "u32"), "argument 1 of f"),
@@ -110,8 +110,8 @@ CASES = [
     Case("a variable's name", "call f, (g);", TAKES, "g is in .global space"),
     Case("predicate", "call f, (%p1);", TAKES.replace("b32", "pred"), "cannot be passed"),
     Case("result", "call (%r1), f; call (_), f;", GIVES),
-    Case("result not taken", "call f;", GIVES, "f has 1 result, 0 given"),
-    Case("result that is none", "call (%r1), f;", PLAIN, "f has 0 results, 1 given"),
+    Case("result not taken", "call f;", GIVES, "f: expected 1 result, got 0"),
+    Case("result that is none", "call (%r1), f;", PLAIN, "f: expected 0 results, got 1"),
     Case("an entry", "call k2;", ".entry k2() { ret; }", "k2 is an entry"),
     Case("no such function", "call nofunc;", says="nofunc"),
     Case("by value", "{ .param .align 8 .b8 a[8]; call f, (a); }", TAKES_PARAM),
@@ -126,9 +126,13 @@ CASES = [
         "argument 1",
     ),
     Case("indirect", "P: .callprototype _ (.reg .b32 _); call %rd1, (%r1), P;"),
-    Case("indirect by mistake", "P: .callprototype _ (.reg .b32 _); call %rd1, P;", says="P has 1 argument"),
+    Case(
+        "indirect by mistake",
+        "P: .callprototype _ (.reg .b32 _); call %rd1, P;",
+        says="P: expected 1 argument",
+    ),
     Case("possible targets", "P: .calltargets f; call %rd1, (%r1), P;", TAKES),
-    Case("impossible targets", "P: .calltargets nope; call %rd1, P;", says=".calltargets nope"),
+    Case("impossible targets", "P: .calltargets nope; call %rd1, P;", says=".calltargets names nope"),
     # parameters, memory, directives
     Case("many parameters", params=".param .b8 x[4352]", version="8.0"),
     Case("too many for 8.0", params=".param .b8 x[4356]", version="8.0", says="4356 bytes of parameters"),
@@ -136,7 +140,7 @@ CASES = [
     Case("too many parameters", params=".param .b8 x[32768]", says="32768 bytes of parameters"),
     Case("written parameter", "st.param.b32 [x], %r1;", says="x is a parameter of the function"),
     Case("parameter twice", params=".param .u32 a, .param .u32 a", says="a name that is not declared yet"),
-    Case("register parameter", params=".reg .b32 a", says="of .param space"),
+    Case("register parameter", params=".reg .b32 a", says=".param space only"),
     Case("shared memory", "ld.shared.b32 %r1, [b];", ".shared .b8 b[232448];"),
     Case(
         "too much shared memory",
@@ -179,10 +183,10 @@ CASES = [
         "of what size",
         directives=".blocksareclusters .reqntid 128",
         version="9.0",
-        says=".blocksareclusters needs",
+        says=".blocksareclusters requires",
     ),
-    Case("no threads", directives=".maxntid 0", says="positive numbers are expected"),
-    Case("no register", directives=".maxnreg 0", says="positive numbers are expected"),
+    Case("no threads", directives=".maxntid 0", says="every value must be at least 1"),
+    Case("no register", directives=".maxnreg 0", says="every value must be at least 1"),
     Case("four extents", directives=".maxntid 1, 1, 1, 1", says="has 4 values"),
     Case(
         "cluster before Hopper",
@@ -195,32 +199,36 @@ CASES = [
         directives=".explicitcluster",
         version="7.7",
         target="sm_80",
-        says="begins with PTX ISA 7.8",
+        says="exists since PTX ISA 7.8",
     ),
     Case("unknown directive", directives=".maxntidd 2", says="did you mean .maxntid?"),
     Case("for functions", directives=".noreturn", says="a directive of device functions"),
     Case("for kernels", head=".func f() .maxnreg 32 { ret; }", says="a directive of kernels"),
-    Case("long gone", directives=".maxnctapersm 2", says="ended with PTX ISA 2.1"),
+    Case("long gone", directives=".maxnctapersm 2", says="no longer exists in PTX ISA 2.1"),
     # declarations
     Case("name twice", head=".global .b32 g;", says="g is declared twice"),
     Case("function twice", head=PLAIN + PLAIN, says="f is declared twice"),
     Case("prototype", head=".func f();" + PLAIN),
-    Case("other prototype", head=".func f(.reg .b32 a);" + PLAIN, says="f is declared with"),
+    Case("other prototype", head=".func f(.reg .b32 a);" + PLAIN, says="f is declared once with"),
     Case("value", head=".global .b32 v = 4; .const .b32 w = 4;"),
     Case("shared value", head=".shared .b32 v = 4;", says="cannot have an initial value"),
     Case("local value", "{ .local .b32 v = 4; }", says="cannot have an initial value"),
     Case("extern value", head=".extern .global .b32 v = 4;", says="cannot have an initial value"),
     Case("values", head=".global .b32 v[2][2] = {{1, 2}, {3}}; .global .v4 .b32 w = {1, 2, 3, 4};"),
-    Case("too many values", head=".global .b32 v[2] = {1, 2, 3};", says="more initial values than 2"),
     Case(
-        "too many inside", head=".global .b32 v[2][2] = {{1, 2, 3}};", says="more initial values than 2 x 2"
+        "too many values", head=".global .b32 v[2] = {1, 2, 3};", says="more initial values than its size 2"
     ),
-    Case("braces for a scalar", head=".global .b32 v = {1};", says="one value is expected"),
-    Case("scalar for an array", head=".global .b32 v[2] = 1;", says="values in braces are expected"),
+    Case(
+        "too many inside",
+        head=".global .b32 v[2][2] = {{1, 2, 3}};",
+        says="more initial values than its size 2 x 2",
+    ),
+    Case("braces for a scalar", head=".global .b32 v = {1};", says="expected one value without braces"),
+    Case("scalar for an array", head=".global .b32 v[2] = 1;", says="expected values in braces"),
     Case("open array", head=".global .b32 v[] = {1, 2, 3};"),
     Case("open and empty", head=".global .b32 v[];", says="must be .extern"),
-    Case("predicate in memory", head=".global .pred v;", says="a predicate lives in a register"),
-    Case("instruction type", head=".global .e4m3 v;", says="a type of instructions"),
+    Case("predicate in memory", head=".global .pred v;", says="predicates exist only in registers"),
+    Case("instruction type", head=".global .e4m3 v;", says="no variable can have type .e4m3"),
     # tensor memory
     Case("one cta_group", GROUP1 + GROUP1, **BLACKWELL),
     Case("two cta_groups", GROUP1 + GROUP2, says="the same .cta_group", **BLACKWELL),
@@ -236,11 +244,15 @@ CASES = [
     Case("not called", GROUP1, f".func f() {{ {GROUP2} ret; }}", **BLACKWELL),
     # what the whole module says
     Case(
-        "instruction too new", "fence.proxy.async;", version="7.8", says="needs PTX ISA 8.0", target="sm_90"
+        "instruction too new",
+        "fence.proxy.async;",
+        version="7.8",
+        says="requires PTX ISA 8.0",
+        target="sm_90",
     ),
     Case("instruction new enough", "fence.proxy.async;", version="8.0", target="sm_90"),
     Case("target without it", "fence.proxy.async;", target="sm_80", says="does not exist on sm_80"),
-    Case("target too new", version="8.0", says="needs PTX ISA 8.6", **BLACKWELL),
+    Case("target too new", version="8.0", says="requires PTX ISA 8.6", **BLACKWELL),
 ]
 
 
@@ -264,7 +276,7 @@ def test_target_before_those_that_ptxas_makes_code_for(older: str, ptxas: Tool) 
         assert (check_module(parse_module(text)) == []) == right
     text = Case("", target=older, version="1.5").text
     assert not check_text(text, "sm_80", ptxas=ptxas).ok
-    assert any("needs PTX ISA" in fault.message for fault in check_module(parse_module(text)))
+    assert any("requires PTX ISA" in fault.message for fault in check_module(parse_module(text)))
 
 
 def test_target_that_never_was() -> None:
@@ -282,7 +294,7 @@ def test_every_fault_is_told_with_its_line() -> None:
 def test_address_size() -> None:
     module = parse_module(".version 8.0\n.target sm_90\n.address_size 32\n.entry f() { ret; }\n")
     (fault,) = check_module(module)
-    assert "64-bit addresses" in fault.message
+    assert "addresses in kernels have 64 bits" in fault.message
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_limit_of_a_set_is_for_the_members_without_their_own() -> None:
 def test_a_limit_of_modifiers_side_by_side() -> None:
     (limit,) = read_form(ENTRY).sequence_limits
     assert (limit.text, limit.since) == ("s8.u8", (8, 4))
-    with pytest.raises(NotationError, match="s4 is no modifier"):
+    with pytest.raises(NotationError, match="s4 is not a modifier of the form"):
         read_form(ENTRY.replace(".s8.u8 since", ".s8.s4 since"))
 
 
@@ -72,7 +72,7 @@ def test_a_set_of_the_chapter_is_for_entries_without_their_own() -> None:
 
 @pytest.mark.parametrize("head", [".a = { .b }\n.a = { .c }\n", "since 8.0\n", "a by .b = { .c u32 }\n"])
 def test_a_chapter_begins_with_sets_alone(head: str) -> None:
-    with pytest.raises(NotationError, match="not a new set of a chapter"):
+    with pytest.raises(NotationError, match="expected sets with different names"):
         read_sets(head + ENTRY)
 
 

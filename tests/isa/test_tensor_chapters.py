@@ -258,22 +258,25 @@ _D, _A, _B, _C = "{%f0, %f1, %f2, %f3}", "{%r0, %r1, %r2, %r3}", "{%r4, %r5}", "
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r4];", "a vector of 4 is expected, 2 given"),
+        (
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1}, [%r4];",
+            "expected a vector of 4 elements, got 2",
+        ),
         ("ldmatrix.sync.aligned.m8n8.x8.shared.b16 {%r0, %r1}, [%r4];", r"unknown modifier \.x8"),
         ("ldmatrix.sync.aligned.m16n16.x1.shared.b8 {%r0, %r1}, [%r4];", r"missing modifier \.trans"),
-        ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r0], %r1;", "a vector of 1 x"),
+        ("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r0], %r1;", "expected vector of 1 x"),
         # A and B exchanged.
         (
             f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {_B}, {_A}, {_C};",
-            r"operand 2 \(a\) .*a vector of 4 is expected, 2 given",
+            r"operand 2 \(a\) .*expected a vector of 4 elements, got 2",
         ),
         (
             f"mma.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {_D}, {_A}, {_B}, {_C};",
-            r"\.m16n8k16\.tf32 is not among \.m16n8k16\.bf16",
+            r"\.m16n8k16\.tf32 is given; expected one of \.m16n8k16\.bf16",
         ),
         (
             f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.tf32.f32 {_D}, {_A}, {_B}, {_C};",
-            r"\.m16n8k16\.bf16\.tf32 is not among .*\.m16n8k16\.bf16\.bf16",
+            r"\.m16n8k16\.bf16\.tf32 is given; expected one of .*\.m16n8k16\.bf16\.bf16",
         ),
         # Types and layouts are told apart by their order.
         (
@@ -290,7 +293,7 @@ _D, _A, _B, _C = "{%f0, %f1, %f2, %f3}", "{%r0, %r1, %r2, %r3}", "{%r4, %r5}", "
         ),
         (
             f"mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f32 {_B}, {_A}, {_B}, {_C};",
-            r"\.f16\.f32 is not among \.f16\.f16",
+            r"\.f16\.f32 is given; expected one of \.f16\.f16",
         ),
         (
             f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_A}, {_A}, {_B}, {{%u0, %u1, %u2, %u3}};",
@@ -334,11 +337,11 @@ _D, _A, _B, _C = "{%f0, %f1, %f2, %f3}", "{%r0, %r1, %r2, %r3}", "{%r4, %r5}", "
         ),
         (
             "wmma.load.c.sync.aligned.row.m8n8k32.f32 {%f0, %f1}, [%rd0];",
-            r"\.m8n8k32\.f32 is not among \.m8n8k32\.s32",
+            r"\.m8n8k32\.f32 is given; expected one of \.m8n8k32\.s32",
         ),
         (
             "wmma.load.a.sync.aligned.row.m8n32k16.shared.s8 {%r0, %r1}, [%rd0];",
-            "a vector of 1 is expected, 2 given",
+            "expected a vector of 1 elements, got 2",
         ),
     ],
 )

@@ -47,8 +47,16 @@ def test_one_coordinate_without_braces_and_a_literal() -> None:
         ),
         (("3d", "v4", "f32", "f32"), (D, Address(HANDLE, coordinates=Vector((F, F, F)))), "vector of 4"),
         (("3d", "v4", "f32", "f32"), (D, Address(HANDLE, 4, coordinates=D)), "without an offset"),
-        (("3d", "v4", "f32", "f32"), (Pair(D, Sink()), Address(HANDLE, coordinates=D)), "not a predicate"),
-        (("1d", "v4", "f32", "f32"), (D, Address(HANDLE, extra=(Immediate(1),))), "needs coordinates"),
+        (
+            ("3d", "v4", "f32", "f32"),
+            (Pair(D, Sink()), Address(HANDLE, coordinates=D)),
+            "expected a predicate",
+        ),
+        (
+            ("1d", "v4", "f32", "f32"),
+            (D, Address(HANDLE, extra=(Immediate(1),))),
+            "the address has no coordinates",
+        ),
     ],
 )
 def test_refused(modifiers: tuple[str, ...], operands: tuple[Operand, ...], reason: str) -> None:
@@ -57,6 +65,6 @@ def test_refused(modifiers: tuple[str, ...], operands: tuple[Operand, ...], reas
 
 
 def test_an_argument_of_a_call_has_a_name() -> None:
-    with pytest.raises(OperandError, match="a name is expected"):
+    with pytest.raises(OperandError, match="expected the name of a variable"):
         bind("st", ("param", "f32"), (Address(HANDLE), F))
     assert bind("st", ("param", "f32"), (Address(Symbol("argument"), 4), F)).form_id == "st.param"

@@ -59,7 +59,9 @@ def test_every_fault_has_its_line(wrong: str) -> None:
     result = run(wrong)
     assert result.exit_code == 1 and "2 faults" in result.stderr
     first, second = [line for line in result.stdout.splitlines() if line.startswith(wrong)]
-    assert first.startswith(f"{wrong}:6: nowhere: no such")
+    assert first.startswith(
+        f"{wrong}:6: no variable, parameter, function or label in scope is called nowhere"
+    )
     assert second.startswith(f"{wrong}:7: add.u23: unknown modifier .u23")
     assert "nearest legal spelling: add.u" in result.stdout
 

@@ -144,7 +144,7 @@ def test_atomics_refuse() -> None:
             ptx.atom_cas(p, n, x)  # rejected
         with rejected(OperandError, "300.5", ".u32"):
             ptx.atom_cas(p, n, 300.5)  # rejected
-        with rejected(OperandError, "64 bits wide", "%n"):
+        with rejected(OperandError, "64 bits", "%n"):
             ptx.atom("add", n, x)  # rejected
         with rejected(InstructionError, "b16", "exch"):
             ptx.atom("exch", p, h)  # rejected

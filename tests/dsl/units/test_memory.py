@@ -177,7 +177,7 @@ def test_memory_refuses() -> None:
     def check() -> None:
         p, x, narrow = reg.scalar(u64), reg.scalar(f32), reg.scalar(u32)
         row, base = reg.array(f32, 4), smem.base()
-        with rejected(OperandError, "64 bits wide", "%narrow"):
+        with rejected(OperandError, "64 bits", "%narrow"):
             ptx.load(u32, narrow, space="global")  # rejected
         with rejected(OperandError, "predicate", "memory"):
             ptx.load(pred, p)  # rejected
@@ -195,7 +195,7 @@ def test_memory_refuses() -> None:
             ptx.load(f32, p, out=row)  # type: ignore[call-overload]  # rejected
         with rejected(OperandError, "4 registers"):
             ptx.load(f32, p, vector=4, out=x)  # type: ignore[call-overload]  # rejected
-        with rejected(OperandError, "vector of 2", "4 given"):
+        with rejected(OperandError, "vector of 2", "got 4"):
             ptx.load(f32, p, vector=2, out=row)  # rejected
         with rejected(OperandError, "%x", ".u32"):
             ptx.load(u32, p, out=x)  # rejected

@@ -203,7 +203,7 @@ def test_multiplication_refuses() -> None:
             mma(x, d, d, x, scale_input_d=16)  # rejected
         with rejected(OperandError, "scale-input-d", "kind::f8f6f4"):
             mma(x, d, d, x, kind="f8f6f4", scale_input_d=1)  # rejected
-        with rejected(OperandError, "vector of 4", "8 given"):
+        with rejected(OperandError, "vector of 4", "got 8"):
             mma(x, d, d, x, disable_output_lane=[x] * 8, pred_operand=~p)  # rejected
         with rejected(OperandError, "scale_a is %x", "scale_b is None", "both"):
             mma(x, d, d, x, "mxf4", scale_a=x)  # rejected
@@ -319,7 +319,7 @@ def test_loads_and_stores_refuse() -> None:
     def check() -> None:
         x, y, d, f = reg.scalar(b32), reg.scalar(b32), reg.scalar(b64), reg.scalar(f32)
         three = reg.array(b32, 3)
-        with rejected(OperandError, "vector of 128", "2 given"):
+        with rejected(OperandError, "vector of 128", "got 2"):
             ptx.tcgen05.ld([x, y], x, count=128)  # rejected
         with rejected(InstructionError, "32x64b", "32x32b"):
             ptx.tcgen05.ld([x], x, shape="32x64b")  # rejected
@@ -327,7 +327,7 @@ def test_loads_and_stores_refuse() -> None:
             ptx.tcgen05.ld(three, x)  # rejected
         with rejected(OperandError, "'f32'", "view(f32)"):
             ptx.tcgen05.ld([x], x, dtype="f32")  # rejected
-        with rejected(OperandError, "%d", "tensor-memory address", ".b32"):
+        with rejected(OperandError, "%d", "address in tensor memory", ".b32"):
             ptx.tcgen05.ld([x], d)  # rejected
         with rejected(OperandError, "%f"):
             ptx.tcgen05.st(f, [x])  # rejected

@@ -51,5 +51,7 @@ def test_compiled(name: str, schedule: str) -> None:
 @pytest.mark.parametrize("name", sorted(OLD))
 def test_an_older_version_is_refused(name: str) -> None:
     run = CASES[name].run()
-    with pytest.raises(TargetError, match=r"block32 needs PTX ISA 8\.8, the module says \.version 8\.7"):
+    with pytest.raises(
+        TargetError, match=r"block32 requires PTX ISA 8\.8, but the module has \.version 8\.7"
+    ):
         simulated(run)
