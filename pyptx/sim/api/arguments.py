@@ -22,7 +22,8 @@ from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES
 from ..code.program import EntryProgram
 from ..memory.access import StateSpace
-from ..memory.address_space import Memory, Segment
+from ..memory.address_space import Memory
+from ..memory.segments import Segment
 
 __all__ = ["Mapped", "MappedArray", "bind_arguments", "unwritten_outputs"]
 

@@ -26,7 +26,7 @@ from ..code.program import EntryProgram
 from ..engine.stream import Observer
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
-from ..memory.address_space import Fault
+from ..memory.segments import Fault
 from ..threads.grid import Grid
 from ..threads.limits import Limits, Progress
 from .arguments import Mapped, bind_arguments, unwritten_outputs

@@ -36,7 +36,7 @@ from ...ir import (
 )
 from ...isa import Binding, bind_instruction
 from ..memory.access import StateSpace
-from ..memory.address_space import Fault
+from ..memory.segments import Fault
 from .interleaving import interleaving_cuts
 from .semantic import CLASSES, Op, RegisterPlace, Semantic, semantic_of
 from .spaces import named_space

@@ -14,8 +14,9 @@ from ...ir import Function, Instruction, Module, Special, Symbol, Variable, leav
 from ...isa import bind_instruction, target
 from ...isa.table import form
 from ..memory.access import StateSpace
-from ..memory.address_space import LOCAL_LIMIT, Fault
+from ..memory.address_space import LOCAL_LIMIT
 from ..memory.named_parts import NamedParts, Part
+from ..memory.segments import Fault
 from .function import CodeBlock, FunctionCode, round_up
 from .image import ModuleImage
 from .semantic import semantic_of, semantics

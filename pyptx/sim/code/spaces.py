@@ -5,9 +5,8 @@ Owns the translation of the names in variables and modifiers to :class:`~.memory
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...isa.notation import OperandSpec
+from ...isa.operands import address_space
 from ..memory.access import StateSpace
 
 __all__ = ["VARIABLE_SPACES", "named_space"]
@@ -30,11 +29,10 @@ _NAMED = {
 }
 
 
-def named_space(spec: OperandSpec, chosen: Mapping[str, str]) -> StateSpace:
+def named_space(spec: OperandSpec, chosen: dict[str, str]) -> StateSpace:
     """Return the state space that an instruction with the modifiers ``chosen`` names for an address.
 
     The space is ``GENERIC`` if the instruction names none. Textures, surfaces and the fabric, which the
     simulator does not have, count as ``GENERIC``, too.
     """
-    name = chosen.get(spec.space[1:]) if spec.space.startswith(".") else spec.space
-    return StateSpace.GENERIC if name is None else _NAMED.get(name, StateSpace.GENERIC)
+    return _NAMED.get(address_space(spec, chosen), StateSpace.GENERIC)

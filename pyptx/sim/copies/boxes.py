@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...layout.tensor_map_image import DecodedMap
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 from .elements import fill, loaded
 
 if TYPE_CHECKING:

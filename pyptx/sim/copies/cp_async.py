@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ..engine.events import AsyncOperation, Step, StepKind, nothing
 from ..memory.access import AccessKind, StateSpace
-from ..memory.address_space import Segment, word_dtype
 from ..memory.mbarrier import MBarrier, Signal
+from ..memory.segments import Segment, word_dtype
 from ..threads.units import CtaUnit
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
-from ..memory.address_space import Actor, Segment
+from ..memory.segments import Actor, Segment
 from ..threads.cta import CTA
 
 __all__ = ["Range"]

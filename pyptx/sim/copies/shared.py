@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ...layout.swizzle import COPY_SWIZZLES, swizzle
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA

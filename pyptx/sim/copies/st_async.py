@@ -22,8 +22,9 @@ from ...core.types import TYPES
 from ..code.semantic import Op
 from ..engine.events import Engine, Step, StepKind, nothing
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope, StateSpace
-from ..memory.address_space import SHARED_WINDOW, Segment
+from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import MBarrier, Signal
+from ..memory.segments import Segment
 from ..numbers.read_modify_write import combination
 from ..threads.warp import Split
 

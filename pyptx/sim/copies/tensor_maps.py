@@ -17,7 +17,7 @@ from ...core.errors import PyptxError, UnsupportedError
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
 from ..memory.access import AccessKind, Proxy, StateSpace
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 from . import elements
 from .boxes import Combine, parts_of
 from .shared import read_shared, write_shared

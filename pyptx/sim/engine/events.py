@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ..memory.access import AccessKind, MemoryOrder, Scope
-from ..memory.address_space import Fault, Segment
 from ..memory.mbarrier import Signal
+from ..memory.segments import Fault, Segment
 from .accounts import Issuer
 from .stream import NO_THREADS, EventStream, Sync, SyncKind
 

@@ -21,7 +21,7 @@ from ..code.image import ModuleImage
 from ..engine.accounts import Issuer
 from ..engine.events import AsyncOperation, Step
 from ..engine.waits import Wait
-from ..memory.address_space import Fault
+from ..memory.segments import Fault
 from ..numbers.serial import serial
 from ..threads.calls import FunctionCalls
 from ..threads.cta import CTA

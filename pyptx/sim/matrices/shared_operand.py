@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, tile_offsets
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from .address_space import Actor
+    from .segments import Actor
 
 __all__ = ["Access", "AccessKind", "Footprint", "MemoryOrder", "Proxy", "Scope", "StateSpace"]
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
-from .address_space import Actor, Fault
 from .phase_watch import PhaseWatch
+from .segments import Actor, Fault
 
 __all__ = ["MAX_COUNT", "MBarrier", "Signal", "parity_of", "pending_of"]
 

@@ -18,8 +18,8 @@ from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
 from ..engine.waits import BarrierPhase
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
-from ..memory.address_space import Segment
 from ..memory.mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
+from ..memory.segments import Segment
 from ..threads.events import announce_sync
 from ..threads.warp import Split
 

@@ -14,7 +14,7 @@ from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
 from ..engine.waits import Condition
 from ..memory.access import AccessKind, MemoryOrder, Scope
-from ..memory.address_space import Fault
+from ..memory.segments import Fault
 from ..threads.events import announce_fence, announce_sync
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
 from ..threads.warp import Split

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import LANES, unpack_address
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA

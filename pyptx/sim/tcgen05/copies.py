@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import AccessKind
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 from .addresses import cell_at
 from .operands import PADDED, shared_words, unpacked
 from .tensor_memory import TensorMemory

@@ -22,7 +22,7 @@ from ...core.findings import RULES, Finding
 from ...layout.tcgen05_smem_descriptor import OPERAND_SWIZZLES, Major, Tcgen05SmemDescriptor, tile_offsets
 from ..matrices.shared_operand import TileOffsets, read_words
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
-from ..memory.address_space import Actor, Fault
+from ..memory.segments import Actor, Fault
 from ..numbers.formats import decoded
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ...core.errors import PyptxError
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor, mma_kind
 from ...layout.zero_column_mask import ZeroColumnMask
 from ..memory.access import AccessKind
-from ..memory.address_space import Actor, Fault
+from ..memory.segments import Actor, Fault
 from ..numbers.products import round_to_f16
 from ..numbers.single import canonical
 from .addresses import cell_at

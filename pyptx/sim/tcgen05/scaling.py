@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
 from ...layout.tensor_memory import LANES, scale_factors
 from ..memory.access import AccessKind
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 from ..numbers.formats import decoded
 from .addresses import cell_at
 from .tensor_memory import TensorMemory

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...layout.sparsity_metadata import sparsity_metadata
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor
 from ..memory.access import AccessKind
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 from .addresses import cell_at
 from .tensor_memory import TensorMemory
 

@@ -19,7 +19,7 @@ from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
 from ..engine.events import Engine, Step, StepKind
 from ..engine.stream import Life, LifeKind
 from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
-from ..memory.address_space import Actor
+from ..memory.segments import Actor
 from ..threads.units import CtaUnit
 from .deferred import DeferredSum
 from .order import Issued

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.events import Engine, Step
-from ..memory.address_space import ClusterMemory
+from ..memory.segments import ClusterMemory
 from .cta import CTA
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..engine.bulk_groups import BulkGroups
 from ..engine.events import Step
 from ..engine.stream import Life, LifeKind
 from ..memory.access import StateSpace
-from ..memory.address_space import Segment
+from ..memory.segments import Segment
 from .local_memory import LocalMemory
 from .units import CtaUnit
 from .warp import Warp

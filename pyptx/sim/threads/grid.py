@@ -20,7 +20,7 @@ from ..code.program import SHARED_START, EntryProgram
 from ..engine.accounts import LaunchAccount
 from ..engine.stream import Life, LifeKind
 from ..memory.access import StateSpace
-from ..memory.address_space import Segment
+from ..memory.segments import Segment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ...core.types import TYPES
 from ...ir import Sink, Vector
 from ..code.semantic import Op
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Proxy, Scope
-from ..memory.address_space import Segment, word_dtype
+from ..memory.segments import Segment, word_dtype
 from .warp import Split
 
 __all__ = [

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import AccessKind, StateSpace
-from ..memory.address_space import LOCAL_LIMIT, Segment
+from ..memory.address_space import LOCAL_LIMIT
+from ..memory.segments import Segment
 
 if TYPE_CHECKING:
     from .cta import CTA

@@ -20,7 +20,8 @@ from ..code.function import FunctionCode
 from ..engine.accounts import LaunchAccount
 from ..engine.events import AsyncOperation, Engine, Engines, Step
 from ..engine.stream import EventStream, Life, LifeKind, Observer
-from ..memory.address_space import Fault, Memory, Segment
+from ..memory.address_space import Memory
+from ..memory.segments import Fault, Segment
 from .choices import ScheduleChoices
 from .divergence import Divergence
 from .frames import Registers

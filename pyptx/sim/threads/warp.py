@@ -23,7 +23,7 @@ from .frames import Frame
 from .units import RegisterOwner
 
 if TYPE_CHECKING:
-    from ..memory.address_space import Segment
+    from ..memory.segments import Segment
     from .collectives import Rendezvous
     from .cta import CTA
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyptx.sim.memory.address_space import Fault
 from pyptx.sim.memory.mbarrier import MBarrier
+from pyptx.sim.memory.segments import Fault
 
 ACTOR: Any = SimpleNamespace(location=None, description=lambda lane=None: "a thread")
 

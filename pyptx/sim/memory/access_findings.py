@@ -1,0 +1,182 @@
+"""What is wrong with an access to memory: the findings and their texts.
+
+:class:`~.address_space.Memory` decides when an access is wrong. Functions that return a :class:`Fault` are
+for accesses that end the run, the others return a :class:`~pyptx.core.findings.Finding` to report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ...core.findings import RULES, Finding
+from .access import AccessKind, StateSpace
+from .mbarrier import MBarrier
+from .named_parts import NamedParts
+from .segments import Actor, Bytes, ClusterMemory, Fault, Offsets, Segment
+
+__all__ = [
+    "barrier_overwritten",
+    "barrier_read",
+    "misaligned",
+    "nearest_segment",
+    "out_of_bounds",
+    "outside_buffer",
+    "read_only",
+    "unwritten_read",
+]
+
+
+def out_of_bounds(
+    kind: AccessKind, space: StateSpace, address: int, size: int, actor: Actor, lane: int | None, where: str
+) -> Fault:
+    """Return the fault of an access outside every segment; ``where`` says what lies near it."""
+    return Fault(
+        Finding(
+            RULES["out-of-bounds"],
+            f"{kind.value} of {size} bytes at {space.value} address {address:#x}: {where}",
+            actor.location,
+            actor.description(lane),
+        )
+    )
+
+
+def nearest_segment(
+    space: StateSpace, address: int, cluster: ClusterMemory, allocations: Iterable[Segment]
+) -> str:
+    """Return where an address outside every segment lies, as seen from the nearest segment.
+
+    ``allocations`` are the segments of global memory.
+    """
+    if space is StateSpace.SHARED:
+        rank = address >> 24
+        if rank in cluster.ended:
+            return f"the CTA of rank {rank} has exited, and its shared memory with it"
+        if rank not in cluster and 0 < rank < 256:
+            return f"the cluster has no CTA of rank {rank}"
+        candidates = list(cluster.values())
+    elif space is StateSpace.PARAM:
+        candidates = [cluster.params] if cluster.params is not None else []
+    elif space is StateSpace.CONST:
+        candidates = [cluster.const] if cluster.const is not None else []
+    else:
+        candidates = list(allocations)
+    if not candidates:
+        return f"there is no {space.value} memory"
+
+    def distance(segment: Segment) -> int:
+        if address < segment.base:
+            return segment.base - address
+        return max(0, address - segment.base - segment.size + 1)
+
+    near = min(candidates, key=distance)
+    end = near.base + near.size
+    span = f"{near.name} ({near.size} bytes, {near.base:#x} to {end:#x})"
+    if address < near.base:
+        return f"{near.base - address} bytes before {span}"
+    if address >= end:
+        return f"{address - end} bytes past the end of {span}"
+    return f"it runs past the end of {span}"
+
+
+def read_only(segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> Fault:
+    """Return the fault of a write to parameters or constants."""
+    address = segment.base + int(np.min(offset))
+    space = segment.space.value
+    return Fault(
+        Finding(
+            RULES["out-of-bounds"],
+            f"write of {size} bytes at {space} address {address:#x}: {space} memory is read-only",
+            actor.location,
+            actor.description(),
+        )
+    )
+
+
+def misaligned(
+    kind: AccessKind, space: StateSpace, address: int | Offsets, size: int, align: int, actor: Actor
+) -> Fault:
+    """Return the fault of an access of which some address is not a multiple of ``align``."""
+    lane, first = None, address
+    if not isinstance(address, int):
+        lane = int(np.argmax(address % align != 0))
+        first = int(address[lane])
+    return Fault(
+        Finding(
+            RULES["misaligned"],
+            f"{kind.value} of {size} bytes at {space.value} address {first:#x}, "
+            f"which is not a multiple of {align}",
+            actor.location,
+            actor.description(lane),
+        )
+    )
+
+
+def unwritten_read(
+    segment: Segment, position: int, size: int, known: Bytes, actor: Actor, lane: int | None
+) -> Finding:
+    """Return the finding of a read of ``size`` bytes; the byte at offset ``position`` was never written."""
+    return Finding(
+        RULES[actor.unwritten_rule(known)],
+        f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
+        f"(offset {position}) was never written{segment.place(position)}",
+        actor.location,
+        actor.description(lane),
+    )
+
+
+def outside_buffer(
+    parts: NamedParts, kind: AccessKind, offset: int | Offsets, size: int, actor: Actor
+) -> Finding | None:
+    """Return the finding if one access of contiguous bytes does not lie in one buffer, else None.
+
+    For many lanes, only the first and the last lane are checked. If they lie in different buffers and the
+    lanes' bytes leave no gap, the finding is for review.
+    """
+    first, last = (offset, offset) if isinstance(offset, int) else (int(offset[0]), int(offset[-1]))
+    here, there = parts.at(first), parts.at(last)
+    for lane, start, part in ((0, first, here), (-1, last, there)):
+        if part is not None and start + size <= part.end:
+            continue
+        where = "lies" if part is None else "runs past the end of its buffer: it begins"
+        return Finding(
+            RULES["buffer-overrun"],
+            f"{kind.value} of {size} bytes {where} at {parts.describe(start)}",
+            actor.location,
+            actor.description(lane if lane == 0 or isinstance(offset, int) else len(offset) - 1),
+        )
+    if here is there or here is None or there is None or isinstance(offset, int):
+        return None
+    steps = np.diff(np.sort(offset))
+    if not (steps <= size).all():
+        return None
+    return Finding(
+        RULES["buffer-crossing"],
+        f"{kind.value} by {len(offset)} lanes reaches without a gap from {parts.describe(first)} "
+        f"to {parts.describe(last)}",
+        actor.location,
+        actor.description(),
+    )
+
+
+def barrier_read(barrier: MBarrier, size: int, actor: Actor) -> Finding:
+    """Return the finding of a read of a live mbarrier: an ordinary read of the opaque object is undefined."""
+    return Finding(
+        RULES["mbarrier-read"],
+        f"read of {size} bytes in the live {barrier.describe()}",
+        actor.location,
+        actor.description(),
+        (("initialized", barrier.location),),
+    )
+
+
+def barrier_overwritten(barrier: MBarrier, size: int, actor: Actor) -> Finding:
+    """Return the finding of a write over a live mbarrier, which only mbarrier operations may change."""
+    return Finding(
+        RULES["mbarrier-overwritten" if barrier.at_rest else "mbarrier-misuse"],
+        f"write of {size} bytes over the live {barrier.describe()}",
+        actor.location,
+        actor.description(),
+        (("initialized", barrier.location),),
+    )

@@ -1,0 +1,186 @@
+"""Segments of memory, and the actors that access them.
+
+Owns :class:`Segment` (bytes, which of them were written, the mbarriers in them) and :class:`ClusterMemory`;
+:class:`Actor`, what memory must know about the split or the engine that makes an access; and :class:`Fault`,
+the exception by which a wrong access ends a run.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core.findings import Finding
+from ...core.source import SourceLocation
+from .access import AccessKind, StateSpace
+from .named_parts import NamedParts
+
+if TYPE_CHECKING:
+    from .mbarrier import MBarrier
+
+__all__ = ["BARRIER_BYTES", "Actor", "Bytes", "ClusterMemory", "Fault", "Offsets", "Segment", "word_dtype"]
+
+Bytes = NDArray[np.uint8]
+Offsets = NDArray[np.int64]
+
+#: Bytes of an mbarrier object.
+BARRIER_BYTES = 8
+
+_INITIALIZED = {
+    1: np.uint8(1),
+    2: np.uint16(0x0101),
+    4: np.uint32(0x01010101),
+    8: np.uint64(0x0101010101010101),
+}
+
+
+@cache
+def word_dtype(nbytes: int) -> np.dtype[Any]:
+    """Return the dtype that moves ``nbytes`` bytes at once, fastest: an unsigned integer, or opaque bytes."""
+    return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
+
+
+class Fault(Exception):
+    """A finding that ends the run."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class Actor(Protocol):
+    """An actor that accesses memory: a split of a warp, or an operation of an engine."""
+
+    @property
+    def location(self) -> SourceLocation | None:
+        """The line of the instruction that made the access."""
+
+    @property
+    def cta_key(self) -> tuple[int, int]:
+        """The CTA that acts, as (launch number, number in the grid)."""
+
+    def thread_numbers(self) -> Offsets | None:
+        """Return the numbers of the accessing threads in their CTA, or None for an engine."""
+
+    def description(self, lane: int | None = None) -> str:
+        """Return the name of the thread for a message. ``lane`` is the position among the accessing lanes."""
+
+    def unwritten_rule(self, known: Bytes) -> str:
+        """Return the rule that a read of unwritten bytes breaks.
+
+        ``known`` flags the bytes that were written.
+        """
+
+    def local(self, address: int | Offsets, size: int, kind: AccessKind) -> tuple[Segment, int | Offsets]:
+        """Return the segment of the CTA's local memory and where in it the threads' own ``address`` lies."""
+
+
+class Segment:
+    """``size`` bytes at ``base``. ``written`` is None if all bytes count as initialized."""
+
+    __slots__ = (
+        "_words",
+        "barriers",
+        "base",
+        "data",
+        "derived",
+        "name",
+        "parts",
+        "read_only",
+        "size",
+        "space",
+        "writes",
+        "written",
+    )
+
+    def __init__(self, name: str, space: StateSpace, base: int, data: Bytes, *, tracked: bool) -> None:
+        self.name, self.space, self.base, self.data = name, space, base, data
+        self.size = int(data.size)
+        self.read_only = space is StateSpace.PARAM or space is StateSpace.CONST
+        self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
+        #: Live mbarrier objects by offset.
+        self.barriers: dict[int, MBarrier] = {}
+        #: The segment's buffers by name, if they are known.
+        self.parts: NamedParts | None = None
+        #: Number of accesses that wrote here. Values in :attr:`derived` are valid while this number is
+        #: unchanged.
+        self.writes = 0
+        self.derived: dict[Any, tuple[int, Any]] = {}
+        self._words: dict[int, NDArray[Any]] = {}
+
+    def words(self, size: int) -> NDArray[Any]:
+        """Return the data as unsigned words of ``size`` bytes (void for 16 and 32) from the first aligned
+        address.
+
+        The word at an aligned offset has the index ``offset // size``, wherever the segment starts.
+        """
+        found = self._words.get(size)
+        if found is None:
+            found = self._words[size] = self._aligned(self.data, size)
+        return found
+
+    def _aligned(self, data: Bytes, size: int) -> NDArray[Any]:
+        skip = -self.base % size
+        return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
+
+    def place(self, offset: int) -> str:
+        """Return the buffer that holds a byte, as a suffix for a message.
+
+        Return "" if buffers are not known.
+        """
+        return "" if self.parts is None else f": {self.parts.describe(offset)}"
+
+    def near_barriers(self, offset: int | Offsets, size: int) -> bool:
+        """True if an access may touch a live mbarrier: it lies between the first and the last of them."""
+        first, last = min(self.barriers), max(self.barriers) + BARRIER_BYTES
+        if isinstance(offset, int):
+            return offset < last and first < offset + size
+        return bool((offset < last).any() and (offset > first - size).any())
+
+    def mark(self, offset: int | Offsets, size: int) -> None:
+        """Record that ``size`` bytes at each offset were written."""
+        if self.written is None:
+            return
+        if isinstance(offset, int):
+            self.written[offset : offset + size] = 1
+            return
+        word = min(size, 8)
+        view = self._aligned(self.written, word)
+        first = offset // word
+        for part in range(size // word):
+            view[first + part] = _INITIALIZED[word]
+
+    def whole(self, first: int, end: int) -> bool:
+        """True if every byte from ``first`` to ``end``, multiples of 16, was written."""
+        if self.written is None:
+            return True
+        words = self._aligned(self.written, 8)[first // 8 : end // 8]
+        return bool(np.bitwise_and.reduce(words) == _INITIALIZED[8])
+
+    def unwritten(self, offset: int | Offsets, size: int) -> int | None:
+        """Return the position of the first lane that reads an unwritten byte (0 for a single range)."""
+        if self.written is None:
+            return None
+        if isinstance(offset, int):
+            return None if self.written[offset : offset + size].all() else 0
+        for byte in range(size):
+            known = self.written[offset + byte]
+            if not known.all():
+                return int(np.argmin(known))
+        return None
+
+
+class ClusterMemory(dict[int, Segment]):
+    """The memory that only one cluster can access: shared memories by rank, parameters and constants.
+
+    The parameters are those of the launch, the constants those of the module. ``ended`` has the ranks of the
+    CTAs that have exited.
+    """
+
+    def __init__(self, params: Segment | None = None, const: Segment | None = None) -> None:
+        super().__init__()
+        self.params, self.const = params, const
+        self.ended: set[int] = set()
