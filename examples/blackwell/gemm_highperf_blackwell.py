@@ -6,41 +6,41 @@ One CTA of four warps computes one 128x256 tile of D.  A and B stream through a 
         +-----+-----+-----+-----+            +---------------+-----------------+
     A   |64   |64   | ... |     | 128 rows   | A 128x64 bf16 | B 256x64 bf16   |
         +-----+-----+-----+-----+            +---------------+-----------------+
-    B   |64   |64   | ... |     | 256 rows     full[s]: the TMA engine has filled it
-        +-----+-----+-----+-----+              empty[s]: the tensor core has read it
+    B   |64   |64   | ... |     | 256 rows     full[s]: the TMA engine has filled the stage
+        +-----+-----+-----+-----+              empty[s]: the tensor core has read the stage
 
     warp 0, one lane    wait empty[s] -> expect bytes on full[s] -> TMA A, TMA B         (producer)
     warp 1, one lane    wait full[s] -> 4 x tcgen05.mma of K=16 -> commit to empty[s]    (consumer)
-    warp 2              allocates tensor memory before, frees it after
+    warp 2              allocates tensor memory at the start, frees it at the end
     all four warps      wait done -> tensor memory -> registers -> D                     (epilogue)
 
-The accumulator is in tensor memory: row m of the tile is lane m, column n is column n.  A warp reaches 32
+The accumulator is in tensor memory: element (m, n) of the tile is in lane m, column n.  A warp can access 32
 lanes of tensor memory, so the epilogue needs four warps.
 
 The rules that make it correct:
 
-* ``tcgen05.commit`` hands a stage back, not an arrive: the MMA only *starts* when it is issued, and
-  TMA must not refill a stage that the MMA still reads.
+* The consumer frees a stage with ``tcgen05.commit``, not with an ordinary arrive.  An MMA is asynchronous: it
+  still reads the stage after its issue, and TMA must not refill the stage until the MMA has completed.
 * ``commit`` covers the MMAs of the thread that executes it, so one lane issues both.
-* ``tcgen05.fence`` stands on both sides of each synchronization that hands tensor memory from one
-  thread to another.
-* Tensor memory is freed after a barrier that every warp reaches after its loads have completed.
+* Each synchronization that hands tensor memory from one thread to another has a ``tcgen05.fence`` on both
+  sides.
+* Warp 2 frees tensor memory after a barrier; every warp completes its loads before it reaches this barrier.
 
 ``build_gemm_2sm`` is the same kernel for a pair of CTAs, a cluster of two on neighboring SMs.  One
 ``tcgen05.mma.cta_group::2`` multiplies 256x256 for both: each CTA loads its own 128 rows of A and its own
-half of B, and has its own 128 rows of D.  B is loaded once for both, and a stage is a third smaller::
+half of B, and holds its own 128 rows of D.  The pair loads B once, and a stage is a third smaller::
 
                     CTA 0, the leader             CTA 1
     loads           A rows   0..127               A rows 128..255
                     B rows   0..127               B rows 128..255        both signal CTA 0's full[s]
-    multiplies      issues for both               -
+    multiplies      issues the MMAs for both      -
     commit          empty[s] of CTA 0       and   empty[s] of CTA 1      (multicast)
-    keeps           D rows   0..127               D rows 128..255        all 256 columns each
+    holds           D rows   0..127               D rows 128..255        all 256 columns each
 
-* Both producers load, each after its own ``empty[s]``; the copies signal the leader's ``full[s]``, which
-  expects the bytes of both CTAs.
-* The peer's barriers and tensor memory can be used only after a cluster barrier.  Neither CTA frees tensor
-  memory or exits before the other is done, because the leader's tensor core accesses both CTAs.
+* Both producers load, and each waits for its own ``empty[s]`` first.  The copies of both signal the leader's
+  ``full[s]``, which expects the bytes of both CTAs.
+* A CTA can use the peer's barriers and tensor memory only after a cluster barrier.  Neither CTA frees tensor
+  memory or exits before the other has finished, because the tensor cores access both CTAs.
 
 Run it: ``python examples/blackwell/gemm_highperf_blackwell.py``.  Without a GPU it assembles the kernel and
 verifies it in the simulator; on a Blackwell GPU it also launches and measures it.
@@ -87,14 +87,14 @@ def check_sizes(M, N, K, rows, stages, most_stages, stage_bytes, epilogue):
 
 
 def output_tile(M, N, dtype, epilogue):
-    """Return the spec of D: a plain array, or one with a tensor map whose boxes are 32 rows of 128 bytes."""
+    """Return the spec of D: a plain array, or one with a tensor map whose boxes have 32 rows of 128 bytes."""
     if epilogue == "direct":
         return Tile(M, N, dtype)
     return Tile(M, N, dtype, Layout.TMA_128B, tma_box=(32, 128 // dtype.nbytes))
 
 
 def multiply_stage(tmem_base, tile_a, tile_b, idesc, k, cta_group=1):
-    """Record D += A @ B.T of one stage: four MMAs along K. The first MMA of a tile overwrites D."""
+    """Record the four MMAs along K of one stage: D += A @ B.T. The first MMA of a tile overwrites D."""
     desc_a = ptx.tcgen05.masked_descriptor(tile_a, const_bits=MMA_DESC_B128)
     desc_b = ptx.tcgen05.masked_descriptor(tile_b, const_bits=MMA_DESC_B128)
     for kk in range(BK // MMA_K):
@@ -108,7 +108,7 @@ def multiply_stage(tmem_base, tile_a, tile_b, idesc, k, cta_group=1):
 
 
 def store_tile(tmem_base, warp, D, m_base, n_base, N, dtype, epilogue):
-    """Record the epilogue of one warp: it stores its 32 of the CTA's 128 rows from tensor memory to D."""
+    """Record the epilogue of one warp, which stores 32 of the CTA's 128 rows from tensor memory to D."""
     tmem_rows = tmem_base + (warp << 21)  # lane 32 * warp, in the address's upper half
     if epilogue == "direct":
         row = reg.scalar(u64)
@@ -130,10 +130,10 @@ def build_gemm(
     Args:
         M, N, K: multiples of 128, 256 and 64.
         stages: depth of the ring, 2 to 4 (48 KiB of shared memory each).
-        order: which tile a CTA computes, a function of ``pyptx.kit.tile_order``.
-        epilogue: ``"direct"``, from registers, or ``"tma"``, through swizzled shared memory.
+        order: a function of ``pyptx.kit.tile_order`` that maps a CTA's number to the tile that it computes.
+        epilogue: ``"direct"`` stores D from registers; ``"tma"`` stores D through swizzled shared memory.
         out_dtype: type of D, f32 or bf16.
-        arch: target with tcgen05.
+        arch: a target that has tcgen05.
     """
     check_sizes(M, N, K, BM, stages, 4, A_STAGE + B_STAGE, epilogue)
     tiles_m, tiles_n = M // BM, N // BN
@@ -159,7 +159,7 @@ def build_gemm(
 
         tile_a = smem.alloc((BM, BK), bf16, swizzle="128B", stages=stages)
         tile_b = smem.alloc((BN, BK), bf16, swizzle="128B", stages=stages)
-        ring = kit.Ring(stages)  # full: one arrive.expect_tx; empty: one commit
+        ring = kit.Ring(stages)  # full expects one arrive.expect_tx, empty one commit
         done = smem.alloc(1, b64)
         tmem_slot = smem.alloc(1, b32)
 
@@ -193,7 +193,7 @@ def build_gemm(
                     dst=tile_b[slot.index], src=B_T.tma_desc(), coord=(k, n_base), mbar=slot.full
                 )
                 producer.advance()
-            # The last commits must have arrived before the CTA, and its barriers with it, may go.
+            # Wait for the last commits: the CTA, with its barriers, may exit only after they have arrived.
             producer.drain()
 
         # --- consumer: one lane of warp 1 ----------------------------------------------------
@@ -208,8 +208,8 @@ def build_gemm(
                 consumer.advance()
             ptx.tcgen05.commit(done, space="cluster")
 
-        # --- epilogue: every warp its 32 rows of the tile --------------------------------------
-        # The elected lanes rejoin their warps: now ptxas keeps what all lanes share in uniform registers.
+        # --- epilogue: every warp stores 32 rows of the tile ----------------------------------- The elected
+        # lanes rejoin their warps, so ptxas can keep values that all lanes share in uniform registers.
         ptx.warp.sync()
         ptx.mbarrier.wait(done, 0)
         ptx.tcgen05.fence_after_thread_sync()
@@ -242,10 +242,10 @@ def build_gemm_2sm(
     Args:
         M, N, K: multiples of 256, 256 and 64.
         stages: depth of the ring, 1 to 5 (32 KiB of shared memory each, in both CTAs).
-        order: which tile a pair computes, a function of ``pyptx.kit.tile_order``.
-        epilogue: ``"direct"``, from registers, or ``"tma"``, through swizzled shared memory.
+        order: a function of ``pyptx.kit.tile_order`` that maps a pair's number to the tile that it computes.
+        epilogue: ``"direct"`` stores D from registers; ``"tma"`` stores D through swizzled shared memory.
         out_dtype: type of D, f32 or bf16.
-        arch: target with tcgen05.
+        arch: a target that has tcgen05.
     """
     check_sizes(M, N, K, PAIR_M, stages, STAGES_2SM, A_STAGE + B_HALF_STAGE, epilogue)
     tiles_m, tiles_n = M // PAIR_M, N // BN
@@ -273,7 +273,7 @@ def build_gemm_2sm(
 
         tile_a = smem.alloc((BM, BK), bf16, swizzle="128B", stages=stages)
         tile_b = smem.alloc((BN // 2, BK), bf16, swizzle="128B", stages=stages)
-        ring = kit.Ring(stages)  # full, of the leader: one arrive.expect_tx; empty: one commit
+        ring = kit.Ring(stages)  # the leader's full expects one arrive.expect_tx, each empty one commit
         done = smem.alloc(1, b64)
         tmem_slot = smem.alloc(1, b32)
 
@@ -287,7 +287,7 @@ def build_gemm_2sm(
             ptx.mbarrier.init(done, 1)
             ptx.fence.mbarrier_init()
         with ptx.if_(is_alloc_warp):
-            # Both CTAs allocate, together: D's columns are the same in both.
+            # Both CTAs allocate together, and get the same columns for D.
             ptx.tcgen05.alloc(tmem_slot, BN, cta_group=2)
             ptx.tcgen05.relinquish_alloc_permit(cta_group=2)
         # After this barrier all threads of both CTAs can use the mbarriers and the tensor memory.
@@ -311,7 +311,7 @@ def build_gemm_2sm(
                     dst=tile_b[slot.index], src=B_T.tma_desc(), coord=(k, b_base), mbar=full, cta_group=2
                 )
                 producer.advance()
-            # The last commits must have arrived before the CTA, and its barriers with it, may go.
+            # Wait for the last commits: the CTA, with its barriers, may exit only after they have arrived.
             producer.drain()
 
         # --- consumer: one lane of warp 1 of the leader ----------------------------------------
@@ -327,8 +327,9 @@ def build_gemm_2sm(
                 consumer.advance()
             ptx.tcgen05.commit(done, multicast=both, cta_group=2)
 
-        # --- epilogue: every warp its 32 rows of this CTA's half of the tile ---------------------
-        # The elected lanes rejoin their warps: now ptxas keeps what all lanes share in uniform registers.
+        # --- epilogue: every warp stores 32 rows of this CTA's half of the tile ------------------- The
+        # elected lanes rejoin their warps, so ptxas can keep values that all lanes share in uniform
+        # registers.
         ptx.warp.sync()
         ptx.mbarrier.wait(done, 0)
         ptx.tcgen05.fence_after_thread_sync()
@@ -350,7 +351,7 @@ def build_gemm_2sm(
 
 
 def make_inputs(M, N, K, seed=0):
-    """Random normal A[M, K] and B[N, K] in bf16."""
+    """Return A[M, K] and B[N, K] in bf16 with random, normally distributed numbers."""
     rng = np.random.default_rng(seed)
     return (
         rng.standard_normal((M, K), np.float32).astype(ml_dtypes.bfloat16),
@@ -359,7 +360,7 @@ def make_inputs(M, N, K, seed=0):
 
 
 def worst_error(a, b, d):
-    """Largest error against float64, as a fraction of the bound ``K * 2**-23 * (|A| @ |B|.T)``."""
+    """Return the largest error against float64, as a fraction of the bound ``K * 2**-23 * (|A| @ |B|.T)``."""
     a, b = a.astype(np.float64), b.astype(np.float64)
     bound = a.shape[1] * 2.0**-23 * (np.abs(a) @ np.abs(b).T)
     error = np.abs(d - a @ b.T)
@@ -367,7 +368,7 @@ def worst_error(a, b, d):
 
 
 def verify(build, shapes, schedules):
-    """Assemble and simulate each shape under each schedule; prints a table, returns whether all is right."""
+    """Assemble and simulate each shape under each schedule. Print a table; return True if all is right."""
     heads = f"{'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}"
     print(f"{build.__name__}\n{'M x N x K':>18}  {heads}")
     good = True
@@ -397,7 +398,7 @@ def verify(build, shapes, schedules):
 
 
 def blackwell():
-    """torch, if it sees a GPU that runs sm_100a; else None and why not."""
+    """Return torch and an empty text if torch sees a GPU that runs sm_100a; else None and the reason."""
     try:
         import torch
     except ImportError:
@@ -412,7 +413,7 @@ def blackwell():
 
 
 def measure(torch, shapes):
-    """Launch on the GPU, verify against torch, and time all with CUDA events."""
+    """Launch the kernels on the GPU, check the results against torch, and time all with CUDA events."""
 
     def milliseconds(function):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -452,7 +453,7 @@ BUILDERS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--emit", metavar="MxNxK", help="print the PTX of one size and stop")
-    parser.add_argument("--pair", action="store_true", help="with --emit: of build_gemm_2sm")
+    parser.add_argument("--pair", action="store_true", help="with --emit: print the kernel for CTA pairs")
     options = parser.parse_args()
     if options.emit:
         build = build_gemm_2sm if options.pair else build_gemm
@@ -465,7 +466,7 @@ def main():
     if torch is not None:
         measure(torch, [(4096, 4096, 4096), (8192, 8192, 8192)])
     else:
-        print(f"\nNot launched: {why}. The simulator has run every instruction of it.")
+        print(f"\nThe kernels were not launched on a GPU: {why}. The simulator has run all of them.")
     if not good:
         sys.exit("some products are wrong")
     print("All products are right.")

@@ -1,13 +1,14 @@
-"""A first lesson, the smallest tcgen05 kernel: one MMA, from shared through tensor memory to registers.
+"""A first lesson, the smallest tcgen05 kernel: one MMA, from shared memory to tensor memory to registers.
 
 One warp computes ``D[128, 64] = A[128, 16] @ B[64, 16].T`` (bf16 in, f32 out) with a single instruction::
 
     global --TMA--> shared:  A 128x16, B 64x16      32-byte rows, 32-byte swizzle
     shared --tcgen05.mma--> tensor memory:          128 lanes x 64 columns of f32
-    tensor memory --tcgen05.ld--> registers         a warp reaches 32 lanes, so four warps load
+    tensor memory --tcgen05.ld--> registers         a warp can access 32 lanes, so four warps load
     registers --> global
 
-Two barriers carry it: ``loaded`` (the TMA bytes are there) and ``multiplied`` (the MMA has completed).
+Two mbarriers synchronize the steps: ``loaded`` (the bytes of TMA have arrived) and ``multiplied`` (the MMA
+has completed).
 
 Run it: ``python examples/blackwell/tcgen05_mma_probe.py``.
 """
@@ -46,7 +47,7 @@ def probe(A, B, D):
     slot = smem.alloc(4, align=4)
     first_warp = warp == 0
 
-    # Warp 0 allocates 64 columns of tensor memory; one lane of it makes the barriers.
+    # Warp 0 allocates 64 columns of tensor memory; one of its lanes initializes the mbarriers.
     with ptx.if_(first_warp):
         ptx.tcgen05.alloc(slot, N)
         with ptx.if_(ptx.warp.elect()):
@@ -58,7 +59,7 @@ def probe(A, B, D):
     ptx.tcgen05.fence_after_thread_sync()
     tmem = smem.load(b32, slot)
 
-    # One lane loads, multiplies, and asks to be told when the tensor core is done.
+    # One lane loads and multiplies; its commit makes `multiplied` complete when the MMA has completed.
     with ptx.if_(first_warp), ptx.if_(ptx.warp.elect()):
         ptx.mbarrier.arrive_expect_tx(loaded, A_BYTES + B_BYTES)
         ptx.cp.async_.bulk.tensor_2d(dst=s_a, src=A.tma_desc(), coord=(0, 0), mbar=loaded)
@@ -70,7 +71,7 @@ def probe(A, B, D):
         ptx.tcgen05.mma(tmem, desc_a, desc_b, idesc, kind="f16", pred_operand=False)
         ptx.tcgen05.commit(multiplied, space="cluster")
 
-    # Everybody waits, and every thread reads its own row: lane tid of tensor memory.
+    # All threads wait. Then each thread reads its own row, which is lane tid of tensor memory.
     ptx.mbarrier.wait(multiplied, 0)
     ptx.tcgen05.fence_after_thread_sync()
     row = reg.array(b32, N)
@@ -81,7 +82,7 @@ def probe(A, B, D):
     for v in range(0, N, 4):
         ptx.inst.st.global_.v4.b32(ptx.addr(d_row, 4 * v), row[v : v + 4])
 
-    # Only when all loads are done may the columns be freed.
+    # Warp 0 may free the columns only after all threads have completed their loads.
     ptx.tcgen05.fence_before_thread_sync()
     ptx.bar.sync(0)
     with ptx.if_(first_warp):

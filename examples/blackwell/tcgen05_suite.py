@@ -1,8 +1,9 @@
 """The tcgen05 family, one primitive at a time: small kernels that show what each instruction does.
 
-Every probe is one primitive (an allocation, a shape of ld, a kind of mma, a commit) in a kernel small enough
-to read, with inputs whose result numpy computes: exactly where numbers are small integers, within the bound
-of f32 sums otherwise.  All of them walk along the same path, or a part of it::
+Every probe shows one primitive (an allocation, a shape of ld, a kind of mma, a commit) in a kernel small
+enough to read.  numpy computes the expected result.  The kernel's result must be equal if the inputs are
+small integers, and otherwise within the error bound of f32 sums.  Every kernel uses this path, or a part of
+it::
 
     global --TMA--> shared memory --mma--> tensor memory --ld--> registers --> global
                          |                     ^  ^  |
@@ -12,23 +13,23 @@ of f32 sums otherwise.  All of them walk along the same path, or a part of it::
 The kernels are in ``tcgen05_probes/``, a module for each theme:
 
 ==============  ================================================================================
-stage           what they share: declaring a probe, setup, TMA, the loop over K, cells to global
-product         the kernel behind most of mma's probes
-matrices        numbers, their codes in memory, where D lies: numpy alone
+stage           common parts: declaring a probe, setup, TMA, the loop over K, storing cells
+product         the kernel of most probes of mma
+matrices        inputs, their encoding in memory, the cells of D; only numpy
 memory          alloc and dealloc; ld and st of every shape; their waits
 movement        cp of every shape, shift
 order           commit, mbarriers, fences between threads
 kinds           f16, tf32, f8f6f4, i8; types, negation, M and N
-operands        swizzles, majors, A in tensor memory; what is done with D
-scales          mxf8f6f4, mxf4, mxf4nvf4 with scales through cp
+operands        swizzles, majors, A in tensor memory; options for D
+scales          mxf8f6f4, mxf4, mxf4nvf4; cp copies the scales
 stationary      mma.ws, masks of columns; mma.sp and its metadata
 pair            two CTAs: cta_group::2
 ==============  ================================================================================
 
-Run them: ``python examples/blackwell/tcgen05_suite.py`` runs all, ``... mma-f16 cp-shapes`` some, ``--list``
-explains them, ``--emit NAME`` prints the PTX of one.  Each kernel is assembled by ptxas and run in the
-simulator under several schedules; where torch sees a Blackwell GPU it is launched there too.  The exit status
-is 1 if something is wrong.
+``python examples/blackwell/tcgen05_suite.py`` runs all probes; with names, such as ``mma-f16 cp-shapes``, it
+runs only these.  ``--list`` explains the probes, ``--emit NAME`` prints the PTX of one.  The suite assembles
+each kernel with ptxas and runs it in the simulator under several schedules.  If torch sees a Blackwell GPU,
+the suite also launches the kernels there.  The exit status is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # for those who load this file from elsewhere
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 from tcgen05_probes import kinds, memory, movement, operands, order, pair, scales, stationary
 from tcgen05_probes.stage import PROBES
@@ -54,12 +55,12 @@ LESSON = {
     if probe.theme == theme.__name__.rpartition(".")[2]
 }
 SCHEDULES = ("eager", "late", "random#1")
-#: What a probe must be right under before it counts as done.
+#: The schedules of ``--schedule all``.
 ALL_SCHEDULES = ("eager", "late", *(f"random#{seed}" for seed in range(10)))
 
 
 def simulated(case, schedule):
-    """Run one case in the simulator: the verdict, the error as a fraction of its bound, the report."""
+    """Run one case in the simulator. Return the verdict, the error as a fraction of the bound, the report."""
     kind, _, seed = schedule.partition("#")
     output = case.poisoned()
     report = case.kernel.simulate(*case.inputs, out=output, schedule=kind, seed=int(seed or 0))
@@ -67,27 +68,31 @@ def simulated(case, schedule):
 
 
 def launched(torch, case, device="cuda"):
-    """Run one case with torch's tensors, on the GPU: the error as a fraction of its bound."""
+    """Run one case with torch's tensors on the GPU. Return the error as a fraction of the bound."""
     output = _tensor(torch, case.poisoned(), device)
     case.kernel(*(_tensor(torch, array, device) for array in case.inputs), out=output)
     return case.error(output.cpu().numpy().view(case.poisoned().dtype))
 
 
 def _tensor(torch, array, device):
-    """An array as a tensor. torch takes bfloat16 from numpy as bits alone; words are signed there."""
+    """Return an array as a torch tensor.
+
+    torch does not accept numpy's bfloat16 or uint32, so the bytes pass as signed integers; uint32 stays
+    int32.
+    """
     signed = torch.from_numpy(array.view(f"i{array.dtype.itemsize}").copy()).to(device)
     names = {"uint32": "int32"}
     return signed.view(getattr(torch, names.get(array.dtype.name, array.dtype.name)))
 
 
 def runs_here(torch, arch):
-    """Whether the GPU that torch sees runs code for ``arch``: of the same capability, sm_100a or sm_103a."""
+    """Whether the GPU that torch sees runs code for ``arch``, such as sm_100a: the capabilities are equal."""
     major, minor = torch.cuda.get_device_capability()
     return arch.removeprefix("sm_").rstrip("af") == f"{major}{minor}"
 
 
 def run(probe, schedules, torch=None):
-    """All cases of a probe, assembled and run: a record of what came out."""
+    """Assemble and run all cases of a probe. Return a record of the results."""
     record = {"name": probe.name, "theme": probe.theme, "shows": probe.shows, "cases": [], "right": True}
     for case in probe.cases():
         assembly = case.kernel.assemble()
@@ -123,7 +128,7 @@ HEADER = (
 
 
 def row(record):
-    """One line of the table: the greatest of the cases' numbers."""
+    """Return one line of the table, with the largest numbers (or sums) of the probe's cases."""
     cases = record["cases"]
     runs = [run for case in cases for run in case["schedules"].values()]
     clean = sum(run["verdict"] == "clean" for run in runs)
@@ -137,16 +142,16 @@ def row(record):
 
 
 def explain(probe):
-    """A probe's paragraph, as text of 100 columns."""
+    """Return a probe's explanation as text of 100 columns."""
     return f"{probe.name} ({probe.theme})\n" + textwrap.indent(
         textwrap.fill(f"{probe.shows} {probe.text}", 100), "    "
     )
 
 
 def blackwell():
-    """torch, if it sees a Blackwell GPU with tensor memory; else None and why not."""
+    """Return torch and an empty text if torch sees a GPU with tensor memory; else None and the reason."""
     try:
-        ctypes.CDLL("libcuda.so.1")  # asked first, because importing torch takes seconds
+        ctypes.CDLL("libcuda.so.1")  # tested first, because importing torch takes seconds
     except OSError:
         return None, "there is no NVIDIA driver"
     try:
@@ -176,7 +181,7 @@ def main():
     options = parser.parse_args()
     for name in (*options.names, *([options.emit] if options.emit else [])):
         if name not in LESSON:
-            parser.error(f"there is no probe {name!r}; --list has them")
+            parser.error(f"there is no probe {name!r}; --list shows the names of all probes")
     chosen = [LESSON[name] for name in options.names] or list(LESSON.values())
     if options.list:
         print("\n\n".join(map(explain, chosen)))
@@ -189,7 +194,9 @@ def main():
         schedules = ALL_SCHEDULES
     for schedule in schedules:
         if not re.fullmatch(r"eager|late|random(#\d+)?|starve:\w+", schedule):
-            parser.error(f"there is no schedule {schedule!r}: eager, late, random#SEED, starve:ENGINE, all")
+            parser.error(
+                f"there is no schedule {schedule!r}: expected eager, late, random#SEED, starve:ENGINE or all"
+            )
     torch, why = blackwell()
     records = []
     if not options.json:
@@ -205,7 +212,7 @@ def main():
     if options.json:
         print(json.dumps(records, indent=1))
     elif torch is None:
-        print(f"\nNot launched: {why}. The simulator has run every instruction of them.")
+        print(f"\nThe kernels were not launched on a GPU: {why}. The simulator has run all of them.")
     if wrong:
         sys.exit(f"wrong: {', '.join(wrong)}")
     if not options.json:

@@ -1,7 +1,7 @@
 """A Hopper GEMM at the speed of the library: ``D[M, N] = A[M, K] @ B[N, K].T``, bf16 in, f32 or bf16 out.
 
-Two CTAs, a cluster on neighboring SMs, compute 256x256 of D together.  Each multiplies its own 128 rows of A
-by the same 256 rows of B, of which it loads one half and the other CTA the other half, for both (multicast)::
+A cluster of two CTAs on neighboring SMs computes 256x256 of D.  Each CTA multiplies its own 128 rows of A by
+the same 256 rows of B.  Each CTA loads one half of these rows of B and multicasts it to both CTAs::
 
                    B.T  256 columns                        stage s of the ring, in each CTA
                  +-----------------+             +---------------+-----------------+-----------------+
@@ -11,30 +11,31 @@ by the same 256 rows of B, of which it loads one half and the other CTA the othe
        CTA 1     | warpgroup 1: 64 |  128 rows     each CTA        into both         into both
                  | warpgroup 2: 64 |
                  +-----------------+             full[s]: 48 KiB have arrived, from both CTAs
-                                                 empty[s]: both CTAs have read it
+                                                 empty[s]: both CTAs have read the stage
 
     warpgroup 0, one lane     wait empty[s] -> expect 48 KiB on full[s] -> TMA A, TMA half of B to both CTAs
-    warpgroups 1, 2           wait full[s] -> 4 x wgmma of K=16 -> once the previous stage's have been
-                              multiplied, hand it back: an arrival of each warp at each CTA's empty[s]
+    warpgroups 1, 2           wait full[s] -> 4 x wgmma of K=16 -> wait for the products of the previous stage
+                              -> free that stage: each warp arrives at empty[s] of each CTA
 
-Each thread of warpgroups 1 and 2 holds 128 numbers of D in registers, which warpgroup 0 gives up
-(``setmaxnreg``).  The kernel is persistent: a cluster computes every ``clusters``-th tile, and the producer
-runs ahead into the next tile while D of this one is stored through shared memory.
+Each thread of warpgroups 1 and 2 holds 128 numbers of D in registers.  Warpgroup 0 gives up registers for
+them (``setmaxnreg``).  The kernel is persistent: a cluster computes every ``clusters``-th tile.  The producer
+loads stages of the next tile while the consumers store D of this tile through shared memory.
 
 The rules that make it correct:
 
-* A producer fills its stage in both CTAs, so it waits for the readers of both: 8 warps x 2 CTAs arrive at
-  each ``empty[s]``.  So the stage of a slower peer is not overwritten.
-* A warp arrives when ``wgmma.wait_group`` says that its products have *completed*: wgmma reads shared memory
+* A producer fills the stage in both CTAs, so it waits for the readers of both: 8 warps x 2 CTAs arrive at
+  each ``empty[s]``.  Otherwise it would overwrite the stage of a slower peer.
+* A warp arrives after ``wgmma.wait_group``, when its products have *completed*: wgmma reads shared memory
   long after it is issued.
-* ``full[s]`` of a CTA may receive the peer's bytes before its own producer has announced them: the count
-  of bytes then goes below zero, and the phase stays open until that producer's arrival.
+* ``full[s]`` of a CTA may receive the peer's bytes before its own producer expects them: then the pending
+byte
+  count is negative, and the phase stays incomplete until that producer arrives.
 * The peer's barriers are initialized only after the first cluster barrier.  No CTA exits before the last
   cluster barrier: until then the peer's arrivals and multicasts can still reach its shared memory.
 * The TMA engine sees what ``st`` and ``stmatrix`` wrote to shared memory only after ``fence.proxy.async``.
 
-On an H200, with random normal numbers and bf16 out: 760 TFLOP/s for 4096 cubed and 792 for 8192 cubed, where
-cuBLAS has 762 and 782.
+Measured on an H200 with normally distributed inputs and bf16 output: 760 TFLOP/s for M = N = K = 4096 and 792
+for 8192; cuBLAS reaches 762 and 782.
 
 Run it: ``python examples/hopper/gemm_highperf_hopper.py``.  Without a GPU it assembles the kernel and
 verifies it in the simulator; on a Hopper GPU it also launches and measures it.
@@ -52,8 +53,8 @@ import numpy as np
 from pyptx import Layout, SpecError, Tile, bench, bf16, f32, kernel, kit, ptx, reg, smem, u64
 
 BM, BN, BK = 128, 256, 64  # a CTA's tile of D, and the slice of K that one stage holds
-WGMMA_M, WGMMA_K = 64, 16  # rows of a warpgroup; K of one wgmma on 16-bit operands, 32 bytes
-CTAS = 2  # of a cluster, one above the other
+WGMMA_M, WGMMA_K = 64, 16  # rows of a warpgroup; K of one wgmma on 16-bit operands (32 bytes)
+CTAS = 2  # CTAs of a cluster; the second computes the 128 rows below the first
 BOTH = (1 << CTAS) - 1  # multicast mask
 CLUSTER_M = CTAS * BM
 CONSUMERS = BM // WGMMA_M  # warpgroups that multiply
@@ -61,9 +62,9 @@ CONSUMER_WARPS = 4 * CONSUMERS
 THREADS = 128 * (1 + CONSUMERS)
 A_STAGE = BM * BK * 2  # bytes of A in one stage
 B_STAGE = BN * BK * 2
-#: A stage is handed back when the next one's products have been started, so there must be a next one.
+#: A consumer frees a stage after it has started the products of the next stage, so there must be two stages.
 MIN_STAGES, MAX_STAGES = 2, 4
-#: Of the SM's 65,536 registers: what a thread of each role keeps.
+#: Registers of a thread, by role. The SM has 65,536 registers.
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 
 
@@ -83,9 +84,9 @@ def build_gemm(
     Args:
         M, N, K: multiples of 256 (the rows of a cluster), 256 and 64.
         stages: depth of the ring, 2 to 4 (48 KiB of shared memory each).
-        clusters: how many share the tiles; 66 fill the 132 SMs of an H100 or H200.
-        order: which tile a cluster computes next, a function of ``pyptx.kit.tile_order``.
-        epilogue: ``"tma"``, through swizzled shared memory, or ``"direct"``, from registers.
+        clusters: number of clusters that share the tiles; 66 fill the 132 SMs of an H100 or H200.
+        order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
+        epilogue: ``"tma"`` stores D through swizzled shared memory; ``"direct"`` stores D from registers.
         out_dtype: type of D, f32 or bf16.
     """
     for name, size, tile in (("M", M, CLUSTER_M), ("N", N, BN), ("K", K, BK)):
@@ -120,12 +121,12 @@ def build_gemm(
         cluster=(CTAS, 1, 1),
         arch="sm_90a",
         extern_smem=True,
-        min_ctas_per_sm=1,  # without it ptxas drops setmaxnreg
+        min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
     )
     def gemm(A, B_T, D):
         # --- setup ---------------------------------------------------------------------------
         tid = ptx.special.tid.x()
-        # The number is the same in all lanes of a warp; because of the shuffle, ptxas knows this.
+        # The number is the same in all lanes of a warp. The shuffle shows this to ptxas.
         warp = ptx.warp.shfl_idx(tid >> 5, 0)
         warpgroup = warp >> 2
         rank = ptx.cluster.rank()
@@ -136,7 +137,8 @@ def build_gemm(
         if epilogue == "tma":
             staging_rows = kit.wgmma_epilogue.ROWS * CONSUMER_WARPS
             staging = smem.alloc((staging_rows, chunk), out_dtype, swizzle="128B", stages=2)
-        # full: one arrive.expect_tx of this CTA; empty: every warp that reads the stage, in both CTAs.
+        # full expects one arrive.expect_tx of this CTA; empty expects every warp in both CTAs that reads the
+        # stage.
         ring = kit.Ring(stages, consumers=CONSUMER_WARPS * CTAS)
 
         def place(tile):
@@ -147,7 +149,7 @@ def build_gemm(
         with ptx.if_(warp == 0), ptx.if_(ptx.warp.elect()):
             ring.init()
             ptx.fence.mbarrier_init()
-        # Both CTAs have their barriers before either signals the other's.
+        # Both CTAs initialize their barriers before either CTA signals a barrier of the other.
         ptx.cluster.sync()
 
         # --- producer: one lane of warpgroup 0 -----------------------------------------------
@@ -173,18 +175,18 @@ def build_gemm(
                         )
                         producer.advance()
 
-        # --- consumers: warpgroups 1 and 2, each 64 rows of the tile --------------------------
+        # --- consumers: warpgroups 1 and 2 compute 64 rows of the tile each --------------------
         with ptx.else_():
             ptx.setmaxnreg.inc(CONSUMER_REGISTERS)
             first = (warpgroup - 1) * WGMMA_M
             lane = ptx.special.laneid()
             leader = ptx.warp.elect()
-            # Stage 0; the next stage lies A_STAGE or B_STAGE bytes on, in units of 16.
+            # Descriptors of stage 0. The next stage is A_STAGE or B_STAGE bytes further, in units of 16.
             first_a = ptx.wgmma.descriptor(tile_a[0].rows(first, WGMMA_M))
             first_b = ptx.wgmma.descriptor(tile_b[0])
             acc = ptx.wgmma.accumulator(m=WGMMA_M, n=BN, dtype=f32)
             consumer = ring.consumer()
-            read = ring.consumer()  # one stage behind: the stage whose products have completed
+            read = ring.consumer()  # one stage behind the other: the stage whose products have completed
 
             def multiply(accumulate):
                 """Start the four products of a stage."""
@@ -201,7 +203,7 @@ def build_gemm(
                 consumer.advance()
 
             def hand_back():
-                """Hand back the previous stage: lane r of each warp arrives in CTA r."""
+                """Free the previous stage: lane r of each warp arrives at the stage's barrier in CTA r."""
                 read.release(cta=lane, pred=lane < CTAS)
 
             with ptx.for_(cluster, tiles, clusters) as tile:
@@ -241,7 +243,7 @@ SCHEDULES = [("eager", 0), ("late", 0), ("random", 1)]
 
 
 def make_inputs(M, N, K, seed=0):
-    """Random normal A[M, K] and B[N, K] in bf16."""
+    """Return A[M, K] and B[N, K] in bf16 with random, normally distributed numbers."""
     rng = np.random.default_rng(seed)
     return (
         rng.standard_normal((M, K), np.float32).astype(ml_dtypes.bfloat16),
@@ -250,10 +252,11 @@ def make_inputs(M, N, K, seed=0):
 
 
 def worst_error(a, b, d):
-    """Largest error against float64, as a fraction of the bound.
+    """Return the largest error against float64, as a fraction of the bound.
 
-    The tensor core cuts addends below 2**-25 of the largest and each sum to f32, so a sum over K is off by
-    at most ``K * 2**-23 * (|A| @ |B|.T)``; a bf16 output is rounded once more, by 2**-8.
+    The tensor core cuts each addend below 2**-25 of the largest addend, and cuts each sum to f32. So the
+    error of a sum over K is at most ``K * 2**-23 * (|A| @ |B|.T)``. The rounding to a bf16 output adds a
+    relative error of 2**-8.
     """
     a, b = a.astype(np.float64), b.astype(np.float64)
     exact = a @ b.T
@@ -265,7 +268,7 @@ def worst_error(a, b, d):
 
 
 def verify(shapes, schedules=SCHEDULES, **options):
-    """Assemble and simulate each shape under each schedule; prints a table, returns whether all is right."""
+    """Assemble and simulate each shape under each schedule. Print a table; return True if all is right."""
     print(
         f"{'M x N x K':>18}  {'PTX':>6}  {'ptxas':<22} {'schedule':<10} {'seconds':>7}  {'error/bound':>11}"
     )
@@ -275,7 +278,7 @@ def verify(shapes, schedules=SCHEDULES, **options):
         lines = gemm.ptx().count("\n")
         assembly = gemm.assemble()
         ptxas = f"{assembly.resources[0].registers} regs, {assembly.spills} B spilled"
-        # ptxas reports in notes that it dropped setmaxnreg or serialized wgmma.
+        # If ptxas ignored setmaxnreg or serialized wgmma, its notes say so.
         clean = not (assembly.spills or assembly.warnings or assembly.notes)
         a, b = make_inputs(M, N, K)
         for schedule, seed in schedules:
@@ -297,7 +300,7 @@ def verify(shapes, schedules=SCHEDULES, **options):
 
 
 def hopper():
-    """torch, if it sees a GPU that runs sm_90a; else None and why not."""
+    """Return torch and an empty text if torch sees a GPU that runs sm_90a; else None and the reason."""
     try:
         import torch
     except ImportError:
@@ -312,7 +315,7 @@ def hopper():
 
 
 def compare(torch, shapes):
-    """Launch on the GPU; every word must be the simulator's, which models this tensor core exactly."""
+    """Launch on the GPU and compare: every output must equal the simulator's, which models wgmma exactly."""
     good = True
     for M, N, K in shapes:
         a, b = make_inputs(M, N, K, seed=M)
@@ -329,7 +332,7 @@ def compare(torch, shapes):
 
 
 def measure(torch, shapes, out_dtype=bf16, **options):
-    """Time the kernel beside ``torch.matmul``, on random normal numbers; outputs are verified first."""
+    """Time the kernel and ``torch.matmul`` on normally distributed inputs, after a check of the outputs."""
     results = []
     for M, N, K in shapes:
 
@@ -367,7 +370,7 @@ def main():
         good &= compare(torch, [(256, 256, 64), (768, 768, 320)])
         measure(torch, [(4096, 4096, 4096), (8192, 8192, 8192)])
     else:
-        print(f"\nNot launched: {why}. The simulator has run every instruction of it.")
+        print(f"\nThe kernel was not launched on a GPU: {why}. The simulator has run all of it.")
     if not good:
         sys.exit("some products are wrong")
     print("All products are right.")

@@ -1,26 +1,26 @@
-"""RMSNorm of rows, a kernel that memory bounds: ``y = x / sqrt(mean(x**2) + epsilon) * weight``, f32 or bf16.
+"""RMSNorm of rows, a memory-bound kernel: ``y = x / sqrt(mean(x**2) + epsilon) * weight``, f32 or bf16.
 
-A CTA normalizes one row.  All loads and stores are of 16 bytes, which is 4 elements of f32 or 8 of bf16; a
-thread takes every ``threads``-th of them::
+A CTA normalizes one row.  Each load and store moves a piece of 16 bytes, which is 4 elements of f32 or 8 of
+bf16.  A thread takes every ``threads``-th piece::
 
     row      | 16 bytes | 16 bytes | ...            | 16 bytes | ...            |
     thread     0          1          ... threads-1    0          1 ...
                `- step 0 ------------------------'    `- step 1 --------- ...
 
     global -> registers      all steps at once, many loads in flight        16 bytes each
-    sum of squares           of a thread, in f32
-       warp                  5 x (shfl.bfly, add): every lane has the sum of its warp
-       CTA                   lane 0 of each warp -> shared memory -> barrier -> every thread adds them up
+    sum of squares           each thread sums its own elements, in f32
+       warp                  5 x (shfl.bfly, add): every lane gets the sum of its warp
+       CTA                   lane 0 of each warp -> shared memory -> barrier -> every thread adds these sums
     scale                    rsqrt(sum / N + epsilon)
     registers -> global      x * scale * weight
 
-So a row is read once from memory.  Only one longer than ``MAX_THREADS * KEPT`` pieces does not fit the
-registers: it is summed in a loop and read a second time, from L2.
+So the kernel reads a row from memory once.  A row of more than ``MAX_THREADS * KEPT`` pieces does not fit the
+registers: the kernel sums it in a loop and reads it a second time, from L2.
 
-The bytes of a row may be any multiple of 16.  A predicate guards the threads that have no piece in the last
-step; their elements count as 0.
+The size of a row may be any multiple of 16 bytes.  A predicate guards the threads that have no piece in the
+last step; their elements count as 0.
 
-Run it: ``python examples/hopper/rmsnorm.py``, in the simulator and, where there is one, on a Hopper GPU.
+``python examples/hopper/rmsnorm.py`` runs it in the simulator, and on a Hopper GPU if there is one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_THREADS = 1024
 
 
 def default_threads(N, dtype):
-    """Return a number of threads, in whole warps, each with at most four pieces of a row, if possible."""
+    """Return a number of threads, in whole warps, that gives a thread at most four pieces, if possible."""
     return min(MAX_THREADS, 32 * -(-N * dtype.nbytes // (PIECE * 32 * 4)))
 
 
@@ -46,8 +46,8 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
     Args:
         N: elements of a row, a multiple of 4 (f32) or 8 (bf16).
         dtype: type of x, weight and the result: f32 or bf16. Sums are f32.
-        epsilon: added to the mean of the squares.
-        threads: of a CTA, a multiple of 32 up to 1024; default: :func:`default_threads`.
+        epsilon: number that the kernel adds to the mean of the squares.
+        threads: number of threads of a CTA, a multiple of 32 up to 1024; default: :func:`default_threads`.
     """
     if dtype not in (f32, bf16):
         raise SpecError(f"dtype is {dtype!r}: expected f32 or bf16")
@@ -81,7 +81,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
         source, factors, target = X.ptr + offset, weight.ptr + in_row, Y.ptr + offset
 
         def loaded(place, at, inside=None):
-            """Load 16 bytes at ``place + at``, or zeros where ``inside`` is false."""
+            """Load 16 bytes at ``place + at``; the result is zeros in threads where ``inside`` is false."""
             words = reg.array(b32, 4)
             if inside is not None:
                 for word in words:
@@ -116,12 +116,12 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
         # --- the row, and its sum of squares ---------------------------------------------------
         total = reg.scalar(f32, init=0.0)
         if kept:
-            # Only in the last step some threads may have no piece.
+            # Some threads may have no piece in the last step, and only there.
             guards = [None] * steps
             if pieces % threads:
                 guards[-1] = tid < pieces - (steps - 1) * threads
             row = [loaded(source, step * stride, inside) for step, inside in enumerate(guards)]
-            # These loads are in flight while the sum is computed.
+            # These loads are in flight while the threads compute the sum.
             weights = [loaded(factors, step * stride, inside) for step, inside in enumerate(guards)]
             for words in row:
                 add_squares(total, words)
@@ -161,18 +161,18 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, threads=None):
 
 
 def expected(x, weight, epsilon=1e-5):
-    """The result in float64."""
+    """Return the expected result in float64."""
     x, weight = x.astype(np.float64), weight.astype(np.float64)
     return x / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + epsilon) * weight
 
 
 def worst_error(x, weight, y):
-    """Largest error against float64, as a fraction of the bound.
+    """Return the largest error against float64, as a fraction of the bound.
 
-    A term of the sum of squares goes through the additions of its thread, five of the warp and one for each
-    warp, and its own rounding; none is negative, so each adds 2**-24 of the sum at most, of which the root
-    halves.  rsqrt.approx is off by 2**-22.9, the mean, epsilon and both products by 2**-24 each; a bf16
-    result is rounded once more, by 2**-8.
+    A term of the sum of squares takes part in the additions of its thread, in five additions of the warp, and
+    in one addition for each warp; its own square is rounded too.  No term is negative, so each rounding adds
+    at most 2**-24 of the sum to the error, and the square root halves this relative error.  rsqrt.approx adds
+    2**-22.9; the mean, epsilon and both products add 2**-24 each.  The rounding to a bf16 result adds 2**-8.
     """
     exact = expected(x, weight)
     dtype = f32 if y.dtype == np.float32 else bf16
@@ -186,7 +186,7 @@ def worst_error(x, weight, y):
 
 
 def hopper():
-    """torch, if it sees a GPU that runs sm_90a; else None."""
+    """Return torch if it sees a GPU that runs sm_90a, else None."""
     try:
         import torch
     except ImportError:
@@ -195,7 +195,7 @@ def hopper():
 
 
 def measure(torch, M, N, dtype=f32, **options):
-    """Time the kernel beside torch's; its work is to read and write every row once."""
+    """Time the kernel and torch's rms_norm. The work is to read and write every row once."""
     kind = torch.float32 if dtype is f32 else torch.bfloat16
 
     def inputs(copy):
@@ -218,7 +218,7 @@ def measure(torch, M, N, dtype=f32, **options):
 
 def main():
     rng = np.random.default_rng(0)
-    # A whole number of pieces for each thread, fewer, more; the last two kernels read their rows twice.
+    # Each thread has equally many pieces; some have none; some have one more; the last two read rows twice.
     for dtype, rows, width in (
         (f32, 3, 2048),
         (f32, 2, 4),

@@ -1,12 +1,13 @@
-"""A copy by the TMA engine alone: global -> shared -> global, a 64x64 bf16 tile per CTA.
+"""A copy by the TMA engine: global -> shared -> global memory, a 64x64 bf16 tile per CTA.
 
     one thread:  expect bytes -> TMA load -> wait on the mbarrier -> TMA store -> wait for the bulk group
 
-Neither copy uses a register for data.  The tile is in shared memory with a 128-byte swizzle; both maps name
-the swizzle, and the store undoes what the load did.  Edges need no code: a load fills the part of the box
-outside the tensor with zeros and still counts the whole box's bytes, and a store drops this part.
+No register holds data.  The tile is in shared memory with a 128-byte swizzle; both tensor maps name this
+swizzle, so the store reverses the permutation of the load.  Edges need no code: a load fills the part of the
+box outside the tensor with zeros and still counts the bytes of the whole box, and a store does not write this
+part.
 
-``python examples/hopper/tma_copy.py`` runs it in the simulator and, where there is one, on a Hopper GPU.
+``python examples/hopper/tma_copy.py`` runs it in the simulator, and on a Hopper GPU if there is one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def tma_copy(A, B):
         ptx.mbarrier.arrive_expect_tx(arrived, ROWS * COLUMNS * 2)
         ptx.cp.async_.bulk.tensor_2d(dst=tile, src=A.tma_desc(), coord=(x, y), mbar=arrived)
         ptx.mbarrier.wait(arrived, 0)
-        # What the async proxy wrote, the async proxy may read: no proxy fence is owed.
+        # The load and the store both access the tile through the async proxy: no proxy fence is needed.
         ptx.cp.async_.bulk.tensor_2d(dst=B.tma_desc(), src=tile, coord=(x, y))
         ptx.cp.async_.bulk.commit_group()
         ptx.cp.async_.bulk.wait_group(0)
@@ -46,7 +47,7 @@ def tma_copy(A, B):
 
 
 def hopper():
-    """torch, if it sees a GPU that runs sm_90a; else None."""
+    """Return torch if it sees a GPU that runs sm_90a, else None."""
     try:
         import torch
     except ImportError:

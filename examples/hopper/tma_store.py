@@ -1,31 +1,31 @@
-"""Results from registers to global memory by the TMA engine: the outer product ``D[i, j] = x[i] * y[j]``.
+"""A TMA store of results from registers to global memory: the outer product ``D[i, j] = x[i] * y[j]``.
 
-A CTA computes 64 rows and 256 columns of D, in boxes of 64x32 numbers of f32 that take turns in two stages of
-shared memory: one is computed while the engine still reads the other::
+A CTA computes 64 rows and 256 columns of D, in boxes of 64x32 f32 numbers.  The boxes alternate between two
+stages of shared memory: the threads write one stage while the TMA engine still reads the other::
 
             columns ->   0..31    32..63   64..95   96..127               a box in shared memory
             +---------+--------+--------+--------+--------+               row: 128 bytes, 8 pieces of 16
     64 rows |   box   | stage 0| stage 1| stage 0| stage 1| ...       0   | 0 1 2 3 4 5 6 7 |
             +---------+--------+--------+--------+--------+           1   | 1 0 3 2 5 4 7 6 |
                                                                       2   | 2 3 0 1 6 7 4 5 |
-    128 threads, each half a row of a box: 4 pieces                  ...    piece p at p ^ (row & 7)
+    128 threads, each writes half a row of a box: 4 pieces           ...    piece p is at p ^ (row & 7)
 
     for each box:
-      one thread    wait_group.read 1     at most the last store still reads; the one before it,
-                                          which used this stage, has read
-      all           barrier               all threads may write the stage
+      one thread    wait_group.read 1     only the last store may still read shared memory; the store
+                                          before it, which used this stage, has finished its reads
+      all           barrier               now all threads may write the stage
       all           st.shared.v4          registers -> the stage, swizzled
-      all           fence.proxy.async     the engine will see what st has written
-      all           barrier               all threads have written
+      all           fence.proxy.async     makes the writes of st visible to the engine
+      all           barrier               now all threads have written
       one thread    tensor store of the box, commit_group
 
-* The swizzle makes the stores fast: without it all rows of a box begin in the same bank.  The tensor map
-  names the swizzle too, and the engine undoes it.
-* Bulk groups belong to a thread: the thread that commits a group must wait for it.
-* After ``wait_group.read`` shared memory has been read.  This is enough to reuse it, or to end the CTA.
-* Edges need no code for the store: the engine drops elements outside of D.  Loads need guards, as always.
+* The swizzle makes ``st.shared`` fast: without it, all rows of a box begin in the same bank.  The tensor map
+  names the swizzle too, so the engine reverses it.
+* Bulk groups belong to a thread: the thread that commits a group must wait for it. * After
+``wait_group.read`` the engine has read shared memory.  Then the threads may reuse it, or the CTA may end. *
+Edges need no code for the store: the engine does not write elements outside of D.  Loads need guards.
 
-Run it: ``python examples/hopper/tma_store.py``, in the simulator and, where there is one, on a Hopper GPU.
+``python examples/hopper/tma_store.py`` runs it in the simulator, and on a Hopper GPU if there is one.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ import numpy as np
 
 from pyptx import Layout, Scalar, Tile, bench, f32, kernel, ptx, reg, smem, u32, u64
 
-ROWS, COLUMNS = 64, 32  # of a box; 32 columns of f32 are 128 bytes, the span of the swizzle
-BOXES = 8  # that a CTA stores, one after the other
+ROWS, COLUMNS = 64, 32  # extents of a box; 32 columns of f32 are 128 bytes, the span of the swizzle
+BOXES = 8  # boxes that a CTA stores, one after the other
 STAGES = 2
 THREADS = 2 * ROWS
-EACH = COLUMNS // 2  # columns of a thread
+EACH = COLUMNS // 2  # columns that a thread computes
 
 
 @kernel(
@@ -67,7 +67,8 @@ def outer(X, Y, rows, columns, D):
         values = reg.array(f32, 4)
         for value in values:
             value.set(0.0)
-        # All four or none are inside: N is a multiple of 4, because a row's pitch is a multiple of 16 bytes.
+        # N is a multiple of 4 (a row's pitch is a multiple of 16 bytes): all four elements are inside, or
+        # none.
         ptx.inst.ld.global_.v4.f32(values, element(Y, first), pred=first < columns)
         return values
 
@@ -93,13 +94,13 @@ def outer(X, Y, rows, columns, D):
         with ptx.if_(engine):
             ptx.cp.async_.bulk.tensor_2d(dst=D.tma_desc(), src=box[stage], coord=(column, first_row))
             ptx.cp.async_.bulk.commit_group()
-    # Shared memory must outlive the engine's reading of it.
+    # The CTA may end, and give up its shared memory, only after the engine has read it.
     ptx.cp.async_.bulk.wait_group(0, read=True, pred=engine)
     ptx.ret()
 
 
 def hopper():
-    """torch, if it sees a GPU that runs sm_90a; else None."""
+    """Return torch if it sees a GPU that runs sm_90a, else None."""
     try:
         import torch
     except ImportError:
@@ -108,7 +109,7 @@ def hopper():
 
 
 def measure(torch, M, N):
-    """Time the kernel beside ``torch.outer``; its work is writing D."""
+    """Time the kernel and ``torch.outer``. The work is to write D."""
 
     def inputs(copy):
         return torch.randn(M, device="cuda"), torch.randn(N, device="cuda"), M, N
@@ -125,7 +126,7 @@ def measure(torch, M, N):
 
 def main():
     rng = np.random.default_rng(0)
-    # Whole boxes, edges on both sides, less than a box.
+    # Shapes: whole boxes, edges in both dimensions, less than a box.
     for rows, columns in ((64, 256), (200, 300), (65, 1028), (3, 4)):
         x, y = (rng.standard_normal(n).astype(np.float32) for n in (rows, columns))
         for schedule in ("eager", "late"):

@@ -2,8 +2,8 @@
 
     element i = ctaid.x * 128 + tid.x;  threads past the end do nothing
 
-It runs on every GPU since sm_75, and in the simulator:  ``python examples/hopper/vector_add.py``.
-The length is a run-time scalar, so one compiled kernel serves every length that has the same grid.
+``python examples/hopper/vector_add.py`` runs it in the simulator, and on a Hopper GPU if there is one.
+The length is a run-time scalar, so one compiled kernel computes every length that has the same grid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def vector_add(A, B, n, C):
 
 
 def hopper():
-    """torch, if it sees a GPU that runs sm_90a; else None."""
+    """Return torch if it sees a GPU that runs sm_90a, else None."""
     try:
         import torch
     except ImportError:

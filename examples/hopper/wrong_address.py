@@ -54,7 +54,7 @@ def main():
     right = (found.function, found.caller.function) == ("store", "double")
     print(f"simulator: names {found.short}, which is {'right' if right else 'WRONG'}")
     assert right
-    # Without a cache each tensor is an allocation of its own, whose end compute-sanitizer knows.
+    # Without torch's cache, each tensor is its own allocation, and compute-sanitizer knows where it ends.
     os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
     try:
         import torch
@@ -63,7 +63,7 @@ def main():
     if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0):
         double(torch.ones(LENGTH, device="cuda"))
         torch.cuda.synchronize()
-        print("GPU: ran; it does not check addresses: start this with compute-sanitizer")
+        print("GPU: the kernel ran without an error; compute-sanitizer would report the wrong addresses")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def _told(form: Form) -> str:
     if meaning is not None and meaning.bound is not None:
         bound = meaning.bound
         limits = [f"{bound.ulps:,.0f} ulp"] if bound.ulps else []
-        limits += [f"{bound.absolute:.2g}"] if bound.absolute else []
-        return f"{fidelity}: {prose(', '.join([*limits, bound.note]))}"
+        limits += [f"absolute error {bound.absolute:.2g}"] if bound.absolute else []
+        return f"{fidelity}: {prose('; '.join(filter(None, [' or '.join(limits), bound.note])))}"
     return f"{fidelity}: {prose(_reason(form))}" if fidelity == "not modeled" else fidelity
 
 

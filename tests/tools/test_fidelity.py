@@ -10,8 +10,8 @@ def test_it_lists_what_is_not_modeled() -> None:
     rows = [line.split("|") for line in fidelity_page().splitlines() if line.startswith("| `")]
     fidelity = {row[1].strip(" `"): row[2].strip() for row in rows}
     assert fidelity["add.int"] == "exact"
-    assert fidelity["tcgen05.mma.ss"].startswith("bounded: K")
-    assert fidelity["sin.f32"].startswith("bounded: 6.7e-07, ")
+    assert fidelity["tcgen05.mma.ss"].startswith("bounded: an element of D")
+    assert fidelity["sin.f32"].startswith("bounded: absolute error 6.7e-07; ")
     assert fidelity["sured.add"] == "not modeled: needs graphics hardware"
     assert fidelity["multimem.red"] == "not modeled: needs several GPUs"
     assert fidelity["cp.async.bulk.tensor.load.override"] == "not modeled: not built (PTX 9.4, sm_107f)"

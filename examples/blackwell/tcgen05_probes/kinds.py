@@ -1,7 +1,7 @@
-"""Every kind of tcgen05.mma without scales: which types it multiplies, and what it adds them up in.
+"""Every kind of tcgen05.mma without scales: the types that it multiplies, and the type in which it adds.
 
-An instruction takes 32 bytes of K of each row: 8 elements of tf32, 16 of f16 and bf16, 32 of a byte.  The
-types are in the instruction descriptor, the kind is in the instruction.
+One instruction takes 32 bytes along K of each row: 8 elements of tf32, 16 of f16 or bf16, or 32 elements of
+one byte.  The instruction descriptor holds the types; the instruction itself names the kind.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from .stage import Case, cell, multiply, probe, store_registers
 
 @probe
 def mma_f16() -> Iterator[Case]:
-    """kind::f16: products of f16 or of bf16, added up in f32.
+    """kind::f16: products of f16 or bf16, added in f32.
 
-    K = 64 is four instructions: the first overwrites D, the others add to it. The numbers are normal, so the
-    result is within the bound of f32 sums, K * 2**-23 * (|A| @ |B|.T), of what float64 gives.
+    K = 64 needs four instructions: the first overwrites D, the other three add to it. The inputs are
+    normally distributed, so f32 rounds the sums: the result may differ from the float64 result by the bound
+    of f32 sums, K * 2**-23 * (|A| @ |B|.T).
     """
     for element in ("f16", "bf16"):
         left, right = normal(1, 128, 64, element), normal(2, 64, 64, element)
@@ -31,7 +32,7 @@ def mma_f16() -> Iterator[Case]:
 
 
 def _store_packed(t, D):
-    """Two columns a register: what a 16-bit D is loaded with."""
+    """Load a 16-bit D with pack::16b, two columns in each register, and store the registers."""
     words = reg.array(b32, D.shape[1])
     ptx.tcgen05.ld(words, t.mine, pack=True)
     ptx.tcgen05.wait_ld()
@@ -40,10 +41,11 @@ def _store_packed(t, D):
 
 @probe
 def mma_f16_d16() -> Iterator[Case]:
-    """D of type f16: a cell for each element all the same, in its low half.
+    """D of type f16: each element still takes a whole 32-bit cell, and uses its low half.
 
-    So the epilogue loads with pack::16b, which puts two columns into one register. The numbers are chosen so
-    that every sum is an f16. Kinds f16 (with f16 inputs) and f8f6f4 have it.
+    Therefore the epilogue loads with pack::16b, which puts two columns into one register. The inputs are such
+    that f16 represents every sum exactly. Only kind::f16 (with f16 inputs) and kind::f8f6f4 can have an f16
+    D.
     """
     for kind, a, b, k in (("f16", "f16", "f16", 16), ("f8f6f4", "e4m3", "e5m2", 32)):
         left, right = integers(1, 128, k, a), integers(2, 64, k, b)
@@ -56,10 +58,10 @@ def mma_f16_d16() -> Iterator[Case]:
 
 @probe
 def mma_tf32() -> Iterator[Case]:
-    """kind::tf32: f32 in memory, of which the tensor core takes 19 bits.
+    """kind::tf32: elements are f32 in memory, and the tensor core uses their upper 19 bits.
 
-    An element is 32 bits, so one instruction takes 8 of K. The low 13 bits of the mantissa are ignored; the
-    second case sets them all, and the product is the same.
+    An element has 32 bits, so one instruction takes 8 elements along K. The tensor core ignores the low 13
+    bits of the mantissa: the second case sets all of them, and the product stays the same.
     """
     left, right = normal(1, 128, 32, "tf32"), normal(2, 64, 32, "tf32")
     idesc = InstructionDescriptor("tf32", 128, 64, "tf32", "tf32", "f32")
@@ -71,11 +73,11 @@ def mma_tf32() -> Iterator[Case]:
 
 @probe
 def mma_f8f6f4() -> Iterator[Case]:
-    """kind::f8f6f4: any pair of e4m3, e5m2, e2m3, e3m2 and e2m1.
+    """kind::f8f6f4: A and B can each have any of the types e4m3, e5m2, e2m3, e3m2 and e2m1.
 
-    Each element takes a byte of a row: 6 and 4 bits are packed by sixteens and padded to 16 bytes, as TMA's
-    packed types write them, so K = 32 is 32 bytes for every type. The padding may hold anything; here it
-    does.
+    On average an element takes one byte of a row. For types of 6 and 4 bits, 16 elements are packed together
+    and padded to 16 bytes, as TMA's packed types write them. So K = 32 is 32 bytes for every type. The
+    padding may hold any bits: these cases fill it with 0xA5.
     """
     types = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
     for a, b in [*zip(types, types, strict=True), ("e4m3", "e2m1"), ("e2m1", "e3m2"), ("e2m3", "e5m2")]:
@@ -86,10 +88,11 @@ def mma_f8f6f4() -> Iterator[Case]:
 
 @probe
 def mma_i8() -> Iterator[Case]:
-    """kind::i8: bytes, signed or not, added up in s32, wrapping or saturating.
+    """kind::i8: products of signed or unsigned bytes, added in s32, which wraps or saturates.
 
-    The last two cases begin with an accumulator next to the greatest s32: without saturation positive
-    sums wrap around to negative ones, with it they stop. sm_100 and sm_110 have this kind, sm_103 does not.
+    The last two cases begin with an accumulator close to the largest s32. Without saturation, large sums wrap
+    around to negative numbers; with saturation they stay at the largest s32. sm_100 and sm_110 have this
+    kind, sm_103 does not.
     """
     for a, b in (("s8", "s8"), ("u8", "s8"), ("u8", "u8")):
         left, right = integers(1, 128, 64, a), integers(2, 64, 64, b)
@@ -117,9 +120,9 @@ def mma_i8() -> Iterator[Case]:
 
 @probe
 def mma_negate() -> Iterator[Case]:
-    """negate_a and negate_b of the instruction descriptor: D = (-A) @ B.T without touching A.
+    """negate_a and negate_b of the instruction descriptor: D = (-A) @ B.T without a change of A in memory.
 
-    With both, the product is the positive one again. kind::i8 has no negation.
+    If both are set, the two signs cancel. kind::i8 has no negation.
     """
     for negate_a, negate_b in ((True, False), (False, True), (True, True)):
         left, right = integers(1, 128, 32), integers(2, 64, 32)
@@ -133,11 +136,12 @@ def mma_negate() -> Iterator[Case]:
 
 @probe
 def mma_shapes() -> Iterator[Case]:
-    """M and N: 64 rows with N in steps of 8, or 128 rows with N in steps of 16, up to 256.
+    """M and N: M = 64 with N a multiple of 8, or M = 128 with N a multiple of 16; N is at most 256.
 
-    Row m, column n of D is lane m, column n for M = 128. With M = 64 the rows lie in 16 lanes of each
-    quarter, row m in lane m % 16 + 32 * (m // 16), so that all four warps share the epilogue; the other lanes
-    keep what they hold, and a second such accumulator fits there, at lane 16.
+    With M = 128, element (m, n) of D is in lane m, column n. With M = 64, row m is in lane
+    m % 16 + 32 * (m // 16): each quarter of the lanes holds 16 rows, so that all four warps share the
+    epilogue. The other lanes keep their values; a second accumulator of 64 rows fits there, beginning at
+    lane 16.
     """
     for m, n in ((64, 8), (64, 72), (64, 256), (128, 16), (128, 112), (128, 256)):
         left, right = integers(m, m, 32, "bf16"), integers(n, n, 32, "bf16")
@@ -147,10 +151,10 @@ def mma_shapes() -> Iterator[Case]:
 
 @probe
 def mma_upper_half() -> Iterator[Case]:
-    """M = 64 twice in the same columns: accumulators at lane 0 and at lane 16.
+    """Two accumulators with M = 64 in the same columns, at lane 0 and at lane 16.
 
-    Two products of the same A and B, the second negated, share 64 columns. They are different accumulators:
-    nothing orders one behind the other, and nothing needs to.
+    Two products of the same A and B, the second with A negated, share 64 columns. They use different
+    accumulators: the hardware does not order the two products, and the kernel does not need an order.
     """
     left, right = integers(5, 64, 32), integers(6, 64, 32)
     plain = InstructionDescriptor("f16", 64, 64, "f16", "f16", "f32")

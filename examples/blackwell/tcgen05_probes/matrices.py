@@ -1,6 +1,7 @@
-"""The numpy side of the probes: numbers, their codes in memory, and where D lies in tensor memory.
+"""The numpy side of the probes: input numbers, their encoding in memory, and the cells that D takes.
 
-Nothing here asks the simulator or pyptx's layouts: the formulas are the manual's, written out.
+This module does not use the simulator or pyptx's layouts: it has the manual's formulas, so that an error in
+pyptx cannot hide in the expected results.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from .stage import FILL
 
 __all__ = ["blank", "bound", "encoded", "in_cells", "integers", "lanes_of", "normal", "placed"]
 
-#: Element types of A and B: what holds a number of them, and their bits.
+#: Element type of A or B -> the numpy type that represents it, and its bits.
 _DTYPES = {
     "f16": (np.float16, 16),
     "bf16": (ml_dtypes.bfloat16, 16),
@@ -25,13 +26,15 @@ _DTYPES = {
     "s8": (np.int8, 8),
     "u8": (np.uint8, 8),
 }
-#: Numbers that every one of the floats has, so that sums of products are exact.
+#: Numbers that all of the float types represent exactly, and whose sums of products f32 represents exactly.
 _EXACT = np.array([0.5, 1, 1.5, 2, 3, -0.5, -1, -1.5, -2, -3])
 
 
 def integers(seed: int, rows: int, columns: int, element: str = "f16") -> np.ndarray:
-    """Small numbers that ``element`` holds exactly, and whose products every order of summation adds
-    exactly."""
+    """Return a matrix of small numbers that ``element`` represents exactly.
+
+    Sums of their products are exact in f32, in every order of summation.
+    """
     generator = np.random.default_rng(seed)
     if element in ("s8", "u8"):
         low = -128 if element == "s8" else 0
@@ -40,7 +43,7 @@ def integers(seed: int, rows: int, columns: int, element: str = "f16") -> np.nda
 
 
 def normal(seed: int, rows: int, columns: int, element: str) -> np.ndarray:
-    """Normal numbers, rounded to ``element``."""
+    """Return a matrix of normally distributed numbers, rounded to ``element``."""
     values = np.random.default_rng(seed).standard_normal((rows, columns))
     if element == "tf32":
         words = values.astype(np.float32).view(np.uint32) & np.uint32(0xFFFFE000)
@@ -49,15 +52,16 @@ def normal(seed: int, rows: int, columns: int, element: str) -> np.ndarray:
 
 
 def bound(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far ``a @ b.T`` may be off: the tensor core adds in f32, in an order of its own."""
+    """Return the largest allowed error of ``a @ b.T``: the tensor core adds in f32, in any order."""
     return a.shape[1] * 2.0**-23 * (np.abs(a) @ np.abs(b).T)
 
 
 def encoded(values: np.ndarray, element: str, *, major: str = "K", pairs: bool = False) -> np.ndarray:
-    """Rows of numbers as they lie in global memory.
+    """Return a matrix as the array of codes that a kernel gets in global memory.
 
-    6 and 4 bits lie by sixteens, packed from the low bits on and padded to 16 bytes; with ``pairs``, as the
-    mxf4 kinds have it, two elements of 4 bits fill a byte.
+    For types of 6 and 4 bits, 16 elements are packed together, beginning at the low bits, and padded to 16
+    bytes. With ``pairs``, two elements of 4 bits share a byte without padding, as the mxf4 kinds require.
+    With ``major`` "MN" the matrix is transposed.
     """
     if major == "MN":
         values = values.T
@@ -73,7 +77,7 @@ def encoded(values: np.ndarray, element: str, *, major: str = "K", pairs: bool =
 
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Sixteen codes of 4 or 6 bits: 8 or 12 bytes, and padding up to 16."""
+    """Pack each 16 codes of 4 or 6 bits into 8 or 12 bytes, and pad them to 16 bytes."""
     stream = np.unpackbits(codes[:, :, None], axis=2, bitorder="little")[:, :, :bits]
     sixteens = np.packbits(stream.reshape(codes.shape[0], -1, 16 * bits), axis=2, bitorder="little")
     padding = np.full((*sixteens.shape[:2], 16 - 2 * bits), 0xA5, np.uint8)
@@ -81,9 +85,10 @@ def packed(codes: np.ndarray, bits: int) -> np.ndarray:
 
 
 def in_cells(values: np.ndarray, element: str) -> np.ndarray:
-    """Rows of A as 32-bit cells of tensor memory.
+    """Return the rows of A as 32-bit cells of tensor memory.
 
-    Wide elements side by side, bytes by fours; e2m1 in the middle of its byte, ``00SEEM00``.
+    A cell holds one 32-bit, two 16-bit or four 8-bit elements. An e2m1 is in the middle of its byte:
+    ``00SEEM00``.
     """
     if element == "e2m1":
         raw = np.ascontiguousarray(values.astype(_DTYPES[element][0])).view(np.uint8) << 2
@@ -93,18 +98,18 @@ def in_cells(values: np.ndarray, element: str) -> np.ndarray:
 
 
 def lanes_of(m: int) -> np.ndarray:
-    """The lane of each row of D: M = 64 has 16 rows in each quarter of the lanes (layouts D and F)."""
+    """Return the lane of each row of D. M = 64 has 16 rows in each quarter of the lanes (layouts D and F)."""
     row = np.arange(m)
     return row if m == 128 else row % 16 + 32 * (row // 16)
 
 
 def blank(columns: int) -> np.ndarray:
-    """Cells as :func:`.stage.fill` leaves them."""
+    """Return cells that all hold FILL, as :func:`.stage.fill` writes them."""
     return np.full((128, columns), FILL)
 
 
 def placed(product: np.ndarray, columns: int | None = None) -> np.ndarray:
-    """A product in the lanes where D lies, all other cells as they were."""
+    """Return cells with a product in the lanes that D takes, and FILL in all other cells."""
     m, n = product.shape
     found = blank(columns or n)
     found[lanes_of(m), :n] = product

@@ -1,7 +1,7 @@
-"""Tensor memory and registers: allocation, ld and st of every shape, and what the waits are for.
+"""Tensor memory and registers: allocation, ld and st of every shape, and the purpose of the waits.
 
-Tensor memory is 128 lanes by 512 columns of 32-bit cells; an address has the lane in its upper half and the
-column in its lower one.  Here nothing is multiplied: threads write cells and read them back.
+Tensor memory has 128 lanes and 512 columns of 32-bit cells; an address has the lane in its upper 16 bits and
+the column in its lower 16 bits.  These probes do not multiply: threads write cells and read them back.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from .stage import (
     store_row,
 )
 
-#: Where register i of thread t of a warp lies: lane and column from the instruction's address.
+#: Shape -> function of (thread t of a warp, register i) that gives the cell of the register: its lane and
+#: column, relative to the instruction's address.
 PLACES = {
     "32x32b": lambda t, i: (t, i),
     "16x64b": lambda t, i: (t // 4 + 8 * (t % 2), 2 * i + t // 2 % 2),
@@ -42,12 +43,15 @@ _REGISTERS = 8
 
 
 def numbered(columns: int) -> np.ndarray:
-    """Cells that tell where they are: 1000 * lane + column."""
+    """Return cells whose values encode their position: 1000 * lane + column."""
     return (1000 * np.arange(128)[:, None] + np.arange(columns)).astype(np.uint32)
 
 
 def placed(shape: str, thread: int, register: int, part: int = 0, each: int = 1) -> tuple[int, int]:
-    """The cell of a register of one of the CTA's threads; with ``each`` 2, of one half of it."""
+    """Return the cell (lane, column) that a register of one of the CTA's 128 threads accesses.
+
+    With ``each`` = 2 (pack::16b, unpack::16b) a register accesses two columns: ``part`` selects one.
+    """
     lane, column = PLACES[shape](thread % 32, register)
     if shape == "16x32bx2":
         shift = SPLIT * (thread % 32 // 16)
@@ -59,11 +63,12 @@ def placed(shape: str, thread: int, register: int, part: int = 0, each: int = 1)
 def alloc() -> Iterator[Case]:
     """alloc, relinquish_alloc_permit, dealloc: five allocations share all 512 columns.
 
-    One warp allocates 256, 128, 64, 32 and 32 columns: powers of two, none larger than the one before it, as
-    the manual asks. Which columns each gets is the hardware's business, so the kernel proves only that they
-    are apart: every allocation is filled with its own number while all are alive, and read back afterwards.
-    After the last allocation the permit is given up, so that another CTA of the multiprocessor could
-    allocate; freeing does not need it. Everything is freed before the kernel ends.
+    One warp allocates 256, 128, 64, 32 and 32 columns. The manual requires powers of two, and no allocation
+    larger than the one before it. The hardware chooses the columns of each allocation, so the kernel only
+    checks that the allocations do not overlap: while all of them exist, it fills each with a number of its
+    own, and then reads them back. After the last allocation the warp gives up the permit, so that another CTA
+    of the multiprocessor can allocate; dealloc does not need the permit. A kernel must free all columns
+    before it ends.
     """
     sizes = (256, 128, 64, 32, 32)
 
@@ -102,12 +107,12 @@ def alloc() -> Iterator[Case]:
 
 @probe
 def alloc_again() -> Iterator[Case]:
-    """dealloc and alloc in turn: columns that were freed can be had again.
+    """dealloc and alloc in turn: a kernel can allocate columns again after it freed them.
 
-    The same 512 columns, allocated, filled, read and freed three times. Each round is bounded by a barrier
-    with tcgen05 fences around it: columns may be freed only when every thread's accesses to them are
-    complete, and the next round's address comes from the next alloc, never from the last one. The permit is
-    kept for as long as there is more to allocate.
+    The kernel allocates, fills, reads and frees all 512 columns three times. A barrier with tcgen05 fences
+    around it ends each round, because a warp may free columns only after all threads have completed their
+    accesses to them. Each round uses the address that its own alloc returned. The warp keeps the permit,
+    because it allocates again.
     """
     rounds = 3
 
@@ -139,19 +144,19 @@ def alloc_again() -> Iterator[Case]:
 
 
 def _registers(shape: str, count: int) -> int:
-    """The repetition .xN that ``count`` registers are."""
+    """Return N of the modifier .xN with which an instruction of this shape has ``count`` registers."""
     return count // {"16x128b": 2, "16x256b": 4}.get(shape, 1)
 
 
 @probe
 def ld_shapes() -> Iterator[Case]:
-    """tcgen05.ld of every shape: which cell each register of each thread receives.
+    """tcgen05.ld of every shape: the cell that each register of each thread receives.
 
-    32x32b gives a thread its own lane, column by column. The other shapes take 16 lanes: 16x256b is the
-    fragment of an mma accumulator, 16x128b that of stmatrix; 16x64b spreads a lane over two threads, of which
-    the odd ones have lanes 8 to 15; 16x32bx2 reads the same 16 lanes twice, the upper half-warp a constant
-    number of columns further on. Warp w reaches lanes 32w to 32w+31 only, and the address is the same in
-    all its threads.
+    With 32x32b, thread t reads lane t, one column for each register. The other shapes read 16 lanes. 16x256b
+    gives the fragment of an mma accumulator, 16x128b the fragment of stmatrix. 16x64b divides a lane between
+    two threads; odd threads have lanes 8 to 15. 16x32bx2 reads the same 16 lanes twice: the upper half of the
+    warp reads a constant number of columns further on. Warp w can access only lanes 32w to 32w+31, and all
+    its threads pass the same address.
     """
     for shape in PLACES:
 
@@ -174,10 +179,11 @@ def ld_shapes() -> Iterator[Case]:
 
 @probe
 def ld_pack() -> Iterator[Case]:
-    """tcgen05.ld.pack::16b: the low halves of two neighboring columns in one register.
+    """tcgen05.ld.pack::16b: a register receives the low halves of two neighboring columns.
 
-    A D of 16-bit type takes a whole cell for each element, in its low half. Loading it with pack::16b halves
-    the registers: register i covers columns 2i and 2i+1 of what it would cover without.
+    Each element of a 16-bit D takes the low half of a whole cell. pack::16b halves the number of registers
+    that a load of D needs: register i receives the columns that registers 2i and 2i+1 receive without
+    pack::16b.
     """
     for shape in PLACES:
 
@@ -205,11 +211,12 @@ def ld_pack() -> Iterator[Case]:
 
 @probe
 def st_shapes() -> Iterator[Case]:
-    """tcgen05.st of every shape, and unpack::16b: a store touches its cells and no others.
+    """tcgen05.st of every shape, and unpack::16b: a store writes its own cells and no others.
 
-    The way back of ld: every thread stores eight registers, here 100 * thread + register, into cells that
-    hold something else. With unpack::16b a register fills two neighboring columns, each with 16 bits and
-    zeros above them. wait::st comes before any thread reads: only it orders a later load after the store.
+    st is the reverse of ld. Every thread stores eight registers, with the values 100 * thread + register,
+    into cells that hold other values. With unpack::16b a register fills two neighboring columns: each cell
+    gets 16 bits, and zeros in its upper half. The threads execute wait::st before they read, because only
+    wait::st orders a later load after the store.
     """
     for shape in PLACES:
         for unpack in (False, True):
@@ -244,10 +251,10 @@ def st_shapes() -> Iterator[Case]:
 
 @probe
 def lane_quarters() -> Iterator[Case]:
-    """Which lanes a warp reaches: 32 * (warp % 4) to 32 * (warp % 4) + 31.
+    """The lanes that a warp can access: 32 * (warp % 4) to 32 * (warp % 4) + 31.
 
-    Eight warps read tensor memory together: warps w and w+4 reach the same quarter of the lanes, so each
-    takes half of the columns. That is how an epilogue of two warpgroups shares one accumulator.
+    Eight warps read tensor memory together. Warps w and w+4 can access the same quarter of the lanes, so each
+    of the two reads half of the columns. An epilogue of two warpgroups shares one accumulator in this way.
     """
 
     @launched(cells(64), out=Tile(256, 32, b32), block=(256,))
@@ -269,10 +276,10 @@ def lane_quarters() -> Iterator[Case]:
 
 @probe
 def wait_st() -> Iterator[Case]:
-    """tcgen05.wait::st: a store is complete only when it has been waited for.
+    """tcgen05.wait::st: a thread knows that a store is complete only after wait::st.
 
-    st is asynchronous. Two stores to the same cells and a load behind them are three operations in no order,
-    unless wait::st stands between. The kernel counts up in place: load, add one, store, wait, four times.
+    st is asynchronous. Without wait::st, the hardware may execute two stores to the same cells and a load
+    after them in any order. The kernel increments cells in place four times: load, add one, store, wait.
     """
 
     @launched(cells(8), out=cells(8))
@@ -295,11 +302,12 @@ def wait_st() -> Iterator[Case]:
 
 @probe
 def wait_ld() -> Iterator[Case]:
-    """tcgen05.wait::ld: before tensor memory is handed back, the loads from it must have read it.
+    """tcgen05.wait::ld: loads must be complete before another thread may overwrite or free the cells.
 
-    Using a loaded register needs no wait: the hardware keeps the true dependency. What needs one is the other
-    direction. Warps 0 to 3 load their rows and say so on an mbarrier; warps 4 to 7 wait for it and overwrite
-    the cells. Without wait::ld before the arrival the new values may be loaded instead of the old ones.
+    A thread may use a loaded register without a wait, because the hardware waits for the register. But a
+    thread that tells other threads that it has read the cells must execute wait::ld first. Warps 0 to 3 load
+    their rows and then arrive on an mbarrier; warps 4 to 7 wait for the mbarrier and overwrite the cells.
+    Without wait::ld before the arrival, the loads may return the new values instead of the old ones.
     """
 
     @launched(cells(32), out=cells(64), block=(256,))
@@ -336,10 +344,11 @@ def wait_ld() -> Iterator[Case]:
 
 @probe
 def ld_red() -> Iterator[Case]:
-    """tcgen05.ld.red: a load that also gives the least or greatest value of what each thread loaded.
+    """tcgen05.ld.red: a load that also returns the smallest or largest value that each thread loaded.
 
-    Of the family of sm_103 (and sm_107, sm_110), not of sm_100: the case is assembled for sm_103a. The rows
-    here are an accumulator's, as for the running maximum of a softmax; with .abs the absolute values count.
+    sm_103, sm_107 and sm_110 have this instruction, sm_100 does not: the case is assembled for sm_103a. Each
+    thread loads one row of an accumulator, as a softmax does for its running maximum. With .abs the
+    instruction compares absolute values.
     """
     values = np.random.default_rng(3).standard_normal((128, 32)).astype(np.float32)
     for op in ("max", "min"):

@@ -1,9 +1,9 @@
-"""Data that one thread moves into and within tensor memory: tcgen05.cp of every shape, and tcgen05.shift.
+"""Moves of data into and within tensor memory by one thread: tcgen05.cp of every shape, and tcgen05.shift.
 
-A copy takes a K-major tile in shared memory, described as an operand of mma is, to lanes and columns of
-tensor memory.  It is how scale factors get there.  It is ordered before a following mma of the same thread
-without a wait; before anything else a commit and a wait are due, as here before the threads load what was
-copied.
+tcgen05.cp copies a K-major tile from shared memory to lanes and columns of tensor memory.  A descriptor
+describes the tile, as for an operand of mma.  Kernels bring scale factors to tensor memory with tcgen05.cp.
+A copy is ordered before a later mma of the same thread without a wait.  Before any other use of the cells the
+thread must commit and wait; these probes do so before the threads load the copied cells.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from .stage import (
     store_cells,
 )
 
-#: Word that no copy here writes.
+#: The value of the cells before a copy; no copy here writes it.
 UNTOUCHED = 0xDEADBEEF
 
-#: Rows of the source tile, bytes of each, and which of them lane l receives (None: it is left alone).
+#: (shape, multicast) -> rows of the source tile, bytes of each row, and the row that lane l receives (None:
+#: the copy does not write the lane).
 SHAPES = {
     ("128x256b", None): (128, 32, lambda lane: lane),
     ("128x128b", None): (128, 16, lambda lane: lane),
@@ -54,7 +55,7 @@ def _bytes(seed: int, rows: int, width: int) -> np.ndarray:
 
 
 def copied(rows: np.ndarray, row_of) -> np.ndarray:
-    """32 columns of cells after a copy of ``rows`` to column 8."""
+    """Return the 32 columns of cells that result from a copy of ``rows`` to column 8."""
     found = np.full((128, 32), UNTOUCHED, np.uint32)
     for lane in range(128):
         if row_of(lane) is not None:
@@ -64,7 +65,7 @@ def copied(rows: np.ndarray, row_of) -> np.ndarray:
 
 
 def _copy(tile: OperandTile, shape: str, multicast: str | None, decompress: str | None = None):
-    """The kernel: TMA, one tcgen05.cp to column 8, commit, and all cells as they are then."""
+    """Return a kernel: load a tile with TMA, copy it to column 8 with one tcgen05.cp, store all cells."""
 
     @launched(operand(tile, u8), out=cells(32))
     def kernel(S, D):
@@ -87,12 +88,13 @@ def _copy(tile: OperandTile, shape: str, multicast: str | None, decompress: str 
 
 @probe
 def cp_shapes() -> Iterator[Case]:
-    """tcgen05.cp of every shape: which row of the tile each lane receives.
+    """tcgen05.cp of every shape: the row of the tile that each lane receives.
 
-    128x256b and 128x128b write every lane; 64x128b writes each row to two quarters of the lanes
-    (warpx2::02_13: to quarters 0 and 2, or 1 and 3; warpx2::01_23: to 0 and 1, or 2 and 3); 32x128b.warpx4
-    writes its 32 rows to all four; 4x256b writes the first lane of each quarter. The tile is described like
-    an operand: without a swizzle as columns of 16 bytes, or swizzled as TMA left it.
+    128x256b and 128x128b write one row to each lane. 64x128b writes each row to two quarters of the lanes:
+    with warpx2::02_13 to quarters 0 and 2, or 1 and 3; with warpx2::01_23 to quarters 0 and 1, or 2 and 3.
+    32x128b.warpx4 writes its 32 rows to all four quarters. 4x256b writes the first lane of each quarter. The
+    descriptor of the tile is that of an mma operand: without a swizzle the tile consists of columns of 16
+    bytes; with a swizzle it has the layout in which TMA writes it.
     """
     for (shape, multicast), (rows, width, row_of) in SHAPES.items():
         for swizzle in ("none", "32B") if width == 32 else ("none",):
@@ -103,7 +105,7 @@ def cp_shapes() -> Iterator[Case]:
 
 
 def _copy_and_multiply(tile_a: OperandTile, tile_b: OperandTile, idesc: InstructionDescriptor, packing: str):
-    """The kernel: A through tcgen05.cp to column 64, and right behind it the mma that takes it from there."""
+    """Return a kernel that copies A to column 64 with tcgen05.cp, and then multiplies with A from there."""
 
     @launched(operand(tile_a, u8), operand(tile_b, u8), out=cells(64, f32))
     def kernel(A, B, D):
@@ -125,12 +127,13 @@ def _copy_and_multiply(tile_a: OperandTile, tile_b: OperandTile, idesc: Instruct
 
 @probe
 def cp_decompress() -> Iterator[Case]:
-    """tcgen05.cp that widens elements: 4 or 6 bits in shared memory, a byte each in tensor memory.
+    """tcgen05.cp that widens elements: 4 or 6 bits in shared memory become one byte each in tensor memory.
 
-    Sixteen elements of 4 bits lie in 8 bytes with 8 bytes of padding behind them (b4x16_p64), of 6 bits in 12
-    with 4 (b6x16_p32), as TMA's packed types lay them. On the way each gets a byte of its own, in the form in
-    which mma takes A from tensor memory; 4 bits come into the middle, 00SEEM00, as the first case shows. In
-    the others A goes through cp to the mma that follows, which is ordered behind it without a wait.
+    In shared memory, 16 elements of 4 bits take 8 bytes and 8 bytes of padding (b4x16_p64); 16 elements of 6
+    bits take 12 bytes and 4 bytes of padding (b6x16_p32). TMA's packed types write this layout. The copy
+    gives each element a byte of its own, in the form in which mma reads A from tensor memory; an element of 4
+    bits is in the middle of its byte, 00SEEM00, as the first case shows. In the other cases, the mma that
+    follows the copy reads A from tensor memory. It is ordered after the copy without a wait.
     """
     tile = OperandTile(128, 32, 8, "K", "32B")
     codes = np.random.default_rng(4).integers(0, 16, (128, 32)).astype(np.uint8)
@@ -147,10 +150,10 @@ def cp_decompress() -> Iterator[Case]:
 
 @probe
 def cp_several() -> Iterator[Case]:
-    """Copies from a larger tile: the descriptor is advanced as it is for mma.
+    """Copies from a larger tile: the kernel advances the descriptor as for mma.
 
-    Four copies of 128x128b bring a tile of 128 rows x 64 bytes, swizzled 64B, into 16 columns: each takes the
-    next 16 bytes of every row. One commit covers all of them.
+    Four copies of shape 128x128b move a tile of 128 rows x 64 bytes, with swizzle 64B, into 16 columns. Each
+    copies the next 16 bytes of every row. One commit covers all four.
     """
     tile = OperandTile(128, 64, 8, "K", "64B")
 
@@ -176,12 +179,12 @@ def cp_several() -> Iterator[Case]:
 
 @probe
 def shift() -> Iterator[Case]:
-    """tcgen05.shift.down: the rows of a quarter move by one lane, in 32 bytes of columns.
+    """tcgen05.shift.down: the rows of a quarter of the lanes move down by one lane, in 8 columns.
 
-    In the 32 lanes from its address on, every lane but the last receives the 8 columns of the next one; the
-    last keeps what it has, for a cp.4x256b to refresh. shift is ordered behind earlier mma and before later
-    mma and cp.4x256b of its thread, but not behind another shift or before a load: commit and wait. Here the
-    rows of quarters 1 and 3 move, twice those of quarter 3.
+    In the 32 lanes that begin at the address, every lane but the last receives the 8 columns of the next
+    lane. The last lane keeps its cells; a cp.4x256b can refresh them. A shift is ordered after earlier mma of
+    its thread, and before later mma and cp.4x256b. It is not ordered after another shift or before a load:
+    there the thread must commit and wait. Here the rows of quarter 1 move once, and those of quarter 3 twice.
     """
 
     @launched(cells(16), out=cells(16))

@@ -1,7 +1,8 @@
-"""How A and B are stored, and what mma does with D: majors, swizzles, A from tensor memory, the options.
+"""The layout of A and B, and the options of mma for D: majors, swizzles, A from tensor memory.
 
-The 64-bit descriptor says how a tile lies in shared memory: swizzle, and two distances.  pyptx derives both
-from the tile (rows, K, element, major, swizzle); the text of each probe says what they come out as.
+The 64-bit descriptor describes the layout of a tile in shared memory: the swizzle and two distances
+(strides). pyptx computes them from the tile (rows, K, element, major, swizzle); each probe's text names the
+result.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ from .stage import (
 
 @probe
 def mma_swizzles() -> Iterator[Case]:
-    """Swizzle none, 32B, 64B and 128B: K-major tiles as TMA leaves them.
+    """Swizzle none, 32B, 64B and 128B: K-major tiles as TMA writes them.
 
-    With a swizzle a box is as wide as its span, rows of 8 make a pattern, and the descriptor's stride is 8
-    rows: 256, 512 or 1024 bytes; a step of K within a row is 32 bytes. Without one a tile is columns of 16
-    bytes (core matrices of 8 rows): the stride is 128 bytes, the leading offset leads to the next column, and
-    a step of K is two columns. A and B may differ.
+    With a swizzle, a box is as wide as the swizzle's span, and the pattern repeats every 8 rows. The
+    descriptor's stride is the size of 8 rows: 256, 512 or 1024 bytes. A step along K within a row is 32
+    bytes. Without a swizzle, a tile consists of columns of 16 bytes (core matrices of 8 rows): the stride is
+    128 bytes, the leading offset is the distance to the next column, and a step along K is two columns. A and
+    B may have different swizzles.
     """
     for a, b in (("none", "none"), ("32B", "32B"), ("64B", "64B"), ("128B", "128B"), ("none", "128B")):
         left, right = integers(1, 128, 64, "bf16"), integers(2, 64, 64, "bf16")
@@ -54,12 +56,12 @@ def mma_swizzles() -> Iterator[Case]:
 
 @probe
 def mma_majors() -> Iterator[Case]:
-    """K-major and MN-major operands: either may lie with K, or with M (or N), innermost.
+    """K-major and MN-major operands: the innermost dimension of A or B is K, or it is M (or N).
 
-    An MN-major A is the matrix stored as [K, M]: the instruction descriptor's transpose bit. Its boxes have
-    all of K and a swizzle's width of M; the leading offset leads to the next box, the stride 8 steps of K
-    further. All combinations with 16-bit types, and with bytes, which TMA and the tensor core transpose as
-    well.
+    An MN-major A is stored as [K, M], and the instruction descriptor's transpose bit is set. Each of its
+    boxes has all of K and a swizzle's width of M. The leading offset is the distance to the next box, and the
+    stride is the distance to the next 8 elements along K. The cases cover all combinations with 16-bit types
+    and with bytes, which the tensor core can transpose as well.
     """
     for kind, element, k in (("f16", "bf16", 32), ("f8f6f4", "e4m3", 64)):
         for a, b in (("K", "MN"), ("MN", "K"), ("MN", "MN")):
@@ -72,10 +74,11 @@ def mma_majors() -> Iterator[Case]:
 
 @probe
 def mma_majors_swizzled() -> Iterator[Case]:
-    """MN-major with every swizzle: none, 32B, 64B, 128B.
+    """MN-major operands with every swizzle: none, 32B, 64B, 128B.
 
-    Without a swizzle the 8 x 8 core matrices have K as their rows; what is leading offset and stride exchange
-    their roles: leading leads to the next 8 of K, stride to the next 16 bytes of M or N.
+    Without a swizzle, the rows of the 8 x 8 core matrices run along K, and the two distances exchange their
+    roles: the leading offset is the distance to the next 8 elements along K, and the stride is the distance
+        to the next 16 bytes along M or N.
     """
     for swizzle in ("none", "32B", "64B", "128B"):
         left, right = integers(3, 128, 32, "f16"), integers(4, 64, 32, "f16")
@@ -85,12 +88,13 @@ def mma_majors_swizzled() -> Iterator[Case]:
 
 @probe
 def mma_tf32_transposed() -> Iterator[Case]:
-    """MN-major tf32, stored by the threads themselves: 32-byte atoms, and fence.proxy.async.
+    """MN-major tf32, which the threads store to shared memory: 32-byte atoms, and fence.proxy.async.
 
-    Elements of 32 bits are transposed in atoms of 32 bytes: rows of 128 bytes, four to a pattern, in which
-    bits 7 and 8 of the address are XORed onto bits 5 and 6. The threads write the tiles with ordinary stores.
-    The tensor core reads them through the async proxy, so every writing thread executes fence.proxy.async
-    before the barrier behind which the mma is issued. (A load by TMA needs no such fence.)
+    The tensor core transposes 32-bit elements in atoms of 32 bytes. A row has 128 bytes, and the pattern
+    repeats every four rows: bits 7 and 8 of the address are XORed onto bits 5 and 6. The threads write the
+    tiles with ordinary stores. The tensor core reads the tiles through the async proxy. Therefore every
+    thread that writes executes fence.proxy.async before the barrier, and the mma follows the barrier. (A load
+    by TMA needs no such fence.)
     """
     m, n, k = 128, 64, 16
     swizzle = "128B_ATOM_32B"
@@ -98,7 +102,7 @@ def mma_tf32_transposed() -> Iterator[Case]:
     idesc = InstructionDescriptor("tf32", m, n, "tf32", "tf32", "f32", a_major="MN", b_major="MN")
 
     def stage_by_hand(tid: Any, matrix: Any, tile: OperandTile) -> Any:
-        """[K, rows] from global memory: each thread 4 elements, 16 bytes, at a time."""
+        """Copy [K, rows] from global to shared memory; a thread copies 4 elements (16 bytes) at a time."""
         shared = smem.alloc(tile.nbytes, align=1024, name=matrix.name.lower())
         quads = tile.rows // 4
         for first in range(0, tile.k * quads, 128):
@@ -139,12 +143,13 @@ def mma_tf32_transposed() -> Iterator[Case]:
 
 @probe
 def mma_a_in_tensor_memory() -> Iterator[Case]:
-    """A from tensor memory: packed along K into the cells of its row's lane.
+    """A from tensor memory: the elements of a row are packed along K into the cells of the row's lane.
 
-    Two 16-bit elements or four bytes share a cell, so K = 16 of f16 or K = 32 of a byte is 8 columns; e2m1
-    takes the middle of a byte, 00SEEM00. Row m is where row m of D is, so the threads that would hold D can
-    write A (the P of an attention kernel). They store, wait (wait::st), and hand over to the thread that
-    issues: a fence on both sides of the barrier.
+    Two 16-bit elements or four bytes share a cell, so K = 16 of f16 and K = 32 of a byte type take 8 columns.
+    An e2m1 is in the middle of a byte, 00SEEM00. Row m of A is in the same lane as row m of D. So the threads
+    that read a row of one product can write the same row as A of the next product, such as P of an attention
+    kernel. They store the row and execute wait::st. Then a barrier with a tcgen05 fence on both sides hands A
+    over to the thread that issues the mma.
     """
     for kind, element, k, m in (
         ("f16", "bf16", 32, 128),
@@ -158,7 +163,7 @@ def mma_a_in_tensor_memory() -> Iterator[Case]:
         tile, moved = tile_of(64, k, element, swizzle="64B")
         d_type = "s32" if kind == "i8" else "f32"
         idesc = InstructionDescriptor(kind, m, 64, element, element, d_type, a_in_tensor_memory=True)
-        at_a = 64  # its first column: D has the 64 before
+        at_a = 64  # first column of A; D has columns 0 to 63
         width = 8 * k // idesc.k
 
         @launched(cells(width), operand(tile, moved), out=cells(64, b32 if kind == "i8" else f32))
@@ -192,11 +197,12 @@ def mma_a_in_tensor_memory() -> Iterator[Case]:
 
 @probe
 def mma_ashift() -> Iterator[Case]:
-    """.ashift: mma reads A from tensor memory, and its rows move down by one afterwards.
+    """.ashift: mma reads A from tensor memory and then moves the rows of A down by one.
 
-    In each quarter of the lanes every row but the last then holds what the next one held, in the 8 columns
-    that the instruction has read: a shift for free, as sliding windows want it. The next mma of the same
-    thread is ordered behind it. Here it multiplies the same columns with the same B into another accumulator.
+    In the 8 columns that the instruction read, every row of a quarter of the lanes but the last then holds
+    the values of the next row. Sliding windows use this shift, which needs no instruction of its own. The
+    next mma of the same thread is ordered after the shift. Here the next mma multiplies the same columns with
+    the same B and writes another accumulator.
     """
     left, right = integers(1, 128, 16, "bf16"), integers(2, 64, 16, "bf16")
     tile, moved = tile_of(64, 16, "bf16", swizzle="32B")
@@ -228,10 +234,10 @@ def mma_ashift() -> Iterator[Case]:
 
 @probe
 def mma_enable_input_d() -> Iterator[Case]:
-    """enable-input-d: whether D is added to, known when the kernel is written or when it runs.
+    """enable-input-d: a constant or a predicate register decides whether mma adds to D or overwrites D.
 
-    False ignores what D holds, so nothing is ever zeroed: the first step of a loop over K passes the
-    predicate k != 0. Here the accumulator holds numbers, and the predicate comes from a register.
+    With False, mma ignores the values in D, so a kernel need not zero D first: in a loop over K, the kernel
+    passes the predicate k != 0. Here the accumulator holds numbers, and the predicate is in a register.
     """
     before = np.random.default_rng(9).integers(-64, 65, (128, 64)).astype(np.float32)
     left, right = integers(1, 128, 32), integers(2, 64, 32)
@@ -259,8 +265,8 @@ def mma_enable_input_d() -> Iterator[Case]:
 def mma_scale_input_d() -> Iterator[Case]:
     """scale-input-d: D = A @ B.T + D * 2**-n, with n from 0 to 15.
 
-    An immediate of kinds f16 and tf32: a running sum is scaled down on its way into the next step. All
-    numbers here are multiples of 2**15, so no bit is lost.
+    n is an immediate operand of kinds f16 and tf32. It scales a running sum down before the next product is
+    added. All numbers in D are multiples of 2**15 here, so the scaling is exact.
     """
     before = np.random.default_rng(9).integers(-64, 65, (128, 64)).astype(np.float32) * 2**15
     left, right = integers(1, 128, 16), integers(2, 64, 16)
@@ -284,10 +290,10 @@ def mma_scale_input_d() -> Iterator[Case]:
 
 @probe
 def mma_disable_output_lane() -> Iterator[Case]:
-    """disable-output-lane: a bit set for each lane of D that is not written.
+    """disable-output-lane: a mask with a bit for each lane of D; mma does not write lanes with a 1 bit.
 
-    Four registers, bit 0 of the first is lane 0 (eight for a pair of CTAs). Rows that are masked, of a causal
-    attention for instance, keep what they hold.
+    The mask takes four registers (eight for a pair of CTAs); bit 0 of the first register is lane 0. The
+    disabled rows of D, such as the masked rows of a causal attention, keep their values.
     """
     words = (0x00000001, 0xFFFFFFFF, 0xAAAAAAAA, 0x80000000)
     left, right = integers(1, 128, 16), integers(2, 64, 16)
@@ -305,11 +311,12 @@ def mma_disable_output_lane() -> Iterator[Case]:
 
 @probe
 def mma_collector() -> Iterator[Case]:
-    """collector::a: the tensor core may keep A for the next mma.
+    """collector::a: the tensor core may keep A in a buffer for the next mma.
 
-    fill keeps A, use takes it from there and keeps it, lastuse takes it for the last time, discard (the
-    default) does not keep it. It saves reading A again; results never change, and A must lie unchanged in
-    shared memory all the same. Three products of one A go to three accumulators.
+    fill puts A into the buffer. use reads A from the buffer and keeps it there. lastuse reads A from the
+    buffer for the last time. discard, the default, does not keep A. The buffer saves reads of A and never
+    changes a result; A must still be in shared memory, unchanged. Three products of one A go to three
+    accumulators.
     """
     left, right = integers(1, 128, 16), integers(2, 96, 16)
     idesc = InstructionDescriptor("f16", 128, 32, "f16", "f16", "f32")

@@ -1,7 +1,8 @@
-"""Who waits for what: commit and its mbarrier, and the fences when several threads share the work.
+"""Order and waits: commit with an mbarrier, and the fences between threads that share the work.
 
-mma, cp and shift only start when they are issued.  A commit makes an mbarrier tell when those that its thread
-issued before are complete; the fences extend an order among threads to their tensor-memory operations.
+mma, cp and shift are asynchronous: they complete some time after their issue.  After a commit, an mbarrier
+receives an arrival when all such operations that the thread issued before the commit are complete.  The
+fences extend an order between threads to the threads' tensor-memory operations.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ def _inputs(*matrices: np.ndarray) -> tuple[np.ndarray, ...]:
 
 @probe
 def commit_covers_all() -> Iterator[Case]:
-    """One commit covers everything its thread issued before it: eight mma, on four accumulators.
+    """One commit covers all mma that its thread issued before: here eight mma, on four accumulators.
 
-    The mbarrier receives a single arrival when the last of them is complete. Nothing else is covered: not ld
-    or st, and not what another thread issued, which is why the mma and the commit come from the same lane.
+    The mbarrier receives a single arrival when the last of the mma is complete. The commit does not cover ld
+    and st, and it does not cover operations of another thread. Therefore one lane issues both the mma and the
+    commit.
     """
 
     @launched(_A, _B, out=cells(256, f32))
@@ -71,12 +73,12 @@ def commit_covers_all() -> Iterator[Case]:
 
 @probe
 def commit_frees_a_stage() -> Iterator[Case]:
-    """A stage of shared memory is handed back by commit: only then may TMA refill it.
+    """A commit frees a stage of shared memory: after the commit's arrival, TMA may refill the stage.
 
-    Four slices of K pass through one stage. The loop waits for the data (one phase of `loaded`), issues,
-    commits to `read`, and waits for it before the next load: with an arrival instead of the commit TMA would
-    overwrite what the mma still reads. Each barrier is used again and again, its phase's parity flips each
-    time.
+    Four slices of K pass through one stage. Each iteration waits for the data (one phase of `loaded`), issues
+    the mma, commits to `read`, and waits for `read` before the next load. With an ordinary arrival instead of
+    the commit, TMA would overwrite data that the mma is still reading. Every iteration uses the same
+    barriers, and the parity of their phases flips each time.
     """
     slices = 4
     tile_a, tile_b = _TILE_A, _TILE_B
@@ -108,10 +110,10 @@ def commit_frees_a_stage() -> Iterator[Case]:
 
 @probe
 def commit_generic() -> Iterator[Case]:
-    """commit to a generic address: the state space is .shared::cluster, or none.
+    """commit with a generic address: the instruction names .shared::cluster, or no state space.
 
-    A shared::cta address is a shared::cluster address too, so the usual form takes a barrier of this CTA as
-    it is. Without a state space the operand is a generic 64-bit address.
+    A shared::cta address is also a shared::cluster address, so the usual form takes the address of a barrier
+    of this CTA without a conversion. Without a state space the operand is a generic 64-bit address.
     """
 
     @launched(_A, _B, out=cells(64, f32))
@@ -134,11 +136,12 @@ def commit_generic() -> Iterator[Case]:
 
 @probe
 def fence_st_to_mma() -> Iterator[Case]:
-    """An accumulator written by the threads, added to by an mma of one of them.
+    """st before mma: all threads write an accumulator, and an mma of one thread adds to it.
 
     st is not ordered before mma, not even in the same thread. Every thread waits for its stores (wait::st),
-    fences (before_thread_sync), meets the others at the barrier; behind it the issuing thread fences
-    (after_thread_sync) and multiplies. The fences order, they never wait: it is wait::st that waits.
+    executes fence::before_thread_sync, and waits at the barrier. After the barrier the issuing thread
+    executes fence::after_thread_sync and issues the mma. The fences only establish an order; the instruction
+    that waits is wait::st.
     """
 
     @launched(_A, _B, cells(64), out=cells(64, f32))
@@ -164,11 +167,13 @@ def fence_st_to_mma() -> Iterator[Case]:
 
 @probe
 def fence_two_issuers() -> Iterator[Case]:
-    """Two threads issue mma to one accumulator: fences on both sides of the barrier between them.
+    """Two threads issue mma to one accumulator, with a barrier and fences between them.
 
-    Of one thread, mma of the same accumulator and shape run in order without a wait. Those of another thread
-    follow them in the same way when it comes behind a synchronization with fences around it: no commit and no
-    wait is due between. But each thread commits for itself, so the barrier expects two arrivals.
+    If one thread issues several mma of the same shape on one accumulator, they execute in order without a
+    wait. The mma of another thread follow in order too, if the two threads synchronize in between with fences
+    on both
+    sides: the kernel needs no commit and no wait there. But a commit covers only its own thread, so each
+        thread commits, and the mbarrier expects two arrivals.
     """
 
     @launched(_A, _B, out=cells(64, f32))
@@ -182,7 +187,7 @@ def fence_two_issuers() -> Iterator[Case]:
             ptx.tcgen05.commit(done)
         hand_over()
         with ptx.if_(t.warp == 1), ptx.if_(ptx.warp.elect()):
-            ptx.mbarrier.wait(loaded, 0)  # the operands are this thread's to read, too
+            ptx.mbarrier.wait(loaded, 0)  # this thread's mma read the operands too
             multiply(t.base, a, b, _IDESC, add=True)
             ptx.tcgen05.commit(done)
         completed(done)
@@ -195,11 +200,12 @@ def fence_two_issuers() -> Iterator[Case]:
 
 @probe
 def mma_to_ld_to_mma() -> Iterator[Case]:
-    """Two products, one behind the other: D of the first becomes A of the second, as in attention.
+    """Two products in sequence: D of the first becomes A of the second, as in attention.
 
-    S = Q @ K.T is waited for (commit, mbarrier), loaded, turned into f16 in registers, stored as A of the
-    next product (wait::st), and handed over to the issuing thread, which multiplies it with V. Every arrow
-    between the tensor core and the threads has its wait, and its pair of fences.
+    The threads wait for S = Q @ K.T (commit, mbarrier), load it, convert it to f16 in registers, store it as
+    A of the next product, and execute wait::st. Then they hand it over to the issuing thread, which
+    multiplies it with V. Each time data passes between the tensor core and the threads, the kernel has a wait
+    and a pair of fences.
     """
     tile_q, moved = tile_of(128, 16, "f16", swizzle="32B")
     tile_k, _ = tile_of(32, 16, "f16", swizzle="32B")

@@ -1,8 +1,9 @@
-"""Two CTAs as one: cta_group::2.
+"""CTA pairs: cta_group::2.
 
-The CTAs of ranks 2i and 2i + 1 of a cluster are a pair.  One thread of either, by convention of the even one,
-issues for both: the tensor cores of both work on one product, each with the operands in its own shared memory
-at the same offsets, and each with its part of D in its own tensor memory at the same address::
+The CTAs with ranks 2i and 2i + 1 of a cluster are a pair.  One thread of one CTA, by convention the CTA with
+the even rank (the leader), issues instructions for both.  Both tensor cores work on one product.  Each reads
+operands from its own shared memory, at the same offsets, and writes its part of D to its own tensor memory,
+at the same address::
 
                  N = 128                        CTA 0                     CTA 1
              +-------+-------+        A         rows 0 to 127             rows 128 to 255
@@ -11,9 +12,10 @@ at the same offsets, and each with its part of D in its own tensor memory at the
              | CTA 1         | 128    barrier   loaded: bytes of both     -
              +-------+-------+                  done: by multicast        done: by multicast
 
-Each CTA loads its own operands, and all bytes are counted on the barrier of the leader, who alone must know
-that they are there.  When the product is complete, a multicast commit tells both.  Every tcgen05 instruction
-of the kernel names cta_group::2, alloc and dealloc too, which a warp of each CTA executes.
+Each CTA loads its own operands.  The leader's barrier counts the bytes of both CTAs, since only the leader
+must know that they have arrived.  When the product is complete, a multicast commit signals a barrier in each
+CTA. Every tcgen05 instruction of the kernel names cta_group::2, including alloc and dealloc, which a warp of
+each CTA executes.
 """
 
 from __future__ import annotations
@@ -53,18 +55,21 @@ _PAIR = {"grid": (2,), "cluster": (2,)}
 
 
 def _leader(mbar: Any) -> Any:
-    """The same barrier in the even CTA of the pair: bit 24 of a shared address is the rank's lowest."""
+    """Return the address of the same barrier in the pair's even CTA: the address with bit 24 cleared.
+
+    Bit 24 of a shared address is the lowest bit of the CTA's rank.
+    """
     return mbar.addr & 0xFEFFFFFF
 
 
 def load_halves(
     t: Stage, loaded: Any, *operands: Operand, column: Any = 0, whole: Sequence[Operand] = ()
 ) -> None:
-    """One thread of each CTA loads the CTA's rows of each matrix, and the matrices that both CTAs need whole.
+    """Load the CTA's rows of each matrix in ``operands``, and all rows of each matrix in ``whole``.
 
-    All bytes are counted on the leader's barrier.  This function does not wait.  Bytes of the other CTA may
-    arrive before the leader expects them: the count goes below zero, and the phase stays open until the
-    leader's arrival.
+    One thread of each CTA calls this function.  The leader's barrier counts all bytes.  The function does not
+    wait.  Bytes of the other CTA may arrive before the leader expects them: then the pending byte count is
+    negative, and the phase stays incomplete until the leader arrives.
     """
     with ptx.if_(t.rank == 0):
         nbytes = sum(matrix.tile.nbytes for matrix in (*operands, *whole))
@@ -78,7 +83,7 @@ def load_halves(
 
 
 def commit_both(done: Any, mask: int = 0b11) -> None:
-    """A commit that signals the barrier at this offset in every CTA of the mask."""
+    """Commit, and signal the barrier at the offset of ``done`` in every CTA of the mask."""
     ctas = reg.scalar(u16, init=mask)
     ptx.tcgen05.commit(done, multicast=ctas, cta_group=2)
 
@@ -94,7 +99,7 @@ def paired(
     expected: np.ndarray | None = None,
     issue: Callable[[Stage, Operand, Operand], None] | None = None,
 ) -> Case:
-    """The case of one product by a pair; cells of both CTAs, one below the other."""
+    """Return the case of one product of a CTA pair. The output has the even CTA's lanes first."""
     tile_a, moved = tile_of(left.shape[0] // 2, left.shape[1], idesc.a_type, swizzle=swizzle)
     tile_b, _ = tile_of(right.shape[0] // 2, right.shape[1], idesc.b_type, swizzle=swizzle)
     multiply_ = issue or (lambda t, a, b: multiply(t.base, a, b, idesc))
@@ -129,11 +134,12 @@ def _descriptor(m: int, n: int, kind: str = "f16", element: str = "bf16", **opti
 
 @probe
 def pair_alloc() -> Iterator[Case]:
-    """alloc and dealloc with cta_group::2: a warp of each CTA, and both get the same columns.
+    """alloc and dealloc with cta_group::2: a warp of each CTA executes them; both get the same columns.
 
-    Either may block until the other is there. Accesses of both CTAs are synchronized (by a barrier of the
-    cluster) before dealloc; behind it a CTA may end at once. ld and st name no cta_group: a thread
-    reaches the tensor memory of its own CTA only. Each CTA writes and reads cells of its own.
+    Each instruction may block until the other CTA executes it too. A cluster barrier synchronizes the
+    accesses of both CTAs before dealloc; after dealloc a CTA may end at once. ld and st have no cta_group,
+    because a thread can access only the tensor memory of its own CTA. Here each CTA writes and reads its own
+    cells.
     """
 
     @launched(cells(64, ctas=2), out=cells(64, ctas=2), **_PAIR)
@@ -151,10 +157,10 @@ def pair_alloc() -> Iterator[Case]:
 def pair_mma_256() -> Iterator[Case]:
     """mma of a pair with M = 256: each CTA has half of A, half of B, and 128 rows of D.
 
-    Nothing of A is shared; every row of D needs all of B, of which each CTA brings half of the columns and
-    the hardware gives both the whole. That is the point of pairs: B is loaded once for 256 rows. N is a
-    multiple of 16, up to 256. The descriptors are those of the issuing CTA: their addresses have no rank, and
-    mean the same offset in each.
+    Each tensor core uses only its own half of A, but every row of D needs all of B. Each CTA loads half of
+    B's columns, and the hardware supplies both halves to both tensor cores. This is the advantage of pairs: a
+    pair loads B once for 256 rows. N is a multiple of 16, up to 256. The issuing CTA passes its descriptors:
+    their addresses contain no rank, and mean the same offset in each CTA.
     """
     for kind, element, n, k in (
         ("f16", "bf16", 128, 64),
@@ -169,7 +175,10 @@ def pair_mma_256() -> Iterator[Case]:
 
 
 def folded(product: np.ndarray) -> np.ndarray:
-    """Cells of both CTAs with M = 128: the right half of each one's 64 rows below the left half."""
+    """Return the cells of both CTAs with M = 128.
+
+    In each CTA, the left half of its 64 rows of D is in lanes 0 to 63, the right half in lanes 64 to 127.
+    """
     found = np.full((256, product.shape[1]), FILL)
     half = product.shape[1] // 2
     for cta, rows in enumerate(np.split(product, 2)):
@@ -180,11 +189,11 @@ def folded(product: np.ndarray) -> np.ndarray:
 
 @probe
 def pair_mma_128() -> Iterator[Case]:
-    """mma of a pair with M = 128: 64 rows in each CTA, spread over all 128 lanes.
+    """mma of a pair with M = 128: the 64 rows of D in each CTA use all 128 lanes.
 
-    The left half of D's columns lies in lanes 0 to 63, the right half in lanes 64 to 127, so an N of 128
-    takes 64 columns, and all four warps of each CTA share the epilogue. The other columns keep what they
-    hold.
+    The left half of D's columns is in lanes 0 to 63, the right half in lanes 64 to 127. So N = 128 takes 64
+    columns of tensor memory, and all four warps of each CTA share the epilogue. The other columns keep their
+    values.
     """
     for n in (64, 128, 256):
         left, right = integers(1, 128, 32, "bf16"), integers(n, n, 32, "bf16")
@@ -193,10 +202,10 @@ def pair_mma_128() -> Iterator[Case]:
 
 @probe
 def pair_a_in_tensor_memory() -> Iterator[Case]:
-    """A of a pair from tensor memory: each CTA holds its own rows, at the same address.
+    """A of a pair from tensor memory: each CTA holds its own rows of A, at the same address.
 
-    With M = 256 row m of the CTA is lane m. Each CTA's threads write their part; the barrier between them and
-    the issuing thread is one of the cluster, with the fences on both sides of it.
+    With M = 256, row m of the CTA's part is in lane m. The threads of each CTA write that CTA's part. A
+    cluster barrier, with fences on both sides, synchronizes them with the issuing thread.
     """
     n, k, at_a = 64, 32, 64
     left, right = integers(1, 256, k, "bf16"), integers(2, n, k, "bf16")
@@ -230,9 +239,9 @@ def pair_a_in_tensor_memory() -> Iterator[Case]:
 
 @probe
 def pair_disable_output_lane() -> Iterator[Case]:
-    """disable-output-lane of a pair: eight registers, four for each CTA.
+    """disable-output-lane of a pair: the mask takes eight registers, four for each CTA.
 
-    Bit 0 of the first is lane 0 of the even CTA, bit 0 of the fifth lane 0 of the odd one.
+    Bit 0 of the first register is lane 0 of the even CTA; bit 0 of the fifth is lane 0 of the odd CTA.
     """
     words = (0x1, 0, 0xF0F0F0F0, 0, 0xFFFFFFFF, 0, 0, 0x80000001)
     left, right = integers(1, 256, 16, "bf16"), integers(2, 64, 16, "bf16")
@@ -249,11 +258,12 @@ def pair_disable_output_lane() -> Iterator[Case]:
 
 @probe
 def pair_commit() -> Iterator[Case]:
-    """commit.multicast::cluster: a mask of the CTAs whose barrier at the same offset is signaled.
+    """commit.multicast::cluster: a mask selects the CTAs in which the commit signals a barrier.
 
-    The leader issues two products. The first is committed to the odd CTA alone, mask 0b10, the second to the
-    even one alone, mask 0b01, by name; a commit covers everything before it, so the even CTA sees both. Each
-    CTA waits for its own barrier and stores the columns that it was told of.
+    The barrier has the same offset in each CTA. The leader issues two products. After the first, it commits
+    with mask 0b10, which signals only the odd CTA. After the second, it commits with mask 0b01, which signals
+    only the even CTA; this commit covers both products, since a commit covers all earlier mma. Each CTA waits
+    for its own barrier and stores the columns of one product.
     """
     tile_a, moved = tile_of(128, 32, "bf16", swizzle="64B")
     tile_b, _ = tile_of(32, 32, "bf16", swizzle="64B")
@@ -287,10 +297,11 @@ def pair_commit() -> Iterator[Case]:
 
 @probe
 def pair_frees_a_stage() -> Iterator[Case]:
-    """A loop over K by a pair: the multicast commit hands the stage back in both CTAs.
+    """A loop over K by a pair: the multicast commit frees the stage in both CTAs.
 
-    Both CTAs load each slice into their stage; the leader waits for the bytes of both, issues, and its commit
-    arrives at `read` in both, so that each may refill its own stage. The heart of a 2-CTA GEMM.
+    Both CTAs load each slice into their own stage. The leader waits for the bytes of both CTAs and issues the
+    mma. Its commit arrives at `read` in both CTAs, and then each CTA refills its own stage. A GEMM on two
+    CTAs has this loop.
     """
     slices, step = 4, 32
     tile_a, moved = tile_of(128, step, "bf16", swizzle="64B")
@@ -325,10 +336,10 @@ def pair_frees_a_stage() -> Iterator[Case]:
 
 @probe
 def pair_cp() -> Iterator[Case]:
-    """cp with cta_group::2: one thread, and each CTA copies from its own shared memory.
+    """cp with cta_group::2: one thread issues it, and each CTA copies from its own shared memory.
 
-    The leader issues one 128x128b for both. The source is at the same offset in each CTA, the destination at
-    the same address; what is copied differs.
+    The leader issues one 128x128b for both CTAs. The source has the same offset in each CTA, and the
+    destination has the same address; the copied data differ.
     """
     tile = OperandTile(128, 16, 8, "K", "none")
 
@@ -352,7 +363,7 @@ def pair_cp() -> Iterator[Case]:
 
 
 def _scaled(idesc: InstructionDescriptor, tiles: Sequence[OperandTile], copy_b: tuple[str, str]):
-    """The kernel of a block-scaled product; ``copy_b`` is the shape in which the scales of B are copied."""
+    """Return the kernel of a block-scaled product. ``copy_b`` is the shape of the cp of B's scales."""
     tile_a, tile_b, tile_sb = tiles
     halves = [operand(tile, u8, across=2) for tile in (tile_a, tile_b, SCALES)]
     at_a, at_b = 256, 260
@@ -383,18 +394,18 @@ def _scaled(idesc: InstructionDescriptor, tiles: Sequence[OperandTile], copy_b: 
 
 @probe
 def pair_scales() -> Iterator[Case]:
-    """Block scales of a pair: each CTA holds those of its own rows of A, and those of all columns of B.
+    """Block scales of a pair: each CTA holds the scales of its own rows of A, and of all columns of B.
 
-    kind::mxf4nvf4. One tcgen05.cp with cta_group::2 copies in both CTAs, each from its own shared memory. The
-    scales of A are loaded by halves, those of B whole by each CTA, since it multiplies its rows with all of
-    B. With M = 128 the halves of D's columns lie in different lanes, and so do the scales of B: those of the
-    first half in the lower two quarters, of the second in the upper two, which is what 64x128b.warpx2::01_23
-    copies.
+    The kind is mxf4nvf4. One tcgen05.cp with cta_group::2 copies in both CTAs, each from its own shared
+    memory. Each CTA loads the scales of its half of A, and all scales of B, since it multiplies its rows with
+    all of B. With M = 128, the two halves of D's columns are in different lanes, and so are the scales of B:
+    the scales of the first half are in the lower two quarters of the lanes, those of the second half in the
+    upper two. The copy 64x128b.warpx2::01_23 writes this layout.
     """
     for m, n, copy_b in ((256, 128, ("32x128b", "warpx4")), (128, 256, ("64x128b", "warpx2::01_23"))):
         left, right = integers(1, m, 64, "e2m1"), integers(2, n, 64, "e2m1")
         tiles = [OperandTile(rows // 2, 64, 4, "K", "32B") for rows in (m, n)]
-        tiles.append(OperandTile(n // 4, 16, 8, "K", "none"))  # of 128 columns of B, 32 rows of 16 bytes
+        tiles.append(OperandTile(n // 4, 16, 8, "K", "none"))  # 32 rows of 16 bytes for 128 columns of B
         idesc = InstructionDescriptor(
             "mxf4nvf4", m, n, "e2m1", "e2m1", "f32", scale_type="ue4m3", cta_group=2
         )

@@ -1,12 +1,12 @@
-"""The kernel behind most probes of mma: one CTA, one tile, TMA -> mma -> tensor memory -> registers -> D.
+"""The kernel of most probes of mma: one CTA, one tile, TMA -> mma -> tensor memory -> registers -> D.
 
 ::
 
-    all warps        every cell gets FILL                              (what mma leaves alone stays so)
-    warp 0, thread   wait for A and B; one mma per step of K; commit   (done)
-    all warps        wait done; every cell to global memory
+    all warps        write FILL to every cell                          (cells that mma does not write keep
+    FILL) one thread       wait for A and B; one mma per step of K; commit   (the commit signals `done`) all
+    warps        wait for `done`; copy every cell to global memory
 
-What differs is the instruction descriptor, the tiles, and how the multiplication is issued.
+The probes differ in the instruction descriptor, in the tiles, and in the instructions that multiply.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .stage import (
 
 __all__ = ["product", "tile_of"]
 
-#: What TMA moves for an element type; others are bytes.
+#: Element type -> the type that TMA moves. Other element types move as bytes.
 _MOVED = {"f16": f16, "bf16": bf16, "tf32": f32}
 
 Issue = Callable[[Stage, Operand, Operand], None]
@@ -49,7 +49,7 @@ Store = Callable[[Stage, Any], None]
 
 
 def tile_of(rows: int, k: int, element: str, major: str = "K", swizzle: str = "128B", pairs: bool = False):
-    """The tile of a matrix, and the type that TMA moves it as."""
+    """Return the tile of a matrix, and the type with which TMA moves its elements."""
     moved = _MOVED.get(element, u8)
     return OperandTile(rows, k, 4 if pairs else 8 * moved.nbytes, major, swizzle), moved
 
@@ -67,14 +67,18 @@ def product(
     issue: Issue | None = None,
     store: Store = store_cells,
 ) -> Case:
-    """The case of ``left[M, K] @ right[N, K].T``.
+    """Return the case of the product ``left[M, K] @ right[N, K].T``.
 
     Args:
-        expected: all cells, if they are not the product's and FILL.
-        bound: how far the product may be off, where D is a row a lane or in 16 lanes of each quarter.
-        before: cells that tensor memory holds at first, instead of FILL.
-        issue: records the multiplication, if it is not :func:`.stage.multiply` alone.
-        store: records how cells get to the output, which has as many columns as ``expected``.
+        label: name of the case.
+        idesc: the instruction descriptor.
+        left, right: the numbers of A and B.
+        swizzles: the swizzles of A and B in shared memory.
+        expected: the expected cells. By default, the product in the lanes of D, and FILL in all other cells.
+        bound: the largest allowed error of the product.
+        before: the initial values of the cells, instead of FILL.
+        issue: records the multiplication. The default is :func:`.stage.multiply`.
+        store: records the copy of the cells to the output, which has as many columns as ``expected``.
     """
     pairs = idesc.kind in ("mxf4", "mxf4nvf4")
     tile_a, moved_a = tile_of(*left.shape, idesc.a_type, idesc.a_major, swizzles[0], pairs)
@@ -96,7 +100,7 @@ def product(
     out = cells(expected.shape[1], b32 if idesc.d_type in ("f16", "s32") else f32)
     path = _Path(tile_a, tile_b, columns, issue or _plain(idesc), store)
     kernel = launched(*inputs, out=out)(body(path))
-    limits = np.zeros(expected.shape)  # what mma leaves alone is exactly what it was
+    limits = np.zeros(expected.shape)  # cells that mma does not write must keep their values exactly
     limits[lanes_of(idesc.m), : idesc.n] = bound
     return Case(label, kernel, tuple(arrays), expected, limits)
 
@@ -107,7 +111,7 @@ def _plain(idesc: InstructionDescriptor) -> Issue:
 
 @dataclass(frozen=True)
 class _Path:
-    """One tile's way through the kernel."""
+    """The kernel's steps for one tile: its operands, its columns, and how to multiply and store."""
 
     tile_a: OperandTile
     tile_b: OperandTile

@@ -1,12 +1,11 @@
-"""Block-scaled kinds: mxf8f6f4, mxf4 and mxf4nvf4, with scale factors that tcgen05.cp brings to tensor
-memory.
+"""Block-scaled kinds: mxf8f6f4, mxf4 and mxf4nvf4. tcgen05.cp copies the scale factors to tensor memory.
 
-Each block of 16 or 32 elements along K of a row of A, or of a column of B, has a scale: the product is that
-of A * scales and B * scales.  A row's scales for one instruction (1, 2 or 4 of them) are bytes of one cell:
-row r in lane r % 32, column r // 32, and that in all four quarters of the lanes.  In shared memory they lie
-as 32 rows of 16 bytes, four rows of the matrix in each, so that one tcgen05.cp of 32x128b.warpx4 brings the
-scales of 128 rows into place.  A copy is ordered before the mma that follows it in the same thread: nothing
-is waited for.
+Each block of 16 or 32 elements along K of a row of A, or of a column of B, has a scale.  The instruction
+multiplies (A * scales) with (B * scales).  The 1, 2 or 4 scales of a row for one instruction are bytes of one
+cell: the cell of row r is in lane r % 32, column r // 32, and all four quarters of the lanes have a copy of
+    it. In shared memory the scales of 128 rows are 32 rows of 16 bytes, and each of these holds the scales of
+    four rows of the matrix.  One tcgen05.cp of shape 32x128b.warpx4 copies the scales of 128 rows.  The copy
+    is ordered before the mma that follows it in the same thread, so the kernel needs no wait.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from .stage import (
     store_cells,
 )
 
-#: 128 rows' scales of one instruction: 32 rows of 16 bytes.
+#: The scales of 128 rows for one instruction: 32 rows of 16 bytes.
 SCALES = OperandTile(32, 16, 8, "K", "none")
-#: Columns of tensor memory behind D: scales of A, scales of B.
+#: First columns of the scales of A and B in tensor memory, after the columns of D.
 _AT_A, _AT_B = 128, 132
 
 
 def scale_codes(seed: int, rows: int, count: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Scales of each row: their bytes, and the numbers that they stand for."""
+    """Return ``count`` random scales for each row: their codes, and the numbers that the codes represent."""
     generator = np.random.default_rng(seed)
     if kind == "ue8m0":  # powers of two
         codes = generator.integers(124, 131, (rows, count)).astype(np.uint8)
@@ -54,7 +53,7 @@ def scale_codes(seed: int, rows: int, count: int, kind: str) -> tuple[np.ndarray
 
 
 def laid_out(codes: np.ndarray, first: int) -> np.ndarray:
-    """The 32 x 16 bytes that tcgen05.cp takes: row r at [r % 32, 4 * (r // 32) + first]."""
+    """Return the 32 x 16 bytes that tcgen05.cp copies; row r begins at [r % 32, 4 * (r // 32) + first]."""
     found = np.zeros((32, 16), np.uint8)
     for row, line in enumerate(codes):
         at = 4 * (row // 32) + first
@@ -63,7 +62,10 @@ def laid_out(codes: np.ndarray, first: int) -> np.ndarray:
 
 
 def scaled(label, idesc, count, scale_vec, ids, left, right, *, exact=True) -> Case:
-    """The case of one instruction whose rows have ``count`` scales, from bytes ``ids`` of their cells on."""
+    """Return the case of one block-scaled instruction.
+
+    Each row has ``count`` scales. ``ids`` are the bytes of the cells at which the scales of A and B begin.
+    """
     pairs = idesc.kind != "mxf8f6f4"
     tile_a, moved = tile_of(*left.shape, idesc.a_type, swizzle="32B", pairs=pairs)
     tile_b, _ = tile_of(*right.shape, idesc.b_type, swizzle="32B", pairs=pairs)
@@ -103,9 +105,10 @@ def scaled(label, idesc, count, scale_vec, ids, left, right, *, exact=True) -> C
 def mma_mxf8f6f4() -> Iterator[Case]:
     """kind::mxf8f6f4: any pair of the 8-, 6- and 4-bit floats, and one ue8m0 scale for 32 elements.
 
-    K = 32 is one scale a row: one byte of its cell. The scale ids of the instruction descriptor say which
-    byte, so that one copied column serves four instructions; here byte 1 for A and byte 2 for B. The second
-    case has normal numbers, and the bound of f32 sums.
+    An instruction with K = 32 uses one scale of each row, which is one byte of the row's cell. The scale ids
+    of the instruction descriptor select the byte, so four instructions can use one copied column; the second
+    case uses byte 1 for A and byte 2 for B. The last case has normally distributed numbers, and allows the
+    error bound of f32 sums.
     """
     for a, b, ids in (("e4m3", "e5m2", (0, 0)), ("e2m3", "e2m1", (1, 2))):
         idesc = InstructionDescriptor(
@@ -120,10 +123,11 @@ def mma_mxf8f6f4() -> Iterator[Case]:
 
 @probe
 def mma_mxf4() -> Iterator[Case]:
-    """kind::mxf4: e2m1, two elements a byte, and a ue8m0 scale for 32 elements.
+    """kind::mxf4: e2m1 with two elements in each byte, and one ue8m0 scale for 32 elements.
 
-    Without padding 32 bytes are K = 64, twice that of f8f6f4, so a row has two scales: bytes 0 and 1 of its
-    cell, or 2 and 3.
+    The elements have no padding, so 32 bytes hold K = 64, twice as many elements as with f8f6f4. A row has
+    two
+    scales: bytes 0 and 1 of its cell, or bytes 2 and 3.
     """
     for first in (0, 2):
         idesc = InstructionDescriptor(
@@ -135,10 +139,10 @@ def mma_mxf4() -> Iterator[Case]:
 
 @probe
 def mma_mxf4nvf4() -> Iterator[Case]:
-    """kind::mxf4nvf4: e2m1 with a scale for 16 elements, of ue4m3, which are no powers of two.
+    """kind::mxf4nvf4: e2m1 with one scale for 16 elements. A ue4m3 scale need not be a power of two.
 
-    NVFP4: four scales a row fill the whole cell (scale_vec::4X, or block16). The kind has ue8m0 scales as
-    well, for 16 or for 32 elements.
+    This is the format NVFP4. The four scales of a row fill its whole cell (scale_vec::4X, or block16). The
+    kind also takes ue8m0 scales, for 16 or for 32 elements.
     """
     for scale, count, size in (("ue4m3", 4, "4X"), ("ue8m0", 4, "block16"), ("ue8m0", 2, "2X")):
         idesc = InstructionDescriptor("mxf4nvf4", 128, 64, "e2m1", "e2m1", "f32", scale_type=scale)

@@ -1,15 +1,17 @@
-"""What the probes share: how one is declared, and the steps that every kernel of them is made of.
+"""The common parts of the probes: the declaration of a probe, and the steps of the kernels.
 
-A probe is a generator of cases under :func:`probe`; its docstring explains it.  A case is a kernel, its
-inputs, and what it must write, computed with numpy.  All kernels are one CTA of four warps (or a pair of
-such) that walk along the same path, each step a function here::
+A probe is a generator of cases with the decorator :func:`probe`; its docstring explains the instruction that
+it shows.  A case is a kernel, its inputs, and the expected output, which numpy computes.  Every kernel runs
+on one CTA of four warps (or on a pair of such CTAs) and consists of these steps, each of which is a function
+here::
 
-    global --TMA--> shared      Operand.load          (boxes as wide as the swizzle, one behind the other)
+    global --TMA--> shared      Operand.load          (boxes as wide as the swizzle, one after the other)
     shared --mma--> tensor      multiply              (one instruction for each step of K)
     global --> tensor           load_cells, fill      (through registers: thread t writes lane t)
     tensor --> global           store_cells           (thread t reads lane t)
 
-between :func:`begin`, which allocates tensor memory and makes the barriers, and :func:`end`, which frees it.
+:func:`begin` comes first: it allocates tensor memory and initializes the barriers.  :func:`end` comes last:
+it frees the tensor memory.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ import numpy as np
 
 from pyptx import InstructionDescriptor, Kernel, Layout, OperandTile, Tile, b32, b64, kernel, ptx, reg, smem
 
-#: What :func:`fill` writes: a number that no product here comes near.
+#: The value that :func:`fill` writes. It is far from every product in the probes.
 FILL = -77777.0
-#: Most columns that one tcgen05.ld or .st moves here: as many registers of each thread.
+#: The largest number of columns (registers of each thread) that one tcgen05.ld or .st moves here.
 _CHUNK = 64
 
 
@@ -33,14 +35,14 @@ _CHUNK = 64
 
 @dataclass
 class Case:
-    """One kernel, and what it must do.
+    """One kernel with its inputs and its expected output.
 
     Attributes:
-        label: what sets it apart from the probe's other cases.
-        kernel: writes one output.
-        inputs: its arrays.
-        expected: what the output must hold, as numbers.
-        bound: how far from that each number may be; 0 where the result is exact.
+        label: name that distinguishes the case from the probe's other cases.
+        kernel: the kernel, which has one output.
+        inputs: the kernel's input arrays.
+        expected: the expected numbers in the output.
+        bound: the largest allowed error of each number; 0 if the result must be exact.
     """
 
     label: str
@@ -50,16 +52,16 @@ class Case:
     bound: Any = 0.0
 
     def poisoned(self) -> np.ndarray:
-        """Return an array for the output, filled with a pattern that marks elements that are not written."""
+        """Return an output array filled with a pattern that shows which elements the kernel did not write."""
         (spec,) = self.kernel.options.specs[self.kernel.options.inputs :]
         return np.full(spec.shape({}), -1, np.int32).view(np.float32 if spec.dtype.kind == "f" else np.uint32)
 
     def error(self, output: np.ndarray) -> float:
-        """Largest error as a fraction of the bound: 0 is exact, above 1 is wrong."""
+        """Return the largest error as a fraction of the bound: 0 is exact, above 1 is wrong."""
         found = output.astype(np.float64)
         with np.errstate(divide="ignore", invalid="ignore"):
             error = np.abs(found - self.expected) / self.bound
-        # Infinities are equal without a difference; what is no number is infinitely wrong.
+        # Equal infinities have no error, although their difference is NaN; any other NaN counts as infinite.
         return float(
             np.where(found == self.expected, 0, np.nan_to_num(error, nan=np.inf, posinf=np.inf)).max()
         )
@@ -67,7 +69,7 @@ class Case:
 
 @dataclass
 class Probe:
-    """A primitive, and the cases that show it."""
+    """One primitive (such as an instruction or an option), its explanation, and the cases that show it."""
 
     name: str
     theme: str
@@ -81,7 +83,10 @@ PROBES: dict[str, Probe] = {}
 
 
 def probe(cases: Callable[[], Iterator[Case]]) -> Callable[[], Iterator[Case]]:
-    """Register a generator of cases: its name, and its docstring as what it shows and why."""
+    """Register a generator of cases as a probe with the function's name.
+
+    The first paragraph of the docstring says what the probe shows; the rest explains it.
+    """
     shows, _, text = (cases.__doc__ or "").partition("\n\n")
     name = cases.__name__.replace("_", "-")
     theme = cases.__module__.rpartition(".")[2]
@@ -90,13 +95,13 @@ def probe(cases: Callable[[], Iterator[Case]]) -> Callable[[], Iterator[Case]]:
 
 
 def launched(*inputs: Tile, out: Tile, **options: Any) -> Callable[[Callable[..., None]], Kernel]:
-    """``@kernel`` for one CTA of four warps."""
+    """Return ``@kernel`` with the options of the probes: one CTA of four warps, and sm_100a."""
     options = {"block": (128,), "arch": "sm_100a", **options}
     return kernel(in_specs=inputs, out_specs=(out,), **options)
 
 
 def cells(columns: int, dtype: Any = b32, ctas: int = 1) -> Tile:
-    """The specification of an array of cells: 128 lanes, of each of the CTAs."""
+    """Return the specification of an array of cells: 128 lanes for each CTA, and ``columns`` columns."""
     return Tile(128 * ctas, columns, dtype)
 
 
@@ -104,26 +109,31 @@ def cells(columns: int, dtype: Any = b32, ctas: int = 1) -> Tile:
 
 
 class Stage(NamedTuple):
-    """What :func:`begin` sets up: registers of the kernel, and numbers."""
+    """The values that :func:`begin` sets up: registers of the kernel, and Python numbers."""
 
+    #: The warp's number in the CTA.
     warp: Any
-    #: Whether this is warp 0, of which one thread issues what a single thread issues.
+    #: Predicate: true in warp 0. One thread of this warp issues the instructions that a single thread issues.
     leads: Any
-    #: Address of the first column, lane 0; and the same in the first lane that this warp reaches.
+    #: Address of lane 0, first column of the allocation.
     base: Any
+    #: Address of the first lane that this warp can access, first column of the allocation.
     mine: Any
-    #: This thread's row of inputs and outputs: its number, in the second CTA of a pair 128 more.
+    #: This thread's row of inputs and outputs: the thread's number, plus 128 in the second CTA of a pair.
     row: Any
-    #: The CTA's rank in its cluster; None without one.
+    #: The CTA's rank in its cluster; None without a cluster.
     rank: Any
+    #: Number of allocated columns.
     columns: int
     #: cta_group of every tcgen05 instruction.
     group: int
 
 
 def begin(columns: int, *barriers: Any, arrivals: int | Sequence[int] = 1, pair: bool = False) -> Stage:
-    """Allocate tensor memory, initialize barriers, and hand both to all threads, with ``pair`` of both
-    CTAs."""
+    """Allocate tensor memory, initialize barriers, and make both visible to all threads.
+
+    With ``pair``, these are the threads of both CTAs.  ``arrivals`` is the expected count of each barrier.
+    """
     counts = [arrivals] * len(barriers) if isinstance(arrivals, int) else arrivals
     tid = ptx.special.tid.x()
     warp = tid >> 5
@@ -146,17 +156,17 @@ def begin(columns: int, *barriers: Any, arrivals: int | Sequence[int] = 1, pair:
 
 
 def end(stage: Stage) -> None:
-    """Free the tensor memory when every thread's accesses are complete, in both CTAs of a pair."""
+    """Wait until the accesses of all threads (in both CTAs of a pair) are complete; free tensor memory."""
     hand_over(stage.group == 2)
     with ptx.if_(stage.leads):
         ptx.tcgen05.dealloc(stage.base, stage.columns, stage.group)
 
 
 def hand_over(pair: bool = False) -> None:
-    """A barrier across which tensor memory passes from one thread to another: a fence on both sides of it.
+    """Hand tensor memory from one thread to another: a barrier with a tcgen05 fence on both sides.
 
-    What was issued asynchronously must be known to be complete before, or be ordered by the fences
-    themselves.  ``pair``: a barrier of the cluster, for the threads of both CTAs.
+    Before the call, the threads must wait for asynchronous operations that the fences do not order.  With
+    ``pair`` the barrier is that of the cluster, for the threads of both CTAs.
     """
     ptx.tcgen05.fence_before_thread_sync()
     if pair:
@@ -167,27 +177,28 @@ def hand_over(pair: bool = False) -> None:
 
 
 def cell(stage: Stage, lane: int = 0, column: int = 0) -> Any:
-    """The address of a cell of the allocation."""
+    """Return the address of a cell, relative to the start of the allocation."""
     return ptx.tcgen05.address(stage.base, lane=lane, column=column)
 
 
 def barrier() -> Any:
-    """8 bytes for an mbarrier."""
+    """Allocate the 8 bytes of an mbarrier in shared memory."""
     return smem.alloc(1, b64)
 
 
 def commit_and_wait(done: Any, phase: int = 0) -> None:
-    """For one thread: wait until what it issued so far is complete."""
+    """Wait until all mma, cp and shift that this thread issued so far are complete. For one thread."""
     ptx.tcgen05.commit(done)
     completed(done, phase)
 
 
 def completed(done: Any, phase: int = 0) -> None:
-    """For any thread: wait for a commit (or arrivals), then touch what was handed over.
+    """Wait for a commit (or for arrivals) on an mbarrier. Then this thread may access the results.
 
-    A barrier is asked for the phase that is under way or the one before: a thread that comes two phases late
-    cannot tell them apart.  Where several commits follow each other, every thread waits for each, or each has
-    a barrier of its own.
+    Any thread may call this function.  A wait distinguishes only the current phase and the phase before,
+    because it compares parities.  A thread that is two phases late takes one for the other.  If several
+    commits signal one barrier, every thread must wait for each of them; otherwise each commit needs its own
+    barrier.
     """
     ptx.mbarrier.wait(done, phase)
     ptx.tcgen05.fence_after_thread_sync()
@@ -204,11 +215,11 @@ _LAYOUTS = {
 
 
 def operand(tile: OperandTile, dtype: Any, *, along: int | None = None, across: int = 1) -> Tile:
-    """The specification of a matrix in global memory whose boxes make ``tile``.
+    """Return the specification of a matrix in global memory whose boxes make ``tile``.
 
-    K-major: ``[rows, K]``; MN-major: ``[K, rows]``.  Elements smaller than a byte are passed as bytes.  The
-    matrix may be larger than the tile: ``along`` elements of the inner extent, ``across`` times the outer
-    one.
+    The matrix is ``[rows, K]`` if K-major, ``[K, rows]`` if MN-major.  Elements smaller than a byte are
+    passed as bytes.  The matrix may be larger than the tile: its inner extent is ``along`` elements, and its
+    outer extent is ``across`` times that of the tile.
     """
     outer, inner = (tile.rows, tile.k) if tile.major == "K" else (tile.k, tile.rows)
     width = (along or inner) * tile.element_bits // 8 // dtype.nbytes
@@ -217,7 +228,7 @@ def operand(tile: OperandTile, dtype: Any, *, along: int | None = None, across: 
 
 
 class Operand:
-    """A matrix in shared memory: boxes one behind the other, and the descriptor that says so."""
+    """A matrix in shared memory: its boxes, one after the other, and its descriptor."""
 
     def __init__(self, tile: OperandTile, matrix: Any) -> None:
         outer, inner = matrix.spec.tma_box
@@ -226,13 +237,13 @@ class Operand:
             (outer, inner),
             matrix.dtype,
             swizzle=tile.swizzle,
-            align=128,  # what TMA asks for where a swizzle asks for less
+            align=128,  # TMA requires 128 bytes; a swizzle may require more
             stages=tile.nbytes // (outer * tile.span),
             name=matrix.name.lower(),
         )
 
     def load(self, loaded: Any, row: Any = 0, column: Any = 0, **options: Any) -> None:
-        """One TMA copy for each box, all counted on ``loaded``; the tile begins at ``row``, ``column``."""
+        """Load the boxes of the tile at ``row``, ``column`` with TMA; ``loaded`` counts their bytes."""
         for number, box in enumerate(self.boxes):
             coord = (column + number * self.inner, row)
             ptx.cp.async_.bulk.tensor_2d(
@@ -240,14 +251,14 @@ class Operand:
             )
 
     def descriptor(self) -> Any:
-        """The descriptor of its beginning."""
+        """Return the shared-memory descriptor of the start of the matrix."""
         return ptx.tcgen05.smem_descriptor(self.boxes[0], self.tile)
 
 
 def load(loaded: Any, *operands: Operand) -> None:
-    """For one thread: bring operands into shared memory, and wait for them.
+    """Load operands into shared memory and wait for them. For one thread.
 
-    The completion of a TMA load orders its writes for the tensor core: no fence is due.
+    The completion of a TMA load orders its writes before the reads of the tensor core, so no fence is needed.
     """
     ptx.mbarrier.arrive_expect_tx(loaded, sum(matrix.tile.nbytes for matrix in operands))
     for matrix in operands:
@@ -258,9 +269,9 @@ def load(loaded: Any, *operands: Operand) -> None:
 def multiply(
     d: Any, a: Operand, b: Operand, idesc: InstructionDescriptor, add: Any = False, **options: Any
 ) -> None:
-    """D = A @ B.T, plus D where ``add``: one ``tcgen05.mma`` for each step of K.
+    """Compute D = A @ B.T, or D += A @ B.T if ``add``, with one ``tcgen05.mma`` for each step of K.
 
-    Only the first of them may ignore what D holds.
+    The first instruction overwrites D unless ``add`` is true; all others add to D.
     """
     desc_a, desc_b = a.descriptor(), b.descriptor()
     for k in range(0, b.tile.k, idesc.k):
@@ -273,14 +284,14 @@ def multiply(
 
 
 def _row(stage: Stage, matrix: Any) -> Any:
-    """Address of this thread's row."""
+    """Return the address of this thread's row of ``matrix`` in global memory."""
     row = matrix.ptr + 0
     ptx.inst.mad.wide.u32(row, stage.row, matrix.shape[1] * matrix.dtype.nbytes, row)
     return row
 
 
 def _chunks(columns: int) -> Iterator[tuple[int, int]]:
-    """First column and width of each piece, the widths powers of two."""
+    """Split columns into pieces whose widths are powers of two; yield the first column and width of each."""
     first = 0
     while first < columns:
         width = min(_CHUNK, 1 << (columns - first).bit_length() - 1)
@@ -289,7 +300,7 @@ def _chunks(columns: int) -> Iterator[tuple[int, int]]:
 
 
 def fill(stage: Stage, word: int | None = None) -> None:
-    """Every cell gets :data:`FILL`, or ``word``. Complete when it returns, for this warp."""
+    """Write :data:`FILL`, or ``word``, to every cell of this warp's lanes, and wait for these stores."""
     bits = int(np.float32(FILL).view(np.uint32)) if word is None else word
     value = reg.scalar(b32, init=bits)
     for first, width in _chunks(stage.columns):
@@ -298,7 +309,7 @@ def fill(stage: Stage, word: int | None = None) -> None:
 
 
 def load_cells(stage: Stage, matrix: Any, column: int = 0) -> None:
-    """Write a matrix of 32-bit words into tensor memory: thread t its row t. Complete when it returns."""
+    """Write a matrix of 32-bit words to tensor memory, and wait. Thread t writes row t to lane t."""
     row = _row(stage, matrix)
     for first, width in _chunks(matrix.shape[1]):
         words = reg.array(b32, width)
@@ -309,7 +320,7 @@ def load_cells(stage: Stage, matrix: Any, column: int = 0) -> None:
 
 
 def store_cells(stage: Stage, matrix: Any, column: int = 0) -> None:
-    """Write tensor memory to a matrix of 32-bit words: thread t its row t."""
+    """Store tensor memory to a matrix of 32-bit words. Thread t stores lane t to row t."""
     row = _row(stage, matrix)
     for first, width in _chunks(matrix.shape[1]):
         words = reg.array(b32, width)
@@ -319,12 +330,12 @@ def store_cells(stage: Stage, matrix: Any, column: int = 0) -> None:
 
 
 def store_row(row: Any, words: Any, first: int = 0) -> None:
-    """Registers to consecutive words of global memory."""
+    """Store registers to consecutive words of global memory, the first to word ``first`` of the row."""
     step = min(4, len(words))
     for i in range(0, len(words), step):
         ptx.store(ptx.addr(row, 4 * (first + i)), words[i : i + step], space="global")
 
 
 def store_registers(stage: Stage, matrix: Any, words: Any) -> None:
-    """This thread's registers to its row of a matrix of 32-bit words."""
+    """Store this thread's registers to its row of a matrix of 32-bit words."""
     store_row(_row(stage, matrix), words)

@@ -1,5 +1,4 @@
-"""tcgen05.mma.ws, which keeps B instead of A, and tcgen05.mma.sp, whose A has every other element left
-out."""
+"""tcgen05.mma.ws (weight stationary: B stays in the tensor core) and tcgen05.mma.sp (A is sparse)."""
 
 from __future__ import annotations
 
@@ -32,13 +31,13 @@ from .stage import (
 
 
 def spread(product_: np.ndarray) -> np.ndarray:
-    """D of .ws: its columns in 128 / M parts, one below the other, so that all lanes are used."""
+    """Return the cells of D of .ws: its columns are split into 128 / M parts, which use all 128 lanes."""
     m = product_.shape[0]
     return np.concatenate(np.split(product_, 128 // m, axis=1))
 
 
 def _wide(found: np.ndarray, columns: int) -> np.ndarray:
-    """Cells with FILL behind."""
+    """Return the cells ``found``, with columns of FILL after them up to ``columns``."""
     whole = blank(columns)
     whole[:, : found.shape[1]] = found
     return whole
@@ -46,11 +45,12 @@ def _wide(found: np.ndarray, columns: int) -> np.ndarray:
 
 @probe
 def ws_shapes() -> Iterator[Case]:
-    """mma.ws: M = 32, 64 or 128, with N = 64, 128 or 256 spread over all 128 lanes.
+    """mma.ws: M = 32, 64 or 128, with N = 64, 128 or 256. D uses all 128 lanes.
 
-    Weight stationary: B stays in the tensor core and A streams past, which suits few rows. D of M = 64 has
-    its left half of columns in lanes 0 to 63 and its right half in lanes 64 to 127; of M = 32 there are four
-    quarters. So a product of 32 x 256 takes 64 columns of tensor memory.
+    ws means weight stationary: B stays in the tensor core while rows of A pass through it, which suits
+    products with few rows. With M = 64, the left half of D's columns is in lanes 0 to 63, and the right half
+    in lanes 64 to 127. With M = 32, the columns are split into four quarters. So a product of 32 x 256 takes
+    64 columns of tensor memory.
     """
     for m, n in ((32, 64), (32, 256), (64, 128), (128, 64)):
         left, right = integers(m, m, 16, "bf16"), integers(n, n, 16, "bf16")
@@ -67,10 +67,11 @@ def ws_shapes() -> Iterator[Case]:
 
 @probe
 def ws_zero_columns() -> Iterator[Case]:
-    """The zero-column mask of mma.ws: columns of B that count as zero, without touching B.
+    """The zero-column mask of mma.ws: columns of B count as zero, while B in memory stays unchanged.
 
-    Runs of used and skipped columns in turn, here 4 and 3. With M = 64 the two halves of N, which lie in
-    different lanes, each have their own start in that pattern, and say whether it begins with skipped ones.
+    The mask is a pattern of alternating runs of used and skipped columns, here 4 used and 3 skipped. With M =
+    64, the two halves of N are in different lanes. For each half the mask has its own start in the pattern,
+    and a bit that says whether the pattern begins with skipped columns.
     """
     used, skipped, starts, skip_first = 4, 3, (0, 2, 0, 0), (False, True, False, False)
     mask = ZeroColumnMask(used, skipped, starts, skip_first)
@@ -96,10 +97,11 @@ def ws_zero_columns() -> Iterator[Case]:
 
 @probe
 def ws_collector() -> Iterator[Case]:
-    """collector::b0 to b3: four buffers that keep a B each.
+    """collector::b0 to b3: four buffers, each of which can keep one B.
 
-    fill loads a buffer, use and lastuse multiply with what it holds, which saves reading B. Here two Bs
-    are kept, and two As stream past both. As with A's collector, results never depend on it.
+    fill reads B and keeps it in a buffer; use and lastuse multiply with the B in the buffer, which saves
+    reads of B. Here two buffers keep two Bs, and each of two As is multiplied with both. As with the
+    collector of A, results never depend on it.
     """
     tile_a, moved = tile_of(64, 16, "f16", swizzle="32B")
     tile_b, _ = tile_of(128, 16, "f16", swizzle="32B")
@@ -132,10 +134,11 @@ def ws_collector() -> Iterator[Case]:
 
 @probe
 def ws_a_in_tensor_memory() -> Iterator[Case]:
-    """mma.ws with A from tensor memory: every part of D's lanes has the A for its own columns.
+    """mma.ws with A from tensor memory: each part of D's lanes holds its own copy of A.
 
-    With M = 64 lanes 0 to 63 hold the A for the left half of N, lanes 64 to 127 the A for the right half. For
-    an ordinary product both are the same; here they differ, and each half of D shows its own.
+    With M = 64, lanes 0 to 63 hold the A for the left half of N, and lanes 64 to 127 the A for the right
+    half. An ordinary product has the same A in both. Here the two differ, and each half of D is the product
+    with its own A.
     """
     m, n, k, at_a = 64, 128, 16, 64
     left, right = integers(1, 128, k, "bf16"), integers(2, n, k, "bf16")
@@ -165,12 +168,12 @@ def ws_a_in_tensor_memory() -> Iterator[Case]:
 
 # --- sparse A -------------------------------------------------------------------------------------
 
-#: Places of the two elements kept of every four.
+#: The possible positions of the two elements that a sparse A keeps of every four.
 _KEPT = [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
 
 
 def sparse(seed: int, rows: int, k: int, element: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A with its zeros, A as stored, and the 4-bit index of every four (of every two: tf32)."""
+    """Return A with its zeros, A as stored, and the 4-bit index of each four elements (tf32: each two)."""
     generator = np.random.default_rng(seed)
     dense, stored = np.zeros((rows, k)), integers(seed, rows, k // 2, element)
     if element == "tf32":
@@ -183,10 +186,10 @@ def sparse(seed: int, rows: int, k: int, element: str) -> tuple[np.ndarray, np.n
 
 
 def metadata(indices: np.ndarray, wide: bool) -> np.ndarray:
-    """The indices of one instruction for 128 rows as cells, 128 lanes by 4 columns.
+    """Return the indices of one instruction for 128 rows as cells: 128 lanes and 4 columns.
 
-    Elements of a byte: the 16 indices of row r are lane r, columns 0 and 1. Wider ones: the 8 indices of row
-    r are halves of two cells of column 0, in lanes that rows 8 apart share.
+    With elements of one byte, the 16 indices of row r are in lane r, columns 0 and 1. With ``wide`` elements,
+    the 8 indices of row r take one half of two cells in column 0; rows r and r + 8 share these two cells.
     """
     found = np.zeros((128, 4), np.uint32)
     for row, line in enumerate(indices):
@@ -202,12 +205,13 @@ def metadata(indices: np.ndarray, wide: bool) -> np.ndarray:
 
 @probe
 def sp_mma() -> Iterator[Case]:
-    """mma.sp: two of every four elements of A are stored, and K doubles.
+    """mma.sp: memory holds two of every four elements of A, and K doubles.
 
-    Which two is 4 bits of metadata for every four elements, in tensor memory; tf32 keeps one of two. One
-    instruction takes 32 bytes of a row of A as stored, and twice as much of B. The threads write the metadata
-    with tcgen05.st before they hand over to the thread that issues. Whatever B has opposite a zero of A does
-    not matter, so sparse products are exactly those of the A with its zeros.
+    For every four elements, 4 bits of metadata in tensor memory say which two are stored; for tf32, they say
+    which one of two is stored. One instruction takes 32 bytes of a stored row of A, and twice as many bytes
+    of B. The threads write the metadata with tcgen05.st before they hand over to the thread that issues. The
+    instruction ignores elements of B that would meet a zero of A, so the product equals that of the A with
+    its zeros.
     """
     for kind, element, k in (
         ("f16", "f16", 32),
@@ -244,10 +248,10 @@ def sp_mma() -> Iterator[Case]:
 
 @probe
 def ws_sp() -> Iterator[Case]:
-    """mma.ws.sp: a sparse A, streaming past a B that stays.
+    """mma.ws.sp: a sparse A with weight-stationary B.
 
-    As A in tensor memory, the metadata of M = 32 or 64 rows is there once for each part of D's lanes: four
-    times, or twice, one below the other. N is 64 or 128.
+    Tensor memory holds a copy of the metadata for each part of D's lanes: four copies for M = 32, two for
+    M = 64. The same holds for an A in tensor memory. N is 64 or 128.
     """
     for m, n in ((32, 64), (64, 128), (128, 64)):
         k = 32
@@ -281,10 +285,11 @@ def ws_sp() -> Iterator[Case]:
 
 @probe
 def sp_selector() -> Iterator[Case]:
-    """The sparsity selector: which column of metadata an instruction of 16-bit types uses.
+    """The sparsity selector: it selects the column of metadata that an instruction with 16-bit types uses.
 
-    Two instructions of K = 32 use one column each of the same four: selector 0 and selector 1 in their
-    instruction descriptors, and the same address. So metadata of several steps is stored at once.
+    Two instructions of K = 32 pass the same metadata address. Their instruction descriptors have selectors 0
+    and 1, so each uses another one of the four columns at this address. So a kernel can store the metadata of
+    several instructions at once.
     """
     k = 64
     dense, stored, indices = sparse(6, 128, k, "f16")

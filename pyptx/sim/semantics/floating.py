@@ -40,7 +40,10 @@ def div_f32(op: Op, a: Any, b: Any) -> Any:
     return single.divide(op.mode, a, b)
 
 
-_QUOTIENT = Bound("#floating-point-instructions-div: 2 ulp, of .approx for divisors up to 2**126", ulps=2)
+_QUOTIENT = Bound(
+    "the manual's bound, which covers .approx for divisors up to 2**126 (#floating-point-instructions-div)",
+    ulps=2,
+)
 
 
 @executes("div.f32.fast", fidelity="bounded", bound=_QUOTIENT)

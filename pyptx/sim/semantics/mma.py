@@ -115,7 +115,8 @@ def mma_f8(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
 
 
 _ALIGNED = Bound(
-    "published models, not measured here: each addend cut to 2**-25 of the largest, the sum cut to f32"
+    "from published models, which this project has not measured: the hardware cuts each addend to 2**-25 of "
+    "the largest addend, and cuts the sum to f32"
 )
 _later = partial(executes, per="warp", collective="warp", fidelity="bounded", bound=_ALIGNED)
 

@@ -16,7 +16,10 @@ from ..tcgen05.tensor_memory import TensorMemory
 from ..threads.warp import Split
 from .tcgen05 import issue
 
-_BOUND = Bound("K * 2**-23 * (|A| @ |B|.T) over a whole reduction; kind::i8 is exact")
+_BOUND = Bound(
+    "an element of D differs by at most K * 2**-23 * (|A| @ |B|.T), where K is the length of the whole "
+    "reduction; kind::i8 is exact"
+)
 
 #: Scales per row, by modifier. With .block32 or without a modifier, the kind fixes their number
 #: (PTX ISA #tcgen05-mma-instructions-mma).

@@ -1,6 +1,6 @@
 """Roots, reciprocals and transcendental functions.
 
-With a rounding mode the results are correctly rounded; ``.approx`` results lie within the manual's bounds.
+Forms with a rounding mode round correctly; results of ``.approx`` are within the manual's error bounds.
 """
 
 from __future__ import annotations
@@ -38,19 +38,40 @@ def sqrt_f64(op: Op, a: Any) -> Any:
     return double.sqrt(op.mode.rnd, a)
 
 
-_RCP = Bound("#floating-point-instructions-rcp: 1 ulp", ulps=1)
-_SQRT = Bound("#floating-point-instructions-sqrt: relative 2**-23", ulps=2)
-_RSQRT = Bound("#floating-point-instructions-rsqrt: relative 2**-22.9", ulps=3)
-_SINE = Bound("#floating-point-instructions-sin, -cos: absolute 2**-20.5 within two turns", absolute=2**-20.5)
-_LG2 = Bound("#floating-point-instructions-lg2: absolute or relative 2**-22", ulps=4, absolute=2**-22)
-_EX2 = Bound("#floating-point-instructions-ex2: 2 ulp", ulps=2)
-_TANH = Bound("#floating-point-instructions-tanh: relative 2**-11", ulps=2**13)
-_HIGH = Bound("a unit of the upper half: #floating-point-instructions-rcp-approx-ftz-f64", ulps=2**32)
-_RSQRT64 = Bound("#floating-point-instructions-rsqrt; .ftz: a unit of the upper half", ulps=2**32)
-_EX2_HALF = Bound("#half-precision-floating-point-instructions-ex2: relative 2**-9.9", ulps=2)
-_EX2_BFLOAT = Bound("#half-precision-floating-point-instructions-ex2: relative 2**-7", ulps=1)
+_RCP = Bound("the manual's bound (#floating-point-instructions-rcp)", ulps=1)
+_SQRT = Bound("the manual allows a relative error of 2**-23 (#floating-point-instructions-sqrt)", ulps=2)
+_RSQRT = Bound("the manual allows a relative error of 2**-22.9 (#floating-point-instructions-rsqrt)", ulps=3)
+_SINE = Bound(
+    "the manual allows an absolute error of 2**-20.5 for angles of at most two turns "
+    "(#floating-point-instructions-sin, #floating-point-instructions-cos)",
+    absolute=2**-20.5,
+)
+_LG2 = Bound(
+    "the manual allows an error of 2**-22, which is absolute for some operands and relative for the others "
+    "(#floating-point-instructions-lg2)",
+    ulps=4,
+    absolute=2**-22,
+)
+_EX2 = Bound("the manual's bound (#floating-point-instructions-ex2)", ulps=2)
+_TANH = Bound("the manual allows a relative error of 2**-11 (#floating-point-instructions-tanh)", ulps=2**13)
+_HIGH = Bound(
+    "one unit in the last place of the result's upper 32 bits "
+    "(#floating-point-instructions-rcp-approx-ftz-f64)",
+    ulps=2**32,
+)
+_RSQRT64 = Bound(
+    "for .ftz, one unit in the last place of the result's upper 32 bits (#floating-point-instructions-rsqrt)",
+    ulps=2**32,
+)
+_EX2_HALF = Bound(
+    "the manual allows a relative error of 2**-9.9 (#half-precision-floating-point-instructions-ex2)", ulps=2
+)
+_EX2_BFLOAT = Bound(
+    "the manual allows a relative error of 2**-7 (#half-precision-floating-point-instructions-ex2)", ulps=1
+)
 _TANH_HALF = Bound(
-    "#half-precision-floating-point-instructions-tanh: absolute 2**-10.987, for bfloats 2**-8",
+    "the manual allows an absolute error of 2**-10.987 for f16 and of 2**-8 for bf16 "
+    "(#half-precision-floating-point-instructions-tanh)",
     ulps=1,
     absolute=2**-8,
 )
