@@ -307,17 +307,17 @@ _D, _A, _B, _C = "{%f0, %f1, %f2, %f3}", "{%r0, %r1, %r2, %r3}", "{%r4, %r5}", "
         (
             f"mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0 "
             f"{_D}, {_A}, {_B}, {_C}, %r6, {{1, 0}}, %r7, {{0, 0}};",
-            "byte 1 of select-a is not among 0, 2",
+            "byte of select-a is 1; expected one of 0, 2",
         ),
         (
             f"mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e2m1.e2m3.f32.ue8m0 "
             f"{_D}, {_A}, {_B}, {_C}, %r6, {{3, 2}}, %r7, {{0, 0}};",
-            "thread 2 of select-a is not among 0, 1",
+            "thread of select-a is 2; expected one of 0, 1",
         ),
         (
             f"mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.ue4m3 "
             f"{_D}, {_A}, {_B}, {_C}, %r6, {{0, 0}}, %r7, {{2, 0}};",
-            "byte 2 of select-b is not among 0",
+            "byte of select-b is 2; expected one of 0",
         ),
         (
             f"mma.sp.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {_D}, {_A}, {_A}, {_C}, %r8, 2;",

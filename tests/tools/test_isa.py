@@ -203,7 +203,7 @@ def test_odd_names_are_answered(name: str) -> None:
 
 def test_what_a_rule_forbids_is_not_legal() -> None:
     wrong = rows("setp.lo.f32", status=2)
-    assert wrong["legal"].startswith("no: .lo does not compare .f32") and "setp" in wrong["hint"]
+    assert wrong["legal"].startswith("no: .lo does not exist for .f32") and "setp" in wrong["hint"]
 
 
 # --- one target ---------------------------------------------------------------------------------

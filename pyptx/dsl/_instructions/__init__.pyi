@@ -148,13 +148,13 @@ class Instructions(Node):
     """Every instruction of the table; attributes are opcodes, then modifiers in their order."""
 
     abs: Abs
-    """Absolute value; that of the smallest integer is itself."""
+    """Absolute value; the smallest integer stays as it is."""
     activemask: Activemask
     """Mask of the lanes that execute this instruction together."""
     add: Add
     """Add two integers; wraps unless .sat."""
     addc: Addc
-    """Add with the carry; .cc writes the new one."""
+    """Add with the carry flag; .cc writes the new carry flag."""
     alloca: Alloca
     """Allocate size bytes on the stack."""
     and_: And
@@ -162,27 +162,27 @@ class Instructions(Node):
     applypriority: Applypriority
     """Give a box of a tensor an L2 eviction priority; completes through a bulk group."""
     atom: Atom
-    """Read, combine with b and write back in one step; d is the old value."""
+    """Read memory, combine with b and write the result back, as one atomic operation; d is the old value."""
     bar: Bar
     """CTA barrier: wait until all threads, or b threads (a multiple of 32), have arrived at barrier a."""
     barrier: Barrier
-    """CTA barrier that the threads of a warp may reach apart, unless .aligned."""
+    """CTA barrier that the lanes of a warp may reach at different times, unless .aligned is given."""
     bfe: Bfe
     """Extract c bits from position b, extended with zeros or with their sign."""
     bfi: Bfi
     """Insert the low d bits of a into b at position c."""
     bfind: Bfind
-    """Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top."""
+    """Position of the highest bit that differs from the sign; with .shiftamt, the left shift that moves it to the top."""
     bmsk: Bmsk
-    """A mask of b ones from position a."""
+    """Make a mask of b ones that begins at bit a."""
     bra: Bra
-    """Branch; .uni promises that all live lanes take it together."""
+    """Branch to a label; .uni promises that all live lanes of the warp take the branch together."""
     brev: Brev
     """Reverse the bits."""
     brkpt: Brkpt
     """Stop for the debugger."""
     brx: Brx
-    """Branch to the label that an index chooses from a list; an index past its end is undefined."""
+    """Branch to the label that an index chooses from a list; an index past the end of the list is undefined."""
     call: Call
     """Call a device function and take its results."""
     clmad: Clmad
@@ -204,17 +204,17 @@ class Instructions(Node):
     cvt: Cvt
     """Integer to integer: truncates, zero- or sign-extends, saturates with .sat."""
     cvta: Cvta
-    """Address of a state space to its generic address."""
+    """Convert an address in a state space to a generic address."""
     discard: Discard
     """Drop the line at a from L2 without writing it back."""
     div: Div
     """Divide two integers, truncating toward zero; division by zero gives an unspecified value."""
     dp2a: Dp2a
-    """c plus the products of two halves of a with the low or the high two bytes of b."""
+    """Multiply the two halves of a with the low or the high two bytes of b, and add the products to c."""
     dp4a: Dp4a
-    """c plus the products of four bytes of a with four of b."""
+    """Multiply four bytes of a with four bytes of b, and add the products to c."""
     elect: Elect
-    """Elect one lane of the mask: p is true in it alone, d is its number."""
+    """Elect one lane of the mask: p is true in this lane only, d is its number."""
     ex2: Ex2
     """2 to the power of a, approximate."""
     exit: Exit
@@ -232,13 +232,13 @@ class Instructions(Node):
     griddepcontrol: Griddepcontrol
     """Let dependent grids launch, or wait for the grids that this one depends on."""
     isspacep: Isspacep
-    """Does the generic address a point into a state space?"""
+    """Ask whether the generic address a points into a state space."""
     istypep: Istypep
-    """Does the address point to a texture, a sampler, a surface?"""
+    """Ask whether the address points to a texture, a sampler or a surface."""
     ld: Ld
     """Load; weak order."""
     ldmatrix: Ldmatrix
-    """Load one, two or four 8x8 matrices of 16-bit elements from shared memory, each lane its fragments."""
+    """Load one, two or four 8x8 matrices of 16-bit elements from shared memory; each lane gets its fragments."""
     ldu: Ldu
     """Load read-only data whose address is the same in all lanes."""
     lg2: Lg2
@@ -246,15 +246,15 @@ class Instructions(Node):
     lop3: Lop3
     """Any logical function of three values, given as a table of eight bits."""
     mad: Mad
-    """Multiply, keep one half, add."""
+    """Multiply two integers, keep the low or the high half of the product, and add c."""
     mad24: Mad24
-    """Multiply two 24-bit integers, keep one half, add."""
+    """Multiply two 24-bit integers, keep the low or the high 32 of 48 bits, and add c."""
     madc: Madc
-    """Multiply, keep one half, add with the carry; .cc writes the new one."""
+    """Multiply, keep one half of the product, add c and the carry flag; .cc writes the new carry flag."""
     mapa: Mapa
-    """Address, in CTA b of the cluster, of what a is in this CTA's shared memory."""
+    """Address in CTA b of the cluster that corresponds to address a in this CTA's shared memory."""
     match: Match
-    """Mask of the lanes that hold the same value as this one."""
+    """Mask of the lanes that have the same value as this lane."""
     max: Max
     """The larger of two integers."""
     mbarrier: Mbarrier
@@ -296,41 +296,41 @@ class Instructions(Node):
     rcp: Rcp
     """Reciprocal, correctly rounded."""
     red: Red
-    """Combine b with memory in one step."""
+    """Combine b with memory, as one atomic operation."""
     redux: Redux
     """Combine an integer over the lanes of the mask."""
     rem: Rem
-    """Remainder of a truncating division; its sign is the dividend's."""
+    """Remainder of a truncating division; it has the sign of the dividend."""
     ret: Ret
     """Return; in an entry, end the thread."""
     rsqrt: Rsqrt
     """Reciprocal of the square root, approximate."""
     sad: Sad
-    """c plus the absolute difference of a and b."""
+    """Add c and the absolute difference of a and b."""
     selp: Selp
     """Select one of two values by a predicate."""
     set: Set
-    """Compare, perhaps combine with a predicate; true is all ones, or 1.0."""
+    """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats."""
     setmaxnreg: Setmaxnreg
-    """Give registers back, or wait for more: the whole warpgroup."""
+    """Release registers, or wait for more; the whole warpgroup executes it."""
     setp: Setp
     """Compare and set a predicate, and its complement with p|q."""
     shf: Shf
     """Funnel shift: the upper (left) or lower (right) half of the pair [b, a] shifted by c."""
     shfl: Shfl
-    """Exchange a register between the lanes of a warp; p tells whether the source lane was in range."""
+    """Exchange a register between the lanes of a warp; p is true if the source lane was in range."""
     shl: Shl
-    """Shift left; an amount beyond the width gives zero."""
+    """Shift left; an amount larger than the width gives zero."""
     shr: Shr
-    """Shift right; signed types replicate the sign, and an amount beyond the width fills with it."""
+    """Shift right; signed types fill with the sign, also if the amount is larger than the width."""
     sin: Sin
     """Sine, approximate."""
     slct: Slct
     """a if c is not negative, otherwise b."""
     spcompress: Spcompress
-    """Keep two of every four elements, and the indices that they had; spdesc says which."""
+    """Keep two of every four elements, and their indices; spdesc says which."""
     spdecompress: Spdecompress
-    """Put elements to their indices among zeroes."""
+    """Put elements at the positions that their indices name, and zeroes elsewhere."""
     sqrt: Sqrt
     """Square root, correctly rounded."""
     st: St
@@ -338,47 +338,47 @@ class Instructions(Node):
     stackrestore: Stackrestore
     """Set the stack pointer."""
     stacksave: Stacksave
-    """The stack pointer."""
+    """Read the stack pointer."""
     stmatrix: Stmatrix
     """Store one, two or four 8x8 matrices of 16-bit elements to shared memory."""
     sub: Sub
     """Subtract two integers; wraps unless .sat."""
     subc: Subc
-    """Subtract with the carry; .cc writes the new one."""
+    """Subtract with the borrow in the carry flag; .cc writes the new one."""
     suld: Suld
     """Load bytes from a surface; the first coordinate counts bytes."""
     suq: Suq
-    """An attribute of a surface."""
+    """Read an attribute of a surface."""
     sured: Sured
     """Add to bytes of a surface; the first coordinate counts bytes."""
     sust: Sust
     """Store bytes to a surface; the first coordinate counts bytes."""
     szext: Szext
-    """Extend the low b bits of a with zeros or with their sign."""
+    """Extend the low b bits of a to the whole width, with zeros or with their sign."""
     tanh: Tanh
     """Hyperbolic tangent, approximate."""
     tcgen05: Tcgen05
-    """Allocate columns of tensor memory; the address is written to shared memory. Blocks until there is room."""
+    """Allocate columns of tensor memory and write their address to shared memory. Blocks until there is room."""
     tensormap: Tensormap
     """Set the address of the tensor in a tensor map."""
     testp: Testp
     """Test what kind of number a float is."""
     tex: Tex
-    """Look a texture up, with filtering."""
+    """Look up a texture, with filtering."""
     tld4: Tld4
-    """One component of each of the four texels that bilinear filtering would read."""
+    """Load one component of each of the four texels that bilinear filtering would read."""
     trap: Trap
     """Abort the grid with an error."""
     txq: Txq
-    """An attribute of a texture, or of its sampler."""
+    """Read an attribute of a texture, or of its sampler."""
     vabsdiff: Vabsdiff
-    """Absolute difference of two integers, perhaps saturate, then perhaps combine with c."""
+    """Absolute difference of two integers, optionally saturate, then optionally combine with c."""
     vabsdiff2: Vabsdiff2
     """Absolute difference of two halves each; .add sums the results and c."""
     vabsdiff4: Vabsdiff4
     """Absolute difference of four bytes each; .add sums the results and c."""
     vadd: Vadd
-    """Add two integers, perhaps saturate, then perhaps combine with c."""
+    """Add two integers, optionally saturate, then optionally combine with c."""
     vadd2: Vadd2
     """Add two halves each; .add sums the results and c."""
     vadd4: Vadd4
@@ -388,33 +388,33 @@ class Instructions(Node):
     vavrg4: Vavrg4
     """Average of four bytes each; .add sums the results and c."""
     vmad: Vmad
-    """Multiply, add c, shift right by .scale, perhaps saturate."""
+    """Multiply, add c, shift right by .scale, optionally saturate."""
     vmax: Vmax
-    """The larger of two integers, perhaps saturate, then perhaps combine with c."""
+    """The larger of two integers, optionally saturate, then optionally combine with c."""
     vmax2: Vmax2
     """The larger of two halves each; .add sums the results and c."""
     vmax4: Vmax4
     """The larger of four bytes each; .add sums the results and c."""
     vmin: Vmin
-    """The smaller of two integers, perhaps saturate, then perhaps combine with c."""
+    """The smaller of two integers, optionally saturate, then optionally combine with c."""
     vmin2: Vmin2
     """The smaller of two halves each; .add sums the results and c."""
     vmin4: Vmin4
     """The smaller of four bytes each; .add sums the results and c."""
     vote: Vote
-    """Is the predicate true in all lanes of the mask, in any, or equal in all?"""
+    """Vote: is the predicate true in all lanes of the mask, in any lane, or equal in all lanes?"""
     vset: Vset
-    """Compare two integers: 1 or 0, then perhaps combine with c."""
+    """Compare two integers: 1 or 0, then optionally combine with c."""
     vset2: Vset2
     """Compare two halves each: 1 or 0; .add sums the results and c."""
     vset4: Vset4
     """Compare four bytes each: 1 or 0; .add sums the results and c."""
     vshl: Vshl
-    """Shift left, perhaps saturate, then perhaps combine with c."""
+    """Shift left, optionally saturate, then optionally combine with c."""
     vshr: Vshr
-    """Shift right, perhaps saturate, then perhaps combine with c."""
+    """Shift right, optionally saturate, then optionally combine with c."""
     vsub: Vsub
-    """Subtract two integers, perhaps saturate, then perhaps combine with c."""
+    """Subtract two integers, optionally saturate, then optionally combine with c."""
     vsub2: Vsub2
     """Subtract two halves each; .add sums the results and c."""
     vsub4: Vsub4

@@ -30,20 +30,20 @@ class Abs_f16x2(Node):
         """Absolute value of a half, or two in a pack. (d: f16x2, a: f16x2)"""
 class Abs_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Absolute value. (d: f32, a: f32)"""
+        """Absolute value of a float. (d: f32, a: f32)"""
 class Abs_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Absolute value. (d: f64, a: f64)"""
+        """Absolute value of a float. (d: f64, a: f64)"""
 class Abs_ftz(Node):
     f16: Abs_f16
     f16x2: Abs_f16x2
     f32: Abs_f32
 class Abs_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Absolute value; that of the smallest integer is itself. (d: s16, a: s16)"""
+        """Absolute value; the smallest integer stays as it is. (d: s16, a: s16)"""
 class Abs_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Absolute value; that of the smallest integer is itself. (d: s32, a: s32)"""
+        """Absolute value; the smallest integer stays as it is. (d: s32, a: s32)"""
 class Abs_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Absolute value; that of the smallest integer is itself. (d: s64, a: s64)"""
+        """Absolute value; the smallest integer stays as it is. (d: s64, a: s64)"""

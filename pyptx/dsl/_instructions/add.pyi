@@ -156,16 +156,16 @@ class Add_u8x4(Node):
         """Add two packs of four 8-bit integers; wraps unless .sat. (d: u8x4, a: u8x4, b: u8x4)"""
 class Add_cc_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add and write the carry. (d: s32, a: s32, b: s32)"""
+        """Add and write the carry flag. (d: s32, a: s32, b: s32)"""
 class Add_cc_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add and write the carry. (d: s64, a: s64, b: s64)"""
+        """Add and write the carry flag. (d: s64, a: s64, b: s64)"""
 class Add_cc_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add and write the carry. (d: u32, a: u32, b: u32)"""
+        """Add and write the carry flag. (d: u32, a: u32, b: u32)"""
 class Add_cc_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add and write the carry. (d: u64, a: u64, b: u64)"""
+        """Add and write the carry flag. (d: u64, a: u64, b: u64)"""
 class Add_e4m3x4_e2m1p4x4(Node):
     def __call__(self, d: Reg, a: Reg, c: Reg, /, *, pred: Guard = None) -> None:
         """Add four narrow floats and four 8-bit floats, in packs. (d: e4m3x4, a: e2m1p4x4, c: e4m3x4)"""

@@ -18,13 +18,13 @@ class Addc_cc(Node):
     u64: Addc_u64
 class Addc_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add with the carry; .cc writes the new one. (d: s32, a: s32, b: s32)"""
+        """Add with the carry flag; .cc writes the new carry flag. (d: s32, a: s32, b: s32)"""
 class Addc_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add with the carry; .cc writes the new one. (d: s64, a: s64, b: s64)"""
+        """Add with the carry flag; .cc writes the new carry flag. (d: s64, a: s64, b: s64)"""
 class Addc_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add with the carry; .cc writes the new one. (d: u32, a: u32, b: u32)"""
+        """Add with the carry flag; .cc writes the new carry flag. (d: u32, a: u32, b: u32)"""
 class Addc_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add with the carry; .cc writes the new one. (d: u64, a: u64, b: u64)"""
+        """Add with the carry flag; .cc writes the new carry flag. (d: u64, a: u64, b: u64)"""

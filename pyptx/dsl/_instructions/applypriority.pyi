@@ -108,11 +108,11 @@ class Applypriority_async_bulk_tensor_5d_bulk_group_im2col(Node):
 class Applypriority_async_bulk_tensor_1d_bulk_group_L2__evict_normal_override__global_address(Node):
     override__global_dim: Applypriority_async_bulk_tensor_1d_bulk_group_L2__evict_normal_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Give a box at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords])"""
+        """Give a box at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords])"""
 class Applypriority_async_bulk_tensor_2d_bulk_group_L2__evict_normal_override__global_address(Node):
     override__global_dim_stride: Applypriority_async_bulk_tensor_2d_bulk_group_L2__evict_normal_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Give a box at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords])"""
+        """Give a box at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords])"""
 class Applypriority_async_bulk_tensor_2d_bulk_group_tile__gather4_L2__evict_normal(Node):
     override__global_address: Applypriority_async_bulk_tensor_2d_bulk_group_tile__gather4_L2__evict_normal_override__global_address
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
@@ -138,19 +138,19 @@ class Applypriority_async_bulk_tensor_1d_bulk_group_L2__evict_normal_override__g
         """Give a box whose address and size replace the map's an L2 eviction priority. ([tensorMap, gAddr, size, coords])"""
 class Applypriority_async_bulk_tensor_2d_bulk_group_L2__evict_normal_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Give a box whose address and sizes and strides replace the map's an L2 eviction priority. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords])"""
+        """Give a box whose address, sizes and strides replace the map's an L2 eviction priority. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords])"""
 class Applypriority_async_bulk_tensor_2d_bulk_group_tile__gather4_L2__evict_normal_override__global_address(Node):
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Give four rows of a matrix at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords])"""
+        """Give four rows of a matrix at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords])"""
 class Applypriority_async_bulk_tensor_3d_bulk_group_im2col_L2__evict_normal_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Give a box in im2col order at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 1)"""
+        """Give a box in im2col order at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 1)"""
 class Applypriority_async_bulk_tensor_3d_bulk_group_im2col__w_L2__evict_normal_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Give a box in im2col order along W at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
+        """Give a box in im2col order along W at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
 class Applypriority_async_bulk_tensor_4d_bulk_group_im2col_L2__evict_normal_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Give a box in im2col order at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
+        """Give a box in im2col order at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
 class Applypriority_async_bulk_tensor_5d_bulk_group_im2col_L2__evict_normal_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Give a box in im2col order at another address than the map says an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 3)"""
+        """Give a box in im2col order at an address that replaces the map's an L2 eviction priority. ([tensorMap, gAddr, coords], im2colInfo: u16 x 3)"""

@@ -128,10 +128,10 @@ class Atom_add_L2__cache_hint(Node):
     v4: Atom_add_L2__cache_hint_v4
 class Atom_add_f32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: f32, [a], b: f32)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: f32, [a], b: f32)"""
 class Atom_add_f64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: f64, [a], b: f64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: f64, [a], b: f64)"""
 class Atom_add_noftz(Node):
     L2__cache_hint: Atom_add_noftz_L2__cache_hint
     bf16: Atom_add_noftz_bf16
@@ -144,13 +144,13 @@ class Atom_add_noftz(Node):
     v8: Atom_add_noftz_v8
 class Atom_add_s32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: s32, [a], b: s32)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: s32, [a], b: s32)"""
 class Atom_add_u32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: u32, [a], b: u32)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: u32, [a], b: u32)"""
 class Atom_add_u64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: u64, [a], b: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: u64, [a], b: u64)"""
 class Atom_add_v2(Node):
     f32: Atom_add_v2_f32
 class Atom_add_v4(Node):
@@ -160,22 +160,22 @@ class Atom_and_L2__cache_hint(Node):
     b64: Atom_and_L2__cache_hint_b64
 class Atom_and_b32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: b32, [a], b: b32)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: b32, [a], b: b32)"""
 class Atom_and_b64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: b64, [a], b: b64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: b64, [a], b: b64)"""
 class Atom_cas_b128(Node):
     def __call__(self, d: Out, a: Address, b: Reg, c: Reg, /, *, pred: Guard = None) -> None:
-        """Write c if memory holds b, in one step, 16 bytes; d is the old value. (d: b128, [a], b: b128, c: b128)"""
+        """Write 16 bytes c if memory has the value b, as one atomic operation; d is the old value. (d: b128, [a], b: b128, c: b128)"""
 class Atom_cas_b16(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Write c if memory holds b, in one step; d is the old value. (d: b16, [a], b: b16, c: b16)"""
+        """Write c if memory has the value b, as one atomic operation; d is the old value. (d: b16, [a], b: b16, c: b16)"""
 class Atom_cas_b32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Write c if memory holds b, in one step; d is the old value. (d: b32, [a], b: b32, c: b32)"""
+        """Write c if memory has the value b, as one atomic operation; d is the old value. (d: b32, [a], b: b32, c: b32)"""
 class Atom_cas_b64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Write c if memory holds b, in one step; d is the old value. (d: b64, [a], b: b64, c: b64)"""
+        """Write c if memory has the value b, as one atomic operation; d is the old value. (d: b64, [a], b: b64, c: b64)"""
 class Atom_dec_L2__cache_hint(Node):
     u32: Atom_add_L2__cache_hint_u32
 class Atom_exch_L2__cache_hint(Node):
@@ -184,7 +184,7 @@ class Atom_exch_L2__cache_hint(Node):
     b64: Atom_and_L2__cache_hint_b64
 class Atom_exch_b128(Node):
     def __call__(self, d: Out, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Exchange 16 bytes of memory in one step; d is the old value. (d: b128, [a], b: b128)"""
+        """Exchange 16 bytes of memory, as one atomic operation; d is the old value. (d: b128, [a], b: b128)"""
 class Atom_max_L2__cache_hint(Node):
     s32: Atom_add_L2__cache_hint_s32
     s64: Atom_max_L2__cache_hint_s64
@@ -197,7 +197,7 @@ class Atom_max_noftz(Node):
     v8: Atom_add_noftz_v8
 class Atom_max_s64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: s64, [a], b: s64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: s64, [a], b: s64)"""
 class Atom_shared_add(Node):
     f32: Atom_add_f32
     f64: Atom_add_f64
@@ -221,19 +221,19 @@ class Atom_shared_max(Node):
     u64: Atom_add_u64
 class Atom_add_L2__cache_hint_f32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: f32, [a], b: f32, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: f32, [a], b: f32, cache-policy: u64)"""
 class Atom_add_L2__cache_hint_f64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: f64, [a], b: f64, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: f64, [a], b: f64, cache-policy: u64)"""
 class Atom_add_L2__cache_hint_s32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: s32, [a], b: s32, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: s32, [a], b: s32, cache-policy: u64)"""
 class Atom_add_L2__cache_hint_u32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: u32, [a], b: u32, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: u32, [a], b: u32, cache-policy: u64)"""
 class Atom_add_L2__cache_hint_u64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: u64, [a], b: u64, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: u64, [a], b: u64, cache-policy: u64)"""
 class Atom_add_L2__cache_hint_v2(Node):
     f32: Atom_add_L2__cache_hint_v2_f32
 class Atom_add_L2__cache_hint_v4(Node):
@@ -249,19 +249,19 @@ class Atom_add_noftz_L2__cache_hint(Node):
     v8: Atom_add_noftz_L2__cache_hint_v8
 class Atom_add_noftz_bf16(Node):
     def __call__(self, d: Out, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: bf16, [a], b: bf16)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: bf16, [a], b: bf16)"""
 class Atom_add_noftz_bf16x2(Node):
     def __call__(self, d: Out, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: bf16x2, [a], b: bf16x2)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: bf16x2, [a], b: bf16x2)"""
 class Atom_add_noftz_f16(Node):
     def __call__(self, d: Out, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: f16, [a], b: f16)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: f16, [a], b: f16)"""
 class Atom_add_noftz_f16x2(Node):
     def __call__(self, d: Out, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: f16x2, [a], b: f16x2)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: f16x2, [a], b: f16x2)"""
 class Atom_add_noftz_f32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Add an f32 to memory in one step, keeping subnormal numbers; d is the old value. (d: f32, [a], b: f32)"""
+        """Add an f32 to memory as one atomic operation, keeping subnormal numbers; d is the old value. (d: f32, [a], b: f32)"""
 class Atom_add_noftz_v2(Node):
     bf16: Atom_add_noftz_v2_bf16
     bf16x2: Atom_add_noftz_v2_bf16x2
@@ -279,22 +279,22 @@ class Atom_add_noftz_v8(Node):
     f16: Atom_add_noftz_v8_f16
 class Atom_add_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself; d is the old value. (d: f32 x 2, [a], b: f32 x 2)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own; d is the old value. (d: f32 x 2, [a], b: f32 x 2)"""
 class Atom_add_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself; d is the old value. (d: f32 x 4, [a], b: f32 x 4)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own; d is the old value. (d: f32 x 4, [a], b: f32 x 4)"""
 class Atom_and_L2__cache_hint_b32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: b32, [a], b: b32, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: b32, [a], b: b32, cache-policy: u64)"""
 class Atom_and_L2__cache_hint_b64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: b64, [a], b: b64, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: b64, [a], b: b64, cache-policy: u64)"""
 class Atom_exch_L2__cache_hint_b128(Node):
     def __call__(self, d: Out, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Exchange 16 bytes of memory in one step; d is the old value. (d: b128, [a], b: b128, cache-policy: u64)"""
+        """Exchange 16 bytes of memory, as one atomic operation; d is the old value. (d: b128, [a], b: b128, cache-policy: u64)"""
 class Atom_max_L2__cache_hint_s64(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Read, combine with b and write back in one step; d is the old value. (d: s64, [a], b: s64, cache-policy: u64)"""
+        """Read memory, combine with b and write the result back, as one atomic operation; d is the old value. (d: s64, [a], b: s64, cache-policy: u64)"""
 class Atom_max_noftz_L2__cache_hint(Node):
     v2: Atom_max_noftz_L2__cache_hint_v2
     v4: Atom_max_noftz_L2__cache_hint_v4
@@ -317,25 +317,25 @@ class Atom_shared_add_noftz(Node):
     f32: Atom_add_noftz_f32
 class Atom_add_L2__cache_hint_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself; d is the old value. (d: f32 x 2, [a], b: f32 x 2, cache-policy: u64)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own; d is the old value. (d: f32 x 2, [a], b: f32 x 2, cache-policy: u64)"""
 class Atom_add_L2__cache_hint_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself; d is the old value. (d: f32 x 4, [a], b: f32 x 4, cache-policy: u64)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own; d is the old value. (d: f32 x 4, [a], b: f32 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_bf16(Node):
     def __call__(self, d: Out, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: bf16, [a], b: bf16, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: bf16, [a], b: bf16, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_bf16x2(Node):
     def __call__(self, d: Out, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: bf16x2, [a], b: bf16x2, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: bf16x2, [a], b: bf16x2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_f16(Node):
     def __call__(self, d: Out, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: f16, [a], b: f16, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: f16, [a], b: f16, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_f16x2(Node):
     def __call__(self, d: Out, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats in memory in one step, each element for itself; d is the old value. (d: f16x2, [a], b: f16x2, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value. (d: f16x2, [a], b: f16x2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_f32(Node):
     def __call__(self, d: Out, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add an f32 to memory in one step, keeping subnormal numbers; d is the old value. (d: f32, [a], b: f32, cache-policy: u64)"""
+        """Add an f32 to memory as one atomic operation, keeping subnormal numbers; d is the old value. (d: f32, [a], b: f32, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2(Node):
     bf16: Atom_add_noftz_L2__cache_hint_v2_bf16
     bf16x2: Atom_add_noftz_L2__cache_hint_v2_bf16x2
@@ -353,40 +353,40 @@ class Atom_add_noftz_L2__cache_hint_v8(Node):
     f16: Atom_add_noftz_L2__cache_hint_v8_f16
 class Atom_add_noftz_v2_bf16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 2, [a], b: bf16 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16 x 2, [a], b: bf16 x 2)"""
 class Atom_add_noftz_v2_bf16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 2, [a], b: bf16x2 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16x2 x 2, [a], b: bf16x2 x 2)"""
 class Atom_add_noftz_v2_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 2, [a], b: f16 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16 x 2, [a], b: f16 x 2)"""
 class Atom_add_noftz_v2_f16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 2, [a], b: f16x2 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16x2 x 2, [a], b: f16x2 x 2)"""
 class Atom_add_noftz_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 2, [a], b: f32 x 2)"""
 class Atom_add_noftz_v4_bf16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 4, [a], b: bf16 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16 x 4, [a], b: bf16 x 4)"""
 class Atom_add_noftz_v4_bf16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 4, [a], b: bf16x2 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16x2 x 4, [a], b: bf16x2 x 4)"""
 class Atom_add_noftz_v4_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 4, [a], b: f16 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16 x 4, [a], b: f16 x 4)"""
 class Atom_add_noftz_v4_f16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 4, [a], b: f16x2 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16x2 x 4, [a], b: f16x2 x 4)"""
 class Atom_add_noftz_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 4, [a], b: f32 x 4)"""
 class Atom_add_noftz_v8_bf16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 8, [a], b: bf16 x 8)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16 x 8, [a], b: bf16 x 8)"""
 class Atom_add_noftz_v8_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 8, [a], b: f16 x 8)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16 x 8, [a], b: f16 x 8)"""
 class Atom_max_noftz_L2__cache_hint_v2(Node):
     bf16: Atom_add_noftz_L2__cache_hint_v2_bf16
     bf16x2: Atom_add_noftz_L2__cache_hint_v2_bf16x2
@@ -399,37 +399,37 @@ class Atom_max_noftz_L2__cache_hint_v4(Node):
     f16x2: Atom_add_noftz_L2__cache_hint_v4_f16x2
 class Atom_add_noftz_L2__cache_hint_v2_bf16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 2, [a], b: bf16 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16 x 2, [a], b: bf16 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_bf16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 2, [a], b: bf16x2 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16x2 x 2, [a], b: bf16x2 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 2, [a], b: f16 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16 x 2, [a], b: f16 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_f16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 2, [a], b: f16x2 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16x2 x 2, [a], b: f16x2 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 2, [a], b: f32 x 2, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_bf16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 4, [a], b: bf16 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16 x 4, [a], b: bf16 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_bf16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16x2 x 4, [a], b: bf16x2 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16x2 x 4, [a], b: bf16x2 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 4, [a], b: f16 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16 x 4, [a], b: f16 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_f16x2(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16x2 x 4, [a], b: f16x2 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16x2 x 4, [a], b: f16x2 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers; d is the old value. (d: f32 x 4, [a], b: f32 x 4, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v8_bf16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: bf16 x 8, [a], b: bf16 x 8, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: bf16 x 8, [a], b: bf16 x 8, cache-policy: u64)"""
 class Atom_add_noftz_L2__cache_hint_v8_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself; d is the old value. (d: f16 x 8, [a], b: f16 x 8, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value. (d: f16 x 8, [a], b: f16 x 8, cache-policy: u64)"""

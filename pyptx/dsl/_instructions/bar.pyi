@@ -37,10 +37,10 @@ class Bar_warp_sync(Node):
 class Bar_red_and_pred(Node):
     @overload
     def __call__(self, p: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """CTA barrier; is the predicate true in all threads (and), or in any (or)? (p: pred, a: u32, b: u32, c: pred)"""
+        """CTA barrier; p is true if the predicate is true in all threads (.and), or in any (.or). (p: pred, a: u32, b: u32, c: pred)"""
     @overload
     def __call__(self, p: Reg, a: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """CTA barrier; is the predicate true in all threads (and), or in any (or)? (p: pred, a: u32, c: pred)"""
+        """CTA barrier; p is true if the predicate is true in all threads (.and), or in any (.or). (p: pred, a: u32, c: pred)"""
 class Bar_red_popc_u32(Node):
     @overload
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:

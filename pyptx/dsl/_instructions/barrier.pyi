@@ -29,7 +29,7 @@ class Barrier_red(Node):
 class Barrier_sync(Node):
     aligned: Barrier_sync_aligned
     def __call__(self, a: Reg | Int, b: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """CTA barrier that the threads of a warp may reach apart, unless .aligned. (a: u32, b: u32)"""
+        """CTA barrier that the lanes of a warp may reach at different times, unless .aligned is given. (a: u32, b: u32)"""
 class Barrier_arrive_aligned(Node):
     def __call__(self, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
         """Arrive at barrier a, on which b threads synchronize, without waiting. (a: u32, b: u32)"""
@@ -52,7 +52,7 @@ class Barrier_red_popc(Node):
     u32: Barrier_red_popc_u32
 class Barrier_sync_aligned(Node):
     def __call__(self, a: Reg | Int, b: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """CTA barrier that the threads of a warp may reach apart, unless .aligned. (a: u32, b: u32)"""
+        """CTA barrier that the lanes of a warp may reach at different times, unless .aligned is given. (a: u32, b: u32)"""
 class Barrier_cluster_arrive_aligned(Node):
     def __call__(self, *, pred: Guard = None) -> None:
         """Arrive at the cluster's barrier, without waiting."""

@@ -13,10 +13,10 @@ class Bfind(Node):
     u64: Bfind_u64
 class Bfind_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top. (d: u32, a: s32)"""
+        """Position of the highest bit that differs from the sign; with .shiftamt, the left shift that moves it to the top. (d: u32, a: s32)"""
 class Bfind_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top. (d: u32, a: s64)"""
+        """Position of the highest bit that differs from the sign; with .shiftamt, the left shift that moves it to the top. (d: u32, a: s64)"""
 class Bfind_shiftamt(Node):
     s32: Bfind_s32
     s64: Bfind_s64
@@ -24,7 +24,7 @@ class Bfind_shiftamt(Node):
     u64: Bfind_u64
 class Bfind_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top. (d: u32, a: u32)"""
+        """Position of the highest bit that differs from the sign; with .shiftamt, the left shift that moves it to the top. (d: u32, a: u32)"""
 class Bfind_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top. (d: u32, a: u64)"""
+        """Position of the highest bit that differs from the sign; with .shiftamt, the left shift that moves it to the top. (d: u32, a: u64)"""

@@ -12,4 +12,4 @@ class Bmsk_clamp(Node):
     b32: Bmsk_clamp_b32
 class Bmsk_clamp_b32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """A mask of b ones from position a. (d: u32, a: u32, b: u32)"""
+        """Make a mask of b ones that begins at bit a. (d: u32, a: u32, b: u32)"""

@@ -8,7 +8,7 @@ from ._base import Guard, Label, Node
 class Bra(Node):
     uni: Bra_uni
     def __call__(self, target: Label, /, *, pred: Guard = None) -> None:
-        """Branch; .uni promises that all live lanes take it together. (target)"""
+        """Branch to a label; .uni promises that all live lanes of the warp take the branch together. (target)"""
 class Bra_uni(Node):
     def __call__(self, target: Label, /, *, pred: Guard = None) -> None:
-        """Branch; .uni promises that all live lanes take it together. (target)"""
+        """Branch to a label; .uni promises that all live lanes of the warp take the branch together. (target)"""

@@ -10,7 +10,7 @@ class Brx(Node):
 class Brx_idx(Node):
     uni: Brx_idx_uni
     def __call__(self, index: Reg, tlist: Label, /, *, pred: Guard = None) -> None:
-        """Branch to the label that an index chooses from a list; an index past its end is undefined. (index: u32, tlist)"""
+        """Branch to the label that an index chooses from a list; an index past the end of the list is undefined. (index: u32, tlist)"""
 class Brx_idx_uni(Node):
     def __call__(self, index: Reg, tlist: Label, /, *, pred: Guard = None) -> None:
-        """Branch to the label that an index chooses from a list; an index past its end is undefined. (index: u32, tlist)"""
+        """Branch to the label that an index chooses from a list; an index past the end of the list is undefined. (index: u32, tlist)"""

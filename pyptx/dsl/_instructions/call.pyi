@@ -12,25 +12,25 @@ class Call(Node):
         """Call a device function and take its results. (results, func, params)
         Call the function that a register points to, which has no results. (fptr: u64, params, fproto)
         Call the function that a register points to, which has no results. (fptr: u64, fproto)
-        Call the function that a register points to and take its results; its prototype, or its possible targets, are named. (results, fptr: u64, fproto)
+        Call the function that a register points to and take its results; a prototype or the list of possible targets is named. (results, fptr: u64, fproto)
         """
     @overload
     def __call__(self, func: Indexed | Sym, params: Any = ..., /, *, pred: Guard = None) -> None:
         """Call a device function that has no results. (func, params)"""
     @overload
     def __call__(self, results: Any, fptr: Reg, params: Any, fproto: Label, /, *, pred: Guard = None) -> None:
-        """Call the function that a register points to and take its results; its prototype, or its possible targets, are named. (results, fptr: u64, params, fproto)"""
+        """Call the function that a register points to and take its results; a prototype or the list of possible targets is named. (results, fptr: u64, params, fproto)"""
 class Call_uni(Node):
     @overload
     def __call__(self, results: Any, func: Any, params: Any = ..., /, *, pred: Guard = None) -> None:
         """Call a device function and take its results. (results, func, params)
         Call the function that a register points to, which has no results. (fptr: u64, params, fproto)
         Call the function that a register points to, which has no results. (fptr: u64, fproto)
-        Call the function that a register points to and take its results; its prototype, or its possible targets, are named. (results, fptr: u64, fproto)
+        Call the function that a register points to and take its results; a prototype or the list of possible targets is named. (results, fptr: u64, fproto)
         """
     @overload
     def __call__(self, func: Indexed | Sym, params: Any = ..., /, *, pred: Guard = None) -> None:
         """Call a device function that has no results. (func, params)"""
     @overload
     def __call__(self, results: Any, fptr: Reg, params: Any, fproto: Label, /, *, pred: Guard = None) -> None:
-        """Call the function that a register points to and take its results; its prototype, or its possible targets, are named. (results, fptr: u64, params, fproto)"""
+        """Call the function that a register points to and take its results; a prototype or the list of possible targets is named. (results, fptr: u64, params, fproto)"""

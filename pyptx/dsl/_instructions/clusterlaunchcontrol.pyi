@@ -40,10 +40,10 @@ class Clusterlaunchcontrol_query_cancel_get_first_ctaid_v4_b32(Node):
     b128: Clusterlaunchcontrol_query_cancel_get_first_ctaid_v4_b32_b128
 class Clusterlaunchcontrol_query_cancel_get_first_ctaid__x_b32_b128(Node):
     def __call__(self, d: Reg, try_cancel_response: Reg, /, *, pred: Guard = None) -> None:
-        """One coordinate of the first CTA of the canceled cluster. (d: b32, try_cancel_response: b128)"""
+        """Read from the answer one coordinate of the first CTA of the canceled cluster. (d: b32, try_cancel_response: b128)"""
 class Clusterlaunchcontrol_query_cancel_is_canceled_pred_b128(Node):
     def __call__(self, p: Reg, try_cancel_response: Reg, /, *, pred: Guard = None) -> None:
-        """Was the launch canceled? (p: pred, try_cancel_response: b128)"""
+        """Read from the answer whether the launch was canceled. (p: pred, try_cancel_response: b128)"""
 class Clusterlaunchcontrol_try_cancel_async_mbarrier__complete_tx__bytes_b128(Node):
     def __call__(self, addr: Address, mbar: Address, /, *, pred: Guard = None) -> None:
         """Ask to cancel the launch of a cluster that has not started; the answer is 16 bytes. ([addr], [mbar])"""
@@ -51,4 +51,4 @@ class Clusterlaunchcontrol_try_cancel_async_mbarrier__complete_tx__bytes_multica
     b128: Clusterlaunchcontrol_try_cancel_async_mbarrier__complete_tx__bytes_b128
 class Clusterlaunchcontrol_query_cancel_get_first_ctaid_v4_b32_b128(Node):
     def __call__(self, d: RegArray | Sequence[Out], try_cancel_response: Reg, /, *, pred: Guard = None) -> None:
-        """Coordinates of the first CTA of the canceled cluster. (d: b32 x 4, try_cancel_response: b128)"""
+        """Read from the answer the coordinates of the first CTA of the canceled cluster. (d: b32 x 4, try_cancel_response: b128)"""

@@ -74,7 +74,7 @@ class Cp_async_bulk_tensor(Node):
 class Cp_async_bulk_wait_group(Node):
     read: Cp_async_bulk_wait_group_read
     def __call__(self, N: Int, /, *, pred: Guard = None) -> None:
-        """Wait until at most N of the thread's newest bulk groups are pending; .read: only until sources were read. (N)"""
+        """Wait until at most N of the thread's newest bulk groups are pending; with .read, only until their sources were read. (N)"""
 class Cp_async_bulk_weak(Node):
     global_: Cp_async_bulk_weak_global
     shared__cluster: Cp_async_bulk_weak_shared__cluster
@@ -139,7 +139,7 @@ class Cp_async_bulk_tensor_5d(Node):
     shared__cta: Cp_async_bulk_tensor_5d_shared__cta
 class Cp_async_bulk_wait_group_read(Node):
     def __call__(self, N: Int, /, *, pred: Guard = None) -> None:
-        """Wait until at most N of the thread's newest bulk groups are pending; .read: only until sources were read. (N)"""
+        """Wait until at most N of the thread's newest bulk groups are pending; with .read, only until their sources were read. (N)"""
 class Cp_async_bulk_weak_global(Node):
     shared__cta: Cp_async_bulk_weak_global_shared__cta
 class Cp_async_bulk_weak_shared__cluster(Node):
@@ -157,7 +157,7 @@ class Cp_async_ca_shared_global(Node):
         """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, src-size: u32)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, /, *, pred: Guard = None) -> None:
-        """Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
+        """Copy from global to shared memory, asynchronously; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
 class Cp_async_cg_shared_global(Node):
     L2__128B: Cp_async_cg_shared_global_L2__128B
     L2__256B: Cp_async_cg_shared_global_L2__128B
@@ -168,7 +168,7 @@ class Cp_async_cg_shared_global(Node):
         """Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, src-size: u32)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, /, *, pred: Guard = None) -> None:
-        """Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
+        """Copy 16 bytes from global to shared memory past L1; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
 class Cp_async_mbarrier_arrive_b64(Node):
     def __call__(self, addr: Address, /, *, pred: Guard = None) -> None:
         """Arrive on an mbarrier when the thread's earlier cp.async operations have completed. ([addr])"""
@@ -202,7 +202,7 @@ class Cp_async_bulk_prefetch_L2_global(Node):
     L2__cache_hint: Cp_async_bulk_prefetch_L2_global_L2__cache_hint
     L2__evict_last: Cp_async_bulk_prefetch_L2_global_L2__evict_last
     def __call__(self, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring size bytes, a multiple of 16, of global memory into L2. ([srcMem], size: u32)"""
+        """Bring size bytes, a multiple of 16, from global memory into L2. ([srcMem], size: u32)"""
 class Cp_async_bulk_prefetch_tensor_1d(Node):
     L2: Cp_async_bulk_prefetch_tensor_1d_L2
 class Cp_async_bulk_prefetch_tensor_2d(Node):
@@ -289,7 +289,7 @@ class Cp_async_ca_shared_global_L2__128B(Node):
         """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, src-size: u32)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, /, *, pred: Guard = None) -> None:
-        """Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
+        """Copy from global to shared memory, asynchronously; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
 class Cp_async_ca_shared_global_L2__cache_hint(Node):
     L2__128B: Cp_async_ca_shared_global_L2__cache_hint_L2__128B
     L2__256B: Cp_async_ca_shared_global_L2__cache_hint_L2__128B
@@ -302,14 +302,14 @@ class Cp_async_ca_shared_global_L2__cache_hint(Node):
         """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, cache-policy: u64)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
+        """Copy from global to shared memory, asynchronously; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
 class Cp_async_cg_shared_global_L2__128B(Node):
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, src_size: Reg | Int = ..., /, *, pred: Guard = None) -> None:
         """Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, src-size: u32)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, /, *, pred: Guard = None) -> None:
-        """Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
+        """Copy 16 bytes from global to shared memory past L1; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred)"""
 class Cp_async_cg_shared_global_L2__cache_hint(Node):
     L2__128B: Cp_async_cg_shared_global_L2__cache_hint_L2__128B
     L2__256B: Cp_async_cg_shared_global_L2__cache_hint_L2__128B
@@ -322,7 +322,7 @@ class Cp_async_cg_shared_global_L2__cache_hint(Node):
         """Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, cache-policy: u64)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
+        """Copy 16 bytes from global to shared memory past L1; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
 class Cp_reduce_async_bulk_global_shared__cta(Node):
     bulk_group: Cp_reduce_async_bulk_global_shared__cta_bulk_group
 class Cp_reduce_async_bulk_relaxed_cluster(Node):
@@ -347,10 +347,10 @@ class Cp_async_bulk_global_shared__cta_bulk_group_cp_mask(Node):
         """Copy size bytes, a multiple of 16, from shared to global memory; completes through a bulk group. ([dstMem], [srcMem], size: u32, byteMask: u16)"""
 class Cp_async_bulk_prefetch_L2_global_L2__cache_hint(Node):
     def __call__(self, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring size bytes, a multiple of 16, of global memory into L2. ([srcMem], size: u32, cache-policy: u64)"""
+        """Bring size bytes, a multiple of 16, from global memory into L2. ([srcMem], size: u32, cache-policy: u64)"""
 class Cp_async_bulk_prefetch_L2_global_L2__evict_last(Node):
     def __call__(self, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring size bytes of global memory into L2, to be evicted last. ([srcMem], size: u32)"""
+        """Bring size bytes from global memory into L2, to be evicted last. ([srcMem], size: u32)"""
 class Cp_async_bulk_prefetch_tensor_1d_L2(Node):
     global_: Cp_async_bulk_prefetch_tensor_1d_L2_global
 class Cp_async_bulk_prefetch_tensor_2d_L2(Node):
@@ -397,7 +397,7 @@ class Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hi
         """Copy size bytes, a multiple of 16, from global to shared memory; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], cache-policy: u64)"""
 class Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_ignore_oob(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, ignoreBytesLeft: Reg | Int, ignoreBytesRight: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy size bytes to this CTA's shared memory, of which some at either end may lie outside the allocation. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar])"""
+        """Copy size bytes to this CTA's shared memory; bytes at either end may lie outside the source's allocation. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar])"""
 class Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled(Node):
     L2__cache_hint: Cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
@@ -468,7 +468,7 @@ class Cp_async_bulk_weak_global_shared__cta_bulk_group(Node):
     L2__cache_hint: Cp_async_bulk_weak_global_shared__cta_bulk_group_L2__cache_hint
     cp_mask: Cp_async_bulk_weak_global_shared__cta_bulk_group_cp_mask
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32)"""
+        """Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32)"""
 class Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes(Node):
     L2__cache_hint: Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint
     mbarrier__report__disabled: Cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled
@@ -481,10 +481,10 @@ class Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes(Nod
     multicast__cluster__16b: Cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__16b
     multicast__cluster__32b: Cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar])"""
+        """Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar])"""
 class Cp_async_bulk_weak_shared__cluster_shared__cta_mbarrier__complete_tx__bytes(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy size bytes to another CTA's shared memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32, [mbar])"""
+        """Copy size bytes to another CTA's shared memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32, [mbar])"""
 class Cp_async_bulk_weak_shared__cta_global_mbarrier__complete_tx__bytes(Node):
     L2__cache_hint: Cp_async_bulk_weak_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hint
     ignore_oob: Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_ignore_oob
@@ -495,7 +495,7 @@ class Cp_async_bulk_weak_shared__cta_global_mbarrier__complete_tx__bytes(Node):
     mbarrier__report__validity__per_16bytes__80000000: Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled
     mbarrier__report__validity__per_element__ff: Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar])"""
+        """Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar])"""
 class Cp_async_ca_shared_global_L2__cache_hint_L2__128B(Node):
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, src_size: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -505,7 +505,7 @@ class Cp_async_ca_shared_global_L2__cache_hint_L2__128B(Node):
         """Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, cache-policy: u64)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
+        """Copy from global to shared memory, asynchronously; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
 class Cp_async_cg_shared_global_L2__cache_hint_L2__128B(Node):
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, src_size: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
@@ -515,7 +515,7 @@ class Cp_async_cg_shared_global_L2__cache_hint_L2__128B(Node):
         """Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero. ([dst], [src], cp-size, cache-policy: u64)"""
     @overload
     def __call__(self, dst: Address, src: Address, cp_size: Int, ignore_src: Reg | NotPred, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
+        """Copy 16 bytes from global to shared memory past L1; if ignore-src is true, write zeroes. ([dst], [src], cp-size, ignore-src: pred, cache-policy: u64)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group(Node):
     L2__cache_hint: Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint
     add: Cp_reduce_async_bulk_global_shared__cta_bulk_group_add
@@ -630,7 +630,7 @@ class Cp_async_bulk_shared__cluster_global_mbarrier__complete_tx__bytes_multicas
         """Copy size bytes from global memory to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [srcMem], size: u32, [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hint_ignore_oob(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, ignoreBytesLeft: Reg | Int, ignoreBytesRight: Reg | Int, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes to this CTA's shared memory, of which some at either end may lie outside the allocation. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar], cache-policy: u64)"""
+        """Copy size bytes to this CTA's shared memory; bytes at either end may lie outside the source's allocation. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar], cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_override__global_address
@@ -740,21 +740,21 @@ class Cp_async_bulk_tensor_5d_shared__cta_global_im2col(Node):
 class Cp_async_bulk_weak_global_shared__cta_bulk_group_L2__cache_hint(Node):
     cp_mask: Cp_async_bulk_weak_global_shared__cta_bulk_group_L2__cache_hint_cp_mask
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
+        """Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
 class Cp_async_bulk_weak_global_shared__cta_bulk_group_cp_mask(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, byteMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32, byteMask: u16)"""
+        """Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32, byteMask: u16)"""
 class Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], cache-policy: u64)"""
+        """Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], cache-policy: u64)"""
 class Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster(Node):
     L2__cache_hint: Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], ctaMask: u16)"""
+        """Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], ctaMask: u16)"""
 class Cp_async_bulk_weak_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hint(Node):
     ignore_oob: Cp_async_bulk_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hint_ignore_oob
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], cache-policy: u64)"""
+        """Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], cache-policy: u64)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint(Node):
     add: Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add
     and_: Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_and
@@ -836,7 +836,7 @@ class Cp_async_bulk_prefetch_tensor_1d_L2_global_L2__evict_last(Node):
 class Cp_async_bulk_prefetch_tensor_1d_L2_global_override__global_address(Node):
     override__global_dim: Cp_async_bulk_prefetch_tensor_1d_L2_global_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Bring a box into L2 from another address than the map says. ([tensorMap, gAddr, coords])"""
+        """Bring a box into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords])"""
 class Cp_async_bulk_prefetch_tensor_1d_L2_global_tile(Node):
     L2__cache_hint: Cp_async_bulk_prefetch_tensor_1d_L2_global_L2__cache_hint
     L2__evict_last: Cp_async_bulk_prefetch_tensor_1d_L2_global_L2__evict_last
@@ -854,7 +854,7 @@ class Cp_async_bulk_prefetch_tensor_2d_L2_global_L2__evict_last(Node):
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_prefetch_tensor_2d_L2_global_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Bring a box into L2 from another address than the map says. ([tensorMap, gAddr, coords])"""
+        """Bring a box into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords])"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_tile(Node):
     L2__cache_hint: Cp_async_bulk_prefetch_tensor_2d_L2_global_L2__cache_hint
     L2__evict_last: Cp_async_bulk_prefetch_tensor_2d_L2_global_L2__evict_last
@@ -896,7 +896,7 @@ class Cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint
     cp_mask: Cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_cp_mask
 class Cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32)"""
+        """Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32)"""
 class Cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_cp_mask(Node):
     b128: Cp_async_bulk_weak_global_shared__cta_bulk_group_cp_mask
 class Cp_async_bulk_relaxed_cluster_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint(Node):
@@ -925,7 +925,7 @@ class Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_L2__cache_hint(Node)
 class Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Copy a box from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Copy a box from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -969,7 +969,7 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
 class Cp_async_bulk_tensor_1d_shared__cta_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled(Node):
     L2__cache_hint: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_cta_group__1
@@ -984,7 +984,7 @@ class Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_L2__cache_hint(Node)
 class Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Copy a box from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Copy a box from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group_L2__cache_hint
     override__global_address: Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group_override__global_address
@@ -1019,7 +1019,7 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_cta_group__1
@@ -1184,10 +1184,10 @@ class Cp_async_bulk_tensor_5d_shared__cta_global_im2col_mbarrier__complete_tx__b
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3)"""
 class Cp_async_bulk_weak_global_shared__cta_bulk_group_L2__cache_hint_cp_mask(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, byteMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32, cache-policy: u64, byteMask: u16)"""
+        """Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32, cache-policy: u64, byteMask: u16)"""
 class Cp_async_bulk_weak_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], ctaMask: u16, cache-policy: u64)"""
+        """Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add(Node):
     f32: Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_f32
     f64: Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_f32
@@ -1250,17 +1250,17 @@ class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add(Node):
 class Cp_async_bulk_prefetch_tensor_1d_L2_global_L2__cache_hint_override__global_address(Node):
     override__global_dim: Cp_async_bulk_prefetch_tensor_1d_L2_global_L2__cache_hint_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box into L2 from another address than the map says. ([tensorMap, gAddr, coords], cache-policy: u64)"""
+        """Bring a box into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_1d_L2_global_override__global_address_override__global_dim(Node):
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
         """Bring a box into L2 whose address and size replace the map's. ([tensorMap, gAddr, size, coords])"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_L2__cache_hint_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_prefetch_tensor_2d_L2_global_L2__cache_hint_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box into L2 from another address than the map says. ([tensorMap, gAddr, coords], cache-policy: u64)"""
+        """Bring a box into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Bring a box into L2 whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords])"""
+        """Bring a box into L2 whose address, sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords])"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_tile__gather4_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_prefetch_tensor_2d_L2_global_tile__gather4_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1271,7 +1271,7 @@ class Cp_async_bulk_prefetch_tensor_2d_L2_global_tile__gather4_L2__evict_last(No
         """Bring four rows of a matrix into L2, to be evicted last. ([tensorMap, coords])"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_tile__gather4_override__global_address(Node):
     def __call__(self, tensorMap: Addr, /, *, pred: Guard = None) -> None:
-        """Bring four rows of a matrix into L2 from another address than the map says. ([tensorMap, gAddr, coords])"""
+        """Bring four rows of a matrix into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords])"""
 class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1282,7 +1282,7 @@ class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col_L2__evict_last(Node):
         """Bring a box in im2col order into L2, to be evicted last. ([tensorMap, coords], im2colInfo: u16 x 1)"""
 class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 1)"""
+        """Bring a box in im2col order into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 1)"""
 class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col__w_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col__w_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1293,7 +1293,7 @@ class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col__w_L2__evict_last(Node):
         """Bring a box in im2col order along W into L2, to be evicted last. ([tensorMap, coords], im2colInfo: u16 x 2)"""
 class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col__w_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order along W into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
+        """Bring a box in im2col order along W into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
 class Cp_async_bulk_prefetch_tensor_4d_L2_global_im2col_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_prefetch_tensor_4d_L2_global_im2col_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1304,7 +1304,7 @@ class Cp_async_bulk_prefetch_tensor_4d_L2_global_im2col_L2__evict_last(Node):
         """Bring a box in im2col order into L2, to be evicted last. ([tensorMap, coords], im2colInfo: u16 x 2)"""
 class Cp_async_bulk_prefetch_tensor_4d_L2_global_im2col_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
+        """Bring a box in im2col order into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2)"""
 class Cp_async_bulk_prefetch_tensor_5d_L2_global_im2col_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_prefetch_tensor_5d_L2_global_im2col_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1315,10 +1315,10 @@ class Cp_async_bulk_prefetch_tensor_5d_L2_global_im2col_L2__evict_last(Node):
         """Bring a box in im2col order into L2, to be evicted last. ([tensorMap, coords], im2colInfo: u16 x 3)"""
 class Cp_async_bulk_prefetch_tensor_5d_L2_global_im2col_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 3)"""
+        """Bring a box in im2col order into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 3)"""
 class Cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
+        """Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
 class Cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_cp_mask(Node):
     b128: Cp_async_bulk_weak_global_shared__cta_bulk_group_L2__cache_hint_cp_mask
 class Cp_async_bulk_relaxed_cluster_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_b128(Node):
@@ -1333,18 +1333,18 @@ class Cp_async_bulk_relaxed_cluster_shared__cta_global_mbarrier__complete_tx__by
     b128: Cp_async_bulk_relaxed_cluster_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hint_ignore_oob_b128
 class Cp_async_bulk_relaxed_cluster_shared__cta_global_mbarrier__complete_tx__bytes_ignore_oob_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, ignoreBytesLeft: Reg | Int, ignoreBytesRight: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """The same by strong accesses of 16 bytes. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar])"""
+        """Copy size bytes to this CTA's shared memory by strong accesses of 16 bytes; bytes at either end may lie outside the source's allocation. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar])"""
 class Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Copy a box from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_override__global_address_override__global_dim(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
         """Copy a box from shared memory to a tensor whose address and size replace the map's. ([tensorMap, gAddr, size, coords], [srcMem])"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1379,7 +1379,7 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
         """Copy a box of a tensor in global memory to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1401,28 +1401,28 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
         """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar])"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Copy a box from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Copy a box from shared memory to a tensor whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem])"""
+        """Copy a box from shared memory to a tensor whose address, sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem])"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy four rows from shared memory to a matrix: a column and four row numbers. ([tensorMap, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Copy four rows of a matrix from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1451,7 +1451,7 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_override__global_address_override__global_dim_stride(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
         """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar])"""
@@ -1497,7 +1497,7 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
         """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
+        """Copy four rows of a matrix to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar])"""
 class Cp_async_bulk_tensor_2d_shared__cta_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled(Node):
     L2__cache_hint: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_cta_group__1
@@ -1511,7 +1511,7 @@ class Cp_async_bulk_tensor_3d_global_shared__cta_im2col_no_offs_bulk_group_L2__c
         """Copy a box from shared memory to a tensor in im2col order without offsets. ([tensorMap, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_global_shared__cta_im2col_no_offs_bulk_group_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Copy a box in im2col order from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_async_bulk_tensor_3d_global_shared__cta_im2col_no_offs__w_bulk_group_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_global_shared__cta_im2col_no_offs_bulk_group_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1558,7 +1558,7 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1601,7 +1601,7 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
         """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2)"""
+        """Copy a box in im2col order along W to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2)"""
 class Cp_async_bulk_tensor_3d_shared__cta_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled(Node):
     L2__cache_hint: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_cta_group__1
@@ -1658,7 +1658,7 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2)"""
 class Cp_async_bulk_tensor_4d_shared__cta_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled(Node):
     L2__cache_hint: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_cta_group__1
@@ -1708,7 +1708,7 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3)"""
 class Cp_async_bulk_tensor_5d_shared__cta_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled(Node):
     L2__cache_hint: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint
     cta_group__1: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_cta_group__1
@@ -1725,7 +1725,7 @@ class Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_noft
     f32: Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_f32
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to global memory, keeping subnormals. ([dstMem], [srcMem], size: u32)"""
+        """Add 16-bit floats to global memory, keeping subnormal numbers. ([dstMem], [srcMem], size: u32)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_add_noftz_f32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
         """Add f32 to global memory, keeping subnormal numbers. ([dstMem], [srcMem], size: u32)"""
@@ -1791,28 +1791,28 @@ class Cp_async_bulk_prefetch_tensor_1d_L2_global_L2__cache_hint_override__global
         """Bring a box into L2 whose address and size replace the map's. ([tensorMap, gAddr, size, coords], cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_L2__cache_hint_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box into L2 whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], cache-policy: u64)"""
+        """Bring a box into L2 whose address, sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_2d_L2_global_tile__gather4_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring four rows of a matrix into L2 from another address than the map says. ([tensorMap, gAddr, coords], cache-policy: u64)"""
+        """Bring four rows of a matrix into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 1, cache-policy: u64)"""
+        """Bring a box in im2col order into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 1, cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_3d_L2_global_im2col__w_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order along W into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2, cache-policy: u64)"""
+        """Bring a box in im2col order along W into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2, cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_4d_L2_global_im2col_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2, cache-policy: u64)"""
+        """Bring a box in im2col order into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 2, cache-policy: u64)"""
 class Cp_async_bulk_prefetch_tensor_5d_L2_global_im2col_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Bring a box in im2col order into L2 from another address than the map says. ([tensorMap, gAddr, coords], im2colInfo: u16 x 3, cache-policy: u64)"""
+        """Bring a box in im2col order into L2 at an address that replaces the map's. ([tensorMap, gAddr, coords], im2colInfo: u16 x 3, cache-policy: u64)"""
 class Cp_async_bulk_relaxed_cluster_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy size bytes from global to shared memory by strong accesses of 16 bytes; signals bytes on an mbarrier. ([dstMem], [srcMem], size: u32, [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_relaxed_cluster_shared__cta_global_mbarrier__complete_tx__bytes_L2__cache_hint_ignore_oob_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, ignoreBytesLeft: Reg | Int, ignoreBytesRight: Reg | Int, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The same by strong accesses of 16 bytes. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar], cache-policy: u64)"""
+        """Copy size bytes to this CTA's shared memory by strong accesses of 16 bytes; bytes at either end may lie outside the source's allocation. ([dstMem], [srcMem], size: u32, ignoreBytesLeft: u32, ignoreBytesRight: u32, [mbar], cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address_override__global_dim(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box from shared memory to a tensor whose address and size replace the map's. ([tensorMap, gAddr, size, coords], [srcMem], cache-policy: u64)"""
@@ -1839,20 +1839,20 @@ class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__byte
         """Copy a box to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     override__global_dim: Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address_override__global_dim
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_1d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box of a vector to shared memory with an address and a size that replace the map's. ([dstMem], [tensorMap, gAddr, size, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_bulk_group_L2__cache_hint_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box from shared memory to a tensor whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem], cache-policy: u64)"""
+        """Copy a box from shared memory to a tensor whose address, sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_global_shared__cta_tile__scatter4_bulk_group_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Copy four rows of a matrix from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address_override__global_dim_stride(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar], cache-policy: u64)"""
@@ -1868,13 +1868,13 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__byte
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     override__global_dim_stride: Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address_override__global_dim_stride
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
+        """Copy a box to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address_override__global_dim_stride(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy a box to shared memory with address, sizes and strides that replace the map's. ([dstMem], [tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1909,7 +1909,7 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
         """Copy four rows of a matrix to shared memory: a column and four row numbers. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16)"""
+        """Copy four rows of a matrix to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1930,13 +1930,13 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
         """Copy four rows of a matrix to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
+        """Copy four rows of a matrix to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_global_shared__cta_im2col_no_offs_bulk_group_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order from shared memory to a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Copy a box in im2col order from shared memory to a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1971,7 +1971,7 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -1992,10 +1992,10 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2030,7 +2030,7 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
         """Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
+        """Copy a box in im2col order along W to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2051,10 +2051,10 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
         """Copy a box in im2col order along W to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
+        """Copy a box in im2col order along W to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2089,7 +2089,7 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2110,10 +2110,10 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2148,7 +2148,7 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory; signals bytes on an mbarrier. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__16b_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2169,10 +2169,10 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to the shared memory of the CTAs in a mask of 16 or 32 bits. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to global memory, keeping subnormals. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
+        """Add 16-bit floats to global memory, keeping subnormal numbers. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
 class Cp_reduce_async_bulk_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_f32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Add f32 to global memory, keeping subnormal numbers. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
@@ -2197,14 +2197,14 @@ class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cac
     u64: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_f32
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_f32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine size bytes with global memory, its order and scope spelled out. ([dstMem], [srcMem], size: u32)"""
+        """Combine size bytes with global memory, with explicit order and scope. ([dstMem], [srcMem], size: u32)"""
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz(Node):
     bf16: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16
     f16: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16
     f32: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16
 class Cp_reduce_async_bulk_relaxed_cluster_shared__cluster_shared__cta_mbarrier__complete_tx__bytes_add_s32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Combine size bytes with another CTA's shared memory, its order and scope spelled out. ([dstMem], [srcMem], size: u32, [mbar])"""
+        """Combine size bytes with another CTA's shared memory, with explicit order and scope. ([dstMem], [srcMem], size: u32, [mbar])"""
 class Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_L2__cache_hint(Node):
     override__global_address: Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2212,7 +2212,7 @@ class Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_L2__cache
 class Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_override__global_address(Node):
     override__global_dim: Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Combine a box in shared memory with a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Combine a box in shared memory with a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_L2__cache_hint(Node):
     override__global_address: Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2220,7 +2220,7 @@ class Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_L2__cache
 class Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_override__global_address(Node):
     override__global_dim_stride: Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Combine a box in shared memory with a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Combine a box in shared memory with a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group(Node):
     L2__cache_hint: Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_L2__cache_hint
     override__global_address: Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_override__global_address
@@ -2257,10 +2257,10 @@ class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__com
         """Copy four rows of a matrix to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], ctaMask: u32)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_2d_shared__cluster_global_tile__gather4_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy four rows of a matrix to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
+        """Copy four rows of a matrix to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2281,10 +2281,10 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 1, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2305,10 +2305,10 @@ class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complet
         """Copy a box in im2col order along W to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_3d_shared__cluster_global_im2col__w_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order along W to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
+        """Copy a box in im2col order along W to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2329,10 +2329,10 @@ class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_4d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 2, ctaMask: u32, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_mbarrier__report__disabled_multicast__cluster_L2__cache_hint(Node):
     override__global_address: Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
@@ -2353,54 +2353,54 @@ class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_t
         """Copy a box in im2col order to shared memory, and report on the mbarrier whether the data are valid. ([dstMem], [tensorMap, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u16, cache-policy: u64)"""
 class Cp_async_bulk_tensor_5d_shared__cluster_global_im2col_mbarrier__complete_tx__bytes_multicast__cluster__32b_L2__cache_hint_override__global_address(Node):
     def __call__(self, dstMem: Address, tensorMap: Addr, mbar: Address, im2colInfo: RegArray | Sequence[Reg | Int], ctaMask: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Copy a box in im2col order to shared memory from another address than the map says. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32, cache-policy: u64)"""
+        """Copy a box in im2col order to shared memory at an address that replaces the map's. ([dstMem], [tensorMap, gAddr, coords], [mbar], im2colInfo: u16 x 3, ctaMask: u32, cache-policy: u64)"""
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_f32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine size bytes with global memory, its order and scope spelled out. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
+        """Combine size bytes with global memory, with explicit order and scope. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_noftz(Node):
     bf16: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_bf16
     f16: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_bf16
     f32: Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_bf16
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add floats to global memory, keeping subnormal numbers, order and scope spelled out. ([dstMem], [srcMem], size: u32)"""
+        """Add floats to global memory, keeping subnormal numbers, with explicit order and scope. ([dstMem], [srcMem], size: u32)"""
 class Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address(Node):
     override__global_dim: Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address_override__global_dim
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine a box in shared memory with a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Combine a box in shared memory with a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
 class Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_override__global_address_override__global_dim(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
         """Combine a box in shared memory with a tensor whose address and size replace the map's. ([tensorMap, gAddr, size, coords], [srcMem])"""
 class Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address(Node):
     override__global_dim_stride: Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address_override__global_dim_stride
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine a box in shared memory with a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Combine a box in shared memory with a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
 class Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Combine a box in shared memory with a tensor whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem])"""
+        """Combine a box in shared memory with a tensor whose address, sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem])"""
 class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_L2__cache_hint(Node):
     override__global_address: Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Combine a box in shared memory with a tensor in global memory. ([tensorMap, coords], [srcMem], cache-policy: u64)"""
 class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, /, *, pred: Guard = None) -> None:
-        """Combine a box in im2col order in shared memory with a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem])"""
+        """Combine a box in im2col order in shared memory with a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem])"""
 class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs__w_bulk_group_L2__cache_hint(Node):
     override__global_address: Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_L2__cache_hint_override__global_address
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Combine a box in shared memory with a tensor in im2col order along W. ([tensorMap, coords], [srcMem], cache-policy: u64)"""
 class Cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_L2__cache_hint_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add floats to global memory, keeping subnormal numbers, order and scope spelled out. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
+        """Add floats to global memory, keeping subnormal numbers, with explicit order and scope. ([dstMem], [srcMem], size: u32, cache-policy: u64)"""
 class Cp_reduce_async_bulk_tensor_1d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address_override__global_dim(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
         """Combine a box in shared memory with a tensor whose address and size replace the map's. ([tensorMap, gAddr, size, coords], [srcMem], cache-policy: u64)"""
 class Cp_reduce_async_bulk_tensor_2d_global_shared__cta_add_bulk_group_L2__cache_hint_override__global_address_override__global_dim_stride(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine a box in shared memory with a tensor whose address and sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem], cache-policy: u64)"""
+        """Combine a box in shared memory with a tensor whose address, sizes and strides replace the map's. ([tensorMap, gAddr, sizes, lowerStrides, upperStrides, coords], [srcMem], cache-policy: u64)"""
 class Cp_reduce_async_bulk_tensor_3d_global_shared__cta_add_im2col_no_offs_bulk_group_L2__cache_hint_override__global_address(Node):
     def __call__(self, tensorMap: Addr, srcMem: Address, cache_policy: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine a box in im2col order in shared memory with a tensor at another address than the map says. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""
+        """Combine a box in im2col order in shared memory with a tensor at an address that replaces the map's. ([tensorMap, gAddr, coords], [srcMem], cache-policy: u64)"""

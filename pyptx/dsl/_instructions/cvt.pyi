@@ -210,7 +210,7 @@ class Cvt_u8(Node):
     u8: Cvt_u8_u8
 class Cvt_bf16_bf16(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """bf16 to bf16: to an integral value. (d: bf16, a: bf16)"""
+        """Round a bf16 to an integral value. (d: bf16, a: bf16)"""
 class Cvt_bf16_f16(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
         """f16 to bf16, rounded. (d: bf16, a: f16)"""
@@ -219,7 +219,7 @@ class Cvt_f16_bf16(Node):
         """bf16 to f16, rounded. (d: f16, a: bf16)"""
 class Cvt_f16_f16(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """f16 to f16: to an integral value, or .sat. (d: f16, a: f16)"""
+        """Round an f16 to an integral value, or apply .sat. (d: f16, a: f16)"""
 class Cvt_f32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
         """f16 or bf16 to f32: exact. (d: f32, a: bf16)"""
@@ -228,7 +228,7 @@ class Cvt_f32_f16(Node):
         """f16 or bf16 to f32: exact. (d: f32, a: f16)"""
 class Cvt_f32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """f32 to f32: to an integral value, .ftz or .sat. (d: f32, a: f32)"""
+        """Round an f32 to an integral value, or apply .ftz or .sat. (d: f32, a: f32)"""
 class Cvt_f64_bf16(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
         """bf16 to f64: exact. (d: f64, a: bf16)"""
@@ -240,7 +240,7 @@ class Cvt_f64_f32(Node):
         """f32 to f64: exact. (d: f64, a: f32)"""
 class Cvt_f64_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """f64 to f64: to an integral value, or .sat. (d: f64, a: f64)"""
+        """Round an f64 to an integral value, or apply .sat. (d: f64, a: f64)"""
 class Cvt_ftz_f32(Node):
     bf16: Cvt_ftz_f32_bf16
     f16: Cvt_f32_f16
@@ -771,7 +771,7 @@ class Cvt_u8_u8(Node):
         """Integer to integer: truncates, zero- or sign-extends, saturates with .sat. (d: u8, a: u8)"""
 class Cvt_ftz_f32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """bf16 to f32, subnormal numbers becoming zero. (d: f32, a: bf16)"""
+        """bf16 to f32; subnormal numbers become zero. (d: f32, a: bf16)"""
 class Cvt_pack_sat_s16(Node):
     s32: Cvt_pack_sat_s16_s32
 class Cvt_pack_sat_s2(Node):
@@ -1097,28 +1097,28 @@ class Cvt_rn_bf16_f32(Node):
         """f32 to f16 or bf16. (d: bf16, a: f32)"""
 class Cvt_rn_bf16x2_e2m1x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e2m1x2)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e2m1x2)"""
 class Cvt_rn_bf16x2_e2m3x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e2m3x2)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e2m3x2)"""
 class Cvt_rn_bf16x2_e3m2x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e3m2x2)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e3m2x2)"""
 class Cvt_rn_bf16x2_e4m3x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e4m3x2)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e4m3x2)"""
 class Cvt_rn_bf16x2_e5m2x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e5m2x2)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e5m2x2)"""
 class Cvt_rn_bf16x2_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Two f32 to one packed f16x2 or bf16x2; a becomes the upper half. (d: bf16x2, a: f32, b: f32)"""
 class Cvt_rn_bf16x2_s2f6x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two fixed-point numbers of 2 and 6 bits to two bf16, each perhaps times a power of two. (d: bf16x2, a: s2f6x2)"""
+        """Two fixed-point numbers of 2 and 6 bits to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: s2f6x2)"""
 class Cvt_rn_bf16x2_ue5m3x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two unsigned floats of 5 and 3 bits to two bf16, each perhaps times a power of two. (d: bf16x2, a: ue5m3x2)"""
+        """Two unsigned floats of 5 and 3 bits to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: ue5m3x2)"""
 class Cvt_rn_bf16x2_ue8m0x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
         """Two powers of two to two bf16: exact. (d: bf16x2, a: ue8m0x2)"""
@@ -1269,13 +1269,13 @@ class Cvt_rn_tf32_f32(Node):
         """f32 to tf32. (d: tf32, a: f32)"""
 class Cvt_rn_ue5m3x2_bf16x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two. (d: ue5m3x2, a: bf16x2)"""
+        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two. (d: ue5m3x2, a: bf16x2)"""
 class Cvt_rn_ue5m3x2_f16x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two. (d: ue5m3x2, a: f16x2)"""
+        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two. (d: ue5m3x2, a: f16x2)"""
 class Cvt_rn_ue5m3x2_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Two f32 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two. (d: ue5m3x2, a: f32, b: f32)"""
+        """Two f32 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two. (d: ue5m3x2, a: f32, b: f32)"""
 class Cvt_rna_tf32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
         """f32 to tf32, nearest, ties away from zero. (d: tf32, a: f32)"""
@@ -1352,7 +1352,7 @@ class Cvt_pack_sat_s2_s32(Node):
     b32: Cvt_pack_sat_s2_s32_b32
 class Cvt_rm_ftz_bf16_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """f32 to bf16, subnormal numbers being zero. (d: bf16, a: f32)"""
+        """f32 to bf16; subnormal numbers are read as zero. (d: bf16, a: f32)"""
 class Cvt_rm_ftz_f16_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
         """f32 to f16 with .ftz or .sat. (d: f16, a: f32)"""
@@ -1422,52 +1422,52 @@ class Cvt_rmi_ftz_sat_u8(Node):
     f32: Cvt_rmi_sat_u8_f32
 class Cvt_rmi_sat_s16_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s16, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s16, a: f32)"""
 class Cvt_rmi_sat_s16_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s16, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s16, a: f64)"""
 class Cvt_rmi_sat_s32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s32, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s32, a: f32)"""
 class Cvt_rmi_sat_s32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s32, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s32, a: f64)"""
 class Cvt_rmi_sat_s64_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s64, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s64, a: f32)"""
 class Cvt_rmi_sat_s64_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s64, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s64, a: f64)"""
 class Cvt_rmi_sat_s8_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s8, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s8, a: f32)"""
 class Cvt_rmi_sat_s8_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: s8, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: s8, a: f64)"""
 class Cvt_rmi_sat_u16_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u16, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u16, a: f32)"""
 class Cvt_rmi_sat_u16_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u16, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u16, a: f64)"""
 class Cvt_rmi_sat_u32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u32, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u32, a: f32)"""
 class Cvt_rmi_sat_u32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u32, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u32, a: f64)"""
 class Cvt_rmi_sat_u64_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u64, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u64, a: f32)"""
 class Cvt_rmi_sat_u64_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u64, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u64, a: f64)"""
 class Cvt_rmi_sat_u8_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u8, a: f32)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u8, a: f32)"""
 class Cvt_rmi_sat_u8_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Float to integer, rounded and clamped; .sat repeats what happens anyway. (d: u8, a: f64)"""
+        """Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway. (d: u8, a: f64)"""
 class Cvt_rn_pzo_bf16_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
         """f32 to f16, bf16 or tf32; a result of minus zero becomes zero. (d: bf16, a: f32)"""
@@ -1576,10 +1576,10 @@ class Cvt_rn_satfinite_relu_scaled__n2__ue8m0(Node):
     s2f6x2: Cvt_rn_satfinite_scaled__n2__ue8m0_s2f6x2
 class Cvt_rn_satfinite_s2f6x2_bf16x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Two bf16 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two. (d: s2f6x2, a: bf16x2)"""
+        """Two bf16 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two. (d: s2f6x2, a: bf16x2)"""
 class Cvt_rn_satfinite_s2f6x2_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Two f32 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two. (d: s2f6x2, a: f32, b: f32)"""
+        """Two f32 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two. (d: s2f6x2, a: f32, b: f32)"""
 class Cvt_rn_satfinite_scaled__n1__ue8m0_e2m1x2(Node):
     bf16x2: Cvt_rn_satfinite_scaled__n1__ue8m0_e2m1x2_bf16x2
     f16x2: Cvt_rn_satfinite_scaled__n1__ue8m0_e2m1x2_f16x2
@@ -1605,49 +1605,49 @@ class Cvt_rn_satfinite_scaled__n2__ue8m0_s2f6x2(Node):
     f32: Cvt_rn_satfinite_scaled__n2__ue8m0_s2f6x2_f32
 class Cvt_rn_scaled__n1__ue8m0_ue5m3x2_bf16x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two. (d: ue5m3x2, a: bf16x2, scale-factor: b8)"""
+        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two. (d: ue5m3x2, a: bf16x2, scale-factor: b8)"""
 class Cvt_rn_scaled__n1__ue8m0_ue5m3x2_f16x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two. (d: ue5m3x2, a: f16x2, scale-factor: b8)"""
+        """Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two. (d: ue5m3x2, a: f16x2, scale-factor: b8)"""
 class Cvt_rn_scaled__n1__ue8m0_ue5m3x2_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two f32 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two. (d: ue5m3x2, a: f32, b: f32, scale-factor: b8)"""
+        """Two f32 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two. (d: ue5m3x2, a: f32, b: f32, scale-factor: b8)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_e2m1x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e2m1x2, scale-factor: b16)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e2m1x2, scale-factor: b16)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_e2m3x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e2m3x2, scale-factor: b16)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e2m3x2, scale-factor: b16)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_e3m2x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e3m2x2, scale-factor: b16)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e3m2x2, scale-factor: b16)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_e4m3x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e4m3x2, scale-factor: b16)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e4m3x2, scale-factor: b16)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_e5m2x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two. (d: bf16x2, a: e5m2x2, scale-factor: b16)"""
+        """Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: e5m2x2, scale-factor: b16)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_s2f6x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two fixed-point numbers of 2 and 6 bits to two bf16, each perhaps times a power of two. (d: bf16x2, a: s2f6x2, scale-factor: b16)"""
+        """Two fixed-point numbers of 2 and 6 bits to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: s2f6x2, scale-factor: b16)"""
 class Cvt_rn_scaled__n2__ue8m0_bf16x2_ue5m3x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two unsigned floats of 5 and 3 bits to two bf16, each perhaps times a power of two. (d: bf16x2, a: ue5m3x2, scale-factor: b16)"""
+        """Two unsigned floats of 5 and 3 bits to two bf16, each optionally multiplied by a power of two. (d: bf16x2, a: ue5m3x2, scale-factor: b16)"""
 class Cvt_rs_satfinite_e2m1x4_f32(Node):
     def __call__(self, d: Reg, v: RegArray | Sequence[Reg | Float], rbits: Reg, /, *, pred: Guard = None) -> None:
-        """Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost. (d: e2m1x4, v: f32 x 4, rbits: b32)"""
+        """Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element. (d: e2m1x4, v: f32 x 4, rbits: b32)"""
 class Cvt_rs_satfinite_e2m3x4_f32(Node):
     def __call__(self, d: Reg, v: RegArray | Sequence[Reg | Float], rbits: Reg, /, *, pred: Guard = None) -> None:
-        """Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost. (d: e2m3x4, v: f32 x 4, rbits: b32)"""
+        """Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element. (d: e2m3x4, v: f32 x 4, rbits: b32)"""
 class Cvt_rs_satfinite_e3m2x4_f32(Node):
     def __call__(self, d: Reg, v: RegArray | Sequence[Reg | Float], rbits: Reg, /, *, pred: Guard = None) -> None:
-        """Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost. (d: e3m2x4, v: f32 x 4, rbits: b32)"""
+        """Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element. (d: e3m2x4, v: f32 x 4, rbits: b32)"""
 class Cvt_rs_satfinite_e4m3x4_f32(Node):
     def __call__(self, d: Reg, v: RegArray | Sequence[Reg | Float], rbits: Reg, /, *, pred: Guard = None) -> None:
-        """Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost. (d: e4m3x4, v: f32 x 4, rbits: b32)"""
+        """Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element. (d: e4m3x4, v: f32 x 4, rbits: b32)"""
 class Cvt_rs_satfinite_e5m2x4_f32(Node):
     def __call__(self, d: Reg, v: RegArray | Sequence[Reg | Float], rbits: Reg, /, *, pred: Guard = None) -> None:
-        """Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost. (d: e5m2x4, v: f32 x 4, rbits: b32)"""
+        """Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element. (d: e5m2x4, v: f32 x 4, rbits: b32)"""
 class Cvt_rz_satfinite_e2m1x2_bf16x2(Node):
     def __call__(self, d: Reg, a: Reg, /, *, pred: Guard = None) -> None:
         """Two f16 or bf16 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two. (d: e2m1x2, a: bf16x2)"""
@@ -1695,7 +1695,7 @@ class Cvt_rz_satfinite_e5m2x2_f32(Node):
         """Two f32 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two. (d: e5m2x2, a: f32, b: f32)"""
 class Cvt_pack_sat_s2_s32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Two integers to 2, 4 or 8 bits each, saturated, below c shifted up. (d: u32, a: s32, b: s32, c: b32)"""
+        """Two integers to 2, 4 or 8 bits each, saturated, in the low bits; c is shifted up above them. (d: u32, a: s32, b: s32, c: b32)"""
 class Cvt_rn_relu_satfinite_scaled__n2__ue8m0_bf16x2(Node):
     e2m1x2: Cvt_rn_scaled__n2__ue8m0_bf16x2_e2m1x2
     e2m3x2: Cvt_rn_scaled__n2__ue8m0_bf16x2_e2m3x2
@@ -1751,7 +1751,7 @@ class Cvt_rn_satfinite_scaled__n1__ue8m0_e5m2x2_f32(Node):
         """Two f32 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two. (d: e5m2x2, a: f32, b: f32, scale-factor: b8)"""
 class Cvt_rn_satfinite_scaled__n2__ue8m0_s2f6x2_bf16x2(Node):
     def __call__(self, d: Reg, a: Reg, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two bf16 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two. (d: s2f6x2, a: bf16x2, scale-factor: b16)"""
+        """Two bf16 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two. (d: s2f6x2, a: bf16x2, scale-factor: b16)"""
 class Cvt_rn_satfinite_scaled__n2__ue8m0_s2f6x2_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, scale_factor: Reg, /, *, pred: Guard = None) -> None:
-        """Two f32 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two. (d: s2f6x2, a: f32, b: f32, scale-factor: b16)"""
+        """Two f32 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two. (d: s2f6x2, a: f32, b: f32, scale-factor: b16)"""

@@ -45,7 +45,7 @@ class Div_u64(Node):
         """Divide two integers, truncating toward zero; division by zero gives an unspecified value. (d: u64, a: u64, b: u64)"""
 class Div_approx_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Divide two f32: .approx is fast, .full good over the full range. (d: f32, a: f32, b: f32)"""
+        """Divide two f32: .approx is fast, .full is accurate over the full range. (d: f32, a: f32, b: f32)"""
 class Div_approx_ftz(Node):
     f32: Div_approx_f32
 class Div_rm_f32(Node):

@@ -19,13 +19,13 @@ class Dp2a_hi_u32(Node):
     u32: Dp2a_hi_u32_u32
 class Dp2a_hi_s32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of two halves of a with the low or the high two bytes of b. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply the two halves of a with the low or the high two bytes of b, and add the products to c. (d: u32, a: s32, b: s32, c: u32)"""
 class Dp2a_hi_s32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of two halves of a with the low or the high two bytes of b. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply the two halves of a with the low or the high two bytes of b, and add the products to c. (d: u32, a: s32, b: u32, c: u32)"""
 class Dp2a_hi_u32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of two halves of a with the low or the high two bytes of b. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply the two halves of a with the low or the high two bytes of b, and add the products to c. (d: u32, a: u32, b: s32, c: u32)"""
 class Dp2a_hi_u32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of two halves of a with the low or the high two bytes of b. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply the two halves of a with the low or the high two bytes of b, and add the products to c. (d: u32, a: u32, b: u32, c: u32)"""

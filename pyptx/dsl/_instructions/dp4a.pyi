@@ -16,13 +16,13 @@ class Dp4a_u32(Node):
     u32: Dp4a_u32_u32
 class Dp4a_s32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of four bytes of a with four of b. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply four bytes of a with four bytes of b, and add the products to c. (d: u32, a: s32, b: s32, c: u32)"""
 class Dp4a_s32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of four bytes of a with four of b. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply four bytes of a with four bytes of b, and add the products to c. (d: u32, a: s32, b: u32, c: u32)"""
 class Dp4a_u32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of four bytes of a with four of b. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply four bytes of a with four bytes of b, and add the products to c. (d: u32, a: u32, b: s32, c: u32)"""
 class Dp4a_u32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the products of four bytes of a with four of b. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply four bytes of a with four bytes of b, and add the products to c. (d: u32, a: u32, b: u32, c: u32)"""

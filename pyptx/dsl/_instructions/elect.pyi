@@ -9,4 +9,4 @@ class Elect(Node):
     sync: Elect_sync
 class Elect_sync(Node):
     def __call__(self, d: PairOf, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Elect one lane of the mask: p is true in it alone, d is its number. (d|p: u32, membermask: u32)"""
+        """Elect one lane of the mask: p is true in this lane only, d is its number. (d|p: u32, membermask: u32)"""

@@ -16,7 +16,7 @@ class Fabric(Node):
 class Fabric_submit(Node):
     op_restrict__fetching: Fabric_submit_op_restrict__fetching
     def __call__(self, *, pred: Guard = None) -> None:
-        """Submit the thread's fabric operations; with .op_restrict::fetching only those that fetch."""
+        """Submit the thread's fabric operations; with .op_restrict::fetching, only those that fetch data."""
 class Fabric_try_atom(Node):
     async_: Fabric_try_atom_async
 class Fabric_try_get(Node):
@@ -31,7 +31,7 @@ class Fabric_wait(Node):
     sync_restrict__reads: Fabric_wait_sync_restrict__reads
 class Fabric_submit_op_restrict__fetching(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Submit the thread's fabric operations; with .op_restrict::fetching only those that fetch."""
+        """Submit the thread's fabric operations; with .op_restrict::fetching, only those that fetch data."""
 class Fabric_try_atom_async(Node):
     shared__cta: Fabric_try_atom_async_shared__cta
 class Fabric_try_get_async(Node):
@@ -334,7 +334,7 @@ class Fabric_try_red_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbar
     sys: Fabric_try_red_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys
 class Fabric_try_atom_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_add_bf16x2(Node):
     def __call__(self, dst: Addr, old: Address, src: Address, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Read, combine and write back behind a fabric handle in one step; the old values go to shared memory. ([dst, dstOffset], [old], [src], [mbar])"""
+        """Read, combine and write back behind a fabric handle, as one atomic operation; the old values go to shared memory. ([dst, dstOffset], [old], [src], [mbar])"""
 class Fabric_try_get_async_shared__cta_mbarrier__complete_tx__bytes_mbarrier__report__fabric_relaxed_sys_L2__cache_hint_b128(Node):
     def __call__(self, dst: Address, src: Addr, size: Reg | Int, mbar: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Copy size bytes, a multiple of 16, from a fabric handle to shared memory; signals bytes on an mbarrier. ([dst], [src, srcOffset], size: u32, [mbar], cache-policy: u64)"""
@@ -368,7 +368,7 @@ class Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__repo
     b128: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
 class Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128(Node):
     def __call__(self, dst: Addr, src: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
-        """The same, and count the bytes at the destination. ([dst, dstOffset, dstCounter], [src], size: u32, [mbar])"""
+        """Copy size bytes from shared memory to a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier. ([dst, dstOffset, dstCounter], [src], size: u32, [mbar])"""
 class Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_cp_mask_relaxed_sys_L2__cache_hint(Node):
     b128: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_cp_mask_relaxed_sys_L2__cache_hint_b128
 class Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_cp_mask_relaxed_sys_b128(Node):
@@ -395,22 +395,22 @@ class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__repo
     or_: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_and
     xor: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_and
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add(Node):
-    bf16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    f16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    f32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    f64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    u32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    u64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
+    bf16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    f16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    f32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    f64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    u32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    u64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_and(Node):
-    b32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    b64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
+    b32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    b64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_max(Node):
-    bf16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    f16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    s32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    s64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    u32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
-    u64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_b128
+    bf16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    f16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    s32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    s64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    u32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
+    u64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_L2__cache_hint_add(Node):
     bf16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_L2__cache_hint_add_bf16
     f16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_L2__cache_hint_add_bf16
@@ -463,7 +463,7 @@ class Fabric_try_pullred_async_multimem_shared__cta_mbarrier__complete_tx__bytes
     sync: Fabric_try_pullred_async_multimem_shared__cta_mbarrier__complete_tx__bytes_mbarrier__report__fabric_relaxed_sys_add_bf16_sync
 class Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128(Node):
     def __call__(self, dst: Addr, src: Address, size: Reg | Int, mbar: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """The same, and count the bytes at the destination. ([dst, dstOffset, dstCounter], [src], size: u32, [mbar], cache-policy: u64)"""
+        """Copy size bytes from shared memory to a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier. ([dst, dstOffset, dstCounter], [src], size: u32, [mbar], cache-policy: u64)"""
 class Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_cp_mask_relaxed_sys_L2__cache_hint_b128(Node):
     def __call__(self, dst: Addr, src: Address, size: Reg | Int, mbar: Address, byteMask: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Copy size bytes, a multiple of 16, from shared memory to a fabric handle; signals every 16 bytes on an mbarrier. ([dst, dstOffset], [src], size: u32, [mbar], byteMask: b16, cache-policy: u64)"""
@@ -484,22 +484,25 @@ class Fabric_try_put_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbar
     b128: Fabric_try_put_async_tensor_1d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_override__global_address_b128
     override__global_dim_stride: Fabric_try_put_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_override__global_address_override__global_dim_stride
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add(Node):
-    bf16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    f16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    f32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    f64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    u32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    u64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
+    bf16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    f16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    f32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    f64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    u32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    u64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_and(Node):
-    b32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    b64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
+    b32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    b64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_max(Node):
-    bf16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    f16: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    s32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    s64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    u32: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
-    u64: Fabric_try_put_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_b128
+    bf16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    f16: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    s32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    s64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    u32: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+    u64: Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16
+class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_add_bf16(Node):
+    def __call__(self, dst: Addr, src: Address, size: Reg | Int, mbar: Address, /, *, pred: Guard = None) -> None:
+        """Combine size bytes of shared memory with those behind a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier. ([dst, dstOffset, dstCounter], [src], size: u32, [mbar])"""
 class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_L2__cache_hint_add_bf16(Node):
     def __call__(self, dst: Addr, src: Address, size: Reg | Int, mbar: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Combine size bytes of shared memory with those behind a fabric handle; signals every 16 bytes on an mbarrier. ([dst, dstOffset], [src], size: u32, [mbar], cache-policy: u64)"""
@@ -570,6 +573,9 @@ class Fabric_try_put_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbar
     override__global_dim_stride: Fabric_try_put_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_L2__cache_hint_override__global_address_override__global_dim_stride
 class Fabric_try_put_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_override__global_address_override__global_dim_stride(Node):
     b128: Fabric_try_put_async_tensor_2d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_relaxed_sys_override__global_address_override__global_dim_stride_b128
+class Fabric_try_red_async_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_add_bf16(Node):
+    def __call__(self, dst: Addr, src: Address, size: Reg | Int, mbar: Address, cache_policy: Reg, /, *, pred: Guard = None) -> None:
+        """Combine size bytes of shared memory with those behind a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier. ([dst, dstOffset, dstCounter], [src], size: u32, [mbar], cache-policy: u64)"""
 class Fabric_try_red_async_tensor_1d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint(Node):
     override__global_address: Fabric_try_red_async_tensor_1d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_L2__cache_hint_override__global_address
 class Fabric_try_red_async_tensor_1d_shared__cta_mbarrier__complete_tx__16B_mbarrier__report__fabric_counted__bytes_relaxed_sys_override__global_address(Node):

@@ -60,7 +60,7 @@ class Fence_proxy_async(Node):
     shared__cluster: Fence_proxy_async_global
     shared__cta: Fence_proxy_async_global
     def __call__(self, *, pred: Guard = None) -> None:
-        """Order generic-proxy accesses before later async-proxy accesses (TMA, tensor cores) and back."""
+        """Order generic-proxy accesses and async-proxy accesses (TMA, tensor cores), in both directions."""
 class Fence_proxy_async__generic(Node):
     acquire: Fence_proxy_async__generic_acquire
     release: Fence_proxy_async__generic_release
@@ -73,7 +73,7 @@ class Fence_release_sync_restrict__shared__cta(Node):
     cluster: Fence_release_sync_restrict__shared__cta_cluster
 class Fence_acquire_sync_restrict__shared__cluster_cluster(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Acquire fence for objects in the shared memory of the cluster alone."""
+        """Acquire fence that orders only accesses to objects in the cluster's shared memory."""
 class Fence_mbarrier_init_release_cluster(Node):
     def __call__(self, *, pred: Guard = None) -> None:
         """Order the thread's earlier mbarrier.init before later operations of the cluster."""
@@ -81,7 +81,7 @@ class Fence_proxy_alias_acquire(Node):
     sys: Fence_proxy_alias_acquire_sys
 class Fence_proxy_async_global(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Order generic-proxy accesses before later async-proxy accesses (TMA, tensor cores) and back."""
+        """Order generic-proxy accesses and async-proxy accesses (TMA, tensor cores), in both directions."""
 class Fence_proxy_async__generic_acquire(Node):
     sync_restrict__shared__cluster: Fence_proxy_async__generic_acquire_sync_restrict__shared__cluster
 class Fence_proxy_async__generic_release(Node):
@@ -102,10 +102,10 @@ class Fence_proxy_tensormap__generic_release(Node):
     sys: Fence_proxy_tensormap__generic_release_cluster
 class Fence_release_sync_restrict__shared__cta_cluster(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Release fence for objects in this CTA's shared memory alone."""
+        """Release fence that orders only accesses to objects in this CTA's shared memory."""
 class Fence_proxy_alias_acquire_sys(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """One direction of a fence for accesses through different virtual addresses of the same memory."""
+        """Acquire or release fence for accesses through different virtual addresses of the same memory."""
 class Fence_proxy_async__generic_acquire_sync_restrict__shared__cluster(Node):
     cluster: Fence_proxy_async__generic_acquire_sync_restrict__shared__cluster_cluster
 class Fence_proxy_async__generic_release_sync_restrict__shared__cluster__read(Node):
@@ -123,13 +123,13 @@ class Fence_proxy_tensormap__generic_release_cluster(Node):
         """Order generic-proxy writes of a tensor map before its use after a matching acquire."""
 class Fence_proxy_async__generic_acquire_sync_restrict__shared__cluster_cluster(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Acquire between async and generic proxy for shared memory of the cluster alone."""
+        """Acquire fence between async and generic proxy for the cluster's shared memory only."""
 class Fence_proxy_async__generic_release_sync_restrict__shared__cluster__read_cluster(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Release between async and generic proxy for reads of the shared memory of the cluster alone."""
+        """Release fence between async and generic proxy for reads of the cluster's shared memory only."""
 class Fence_proxy_async__generic_release_sync_restrict__shared__cta_cluster(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Release between async and generic proxy for this CTA's shared memory alone."""
+        """Release fence between async and generic proxy for this CTA's shared memory only."""
 class Fence_proxy_fabric__fabric_alias_acquire_sys(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Order accesses of fabric operations and others, in one direction."""
+        """Order fabric operations and other accesses, in one direction."""

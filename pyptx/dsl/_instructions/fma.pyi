@@ -74,10 +74,10 @@ class Fma_rn_e5m2x4(Node):
     ue8m0x4: Fma_rn_e5m2x4_ue8m0x4
 class Fma_rn_f16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg, /, *, pred: Guard = None) -> None:
-        """Fused multiply-add of halves; .relu makes negative results zero, .oob zeroes where an input is out of bounds. (d: f16, a: f16, b: f16, c: f16)"""
+        """Fused multiply-add of halves; .relu makes negative results zero, .oob gives zero if an input is the out-of-bounds NaN. (d: f16, a: f16, b: f16, c: f16)"""
 class Fma_rn_f16x2(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg, /, *, pred: Guard = None) -> None:
-        """Fused multiply-add of halves; .relu makes negative results zero, .oob zeroes where an input is out of bounds. (d: f16x2, a: f16x2, b: f16x2, c: f16x2)"""
+        """Fused multiply-add of halves; .relu makes negative results zero, .oob gives zero if an input is the out-of-bounds NaN. (d: f16x2, a: f16x2, b: f16x2, c: f16x2)"""
 class Fma_rn_ftz(Node):
     f16: Fma_rn_f16
     f16x2: Fma_rn_f16x2

@@ -16,4 +16,4 @@ class Isspacep(Node):
     shared__cta: Isspacep_const
 class Isspacep_const(Node):
     def __call__(self, p: Reg, a: Reg, /, *, pred: Guard = None) -> None:
-        """Does the generic address a point into a state space? (p: pred, a: u64)"""
+        """Ask whether the generic address a points into a state space. (p: pred, a: u64)"""

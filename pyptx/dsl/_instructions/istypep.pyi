@@ -11,4 +11,4 @@ class Istypep(Node):
     texref: Istypep_samplerref
 class Istypep_samplerref(Node):
     def __call__(self, p: Reg, a: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Does the address point to a texture, a sampler, a surface? (p: pred, a: u64)"""
+        """Ask whether the address points to a texture, a sampler or a surface. (p: pred, a: u64)"""

@@ -1180,19 +1180,19 @@ class Ld_param__entry_v4(Node):
     u8: Ld_param__entry_v4_u8
 class Ld_param__func_b128(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load 128 bits from a parameter of this function, or of what a function that was called returned. (d: b128, [a])"""
+        """Load 128 bits from a parameter of this function, or from the result of a call. (d: b128, [a])"""
 class Ld_param__func_b16(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b16, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b16, [a])"""
 class Ld_param__func_b32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b32, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b32, [a])"""
 class Ld_param__func_b64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b64, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b64, [a])"""
 class Ld_param__func_b8(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b8, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b8, [a])"""
 class Ld_param__func_ca(Node):
     b128: Ld_param__func_b128
     b16: Ld_param__func_b16
@@ -1213,34 +1213,34 @@ class Ld_param__func_ca(Node):
     v4: Ld_param__func_v4
 class Ld_param__func_f32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: f32, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: f32, [a])"""
 class Ld_param__func_f64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: f64, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: f64, [a])"""
 class Ld_param__func_s16(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s16, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s16, [a])"""
 class Ld_param__func_s32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s32, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s32, [a])"""
 class Ld_param__func_s64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s64, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s64, [a])"""
 class Ld_param__func_s8(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s8, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s8, [a])"""
 class Ld_param__func_u16(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u16, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u16, [a])"""
 class Ld_param__func_u32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u32, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u32, [a])"""
 class Ld_param__func_u64(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u64, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u64, [a])"""
 class Ld_param__func_u8(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u8, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u8, [a])"""
 class Ld_param__func_v2(Node):
     b16: Ld_param__func_v2_b16
     b32: Ld_param__func_v2_b32
@@ -2719,76 +2719,76 @@ class Ld_param__entry_v4_u8(Node):
         """Load from a parameter of the kernel. (d: u8 x 4, [a])"""
 class Ld_param__func_v2_b16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b16 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b16 x 2, [a])"""
 class Ld_param__func_v2_b32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b32 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b32 x 2, [a])"""
 class Ld_param__func_v2_b64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b64 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b64 x 2, [a])"""
 class Ld_param__func_v2_b8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b8 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b8 x 2, [a])"""
 class Ld_param__func_v2_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: f32 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: f32 x 2, [a])"""
 class Ld_param__func_v2_f64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: f64 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: f64 x 2, [a])"""
 class Ld_param__func_v2_s16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s16 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s16 x 2, [a])"""
 class Ld_param__func_v2_s32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s32 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s32 x 2, [a])"""
 class Ld_param__func_v2_s64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s64 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s64 x 2, [a])"""
 class Ld_param__func_v2_s8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s8 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s8 x 2, [a])"""
 class Ld_param__func_v2_u16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u16 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u16 x 2, [a])"""
 class Ld_param__func_v2_u32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u32 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u32 x 2, [a])"""
 class Ld_param__func_v2_u64(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u64 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u64 x 2, [a])"""
 class Ld_param__func_v2_u8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u8 x 2, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u8 x 2, [a])"""
 class Ld_param__func_v4_b16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b16 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b16 x 4, [a])"""
 class Ld_param__func_v4_b32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b32 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b32 x 4, [a])"""
 class Ld_param__func_v4_b8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: b8 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: b8 x 4, [a])"""
 class Ld_param__func_v4_f32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: f32 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: f32 x 4, [a])"""
 class Ld_param__func_v4_s16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s16 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s16 x 4, [a])"""
 class Ld_param__func_v4_s32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s32 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s32 x 4, [a])"""
 class Ld_param__func_v4_s8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: s8 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: s8 x 4, [a])"""
 class Ld_param__func_v4_u16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u16 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u16 x 4, [a])"""
 class Ld_param__func_v4_u32(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u32 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u32 x 4, [a])"""
 class Ld_param__func_v4_u8(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load from a parameter of this function, or what a function that was called returned. (d: u8 x 4, [a])"""
+        """Load from a parameter of this function, or from the result of a call. (d: u8 x 4, [a])"""
 class Ld_v2_b16_proxy__readonly(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load through the read-only proxy, from memory that no thread writes during the kernel. (d: b16 x 2, [a])"""

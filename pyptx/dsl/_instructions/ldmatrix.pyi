@@ -94,7 +94,7 @@ class Ldmatrix_sync_aligned_m8n16_x4_shared(Node):
     s8: Ldmatrix_sync_aligned_m8n16_x4_s8
 class Ldmatrix_sync_aligned_m8n8_x1_b16(Node):
     def __call__(self, r: RegArray | Sequence[Reg], p: Address, /, *, pred: Guard = None) -> None:
-        """Load one, two or four 8x8 matrices of 16-bit elements from shared memory, each lane its fragments. (r: b32 x 1, [p])"""
+        """Load one, two or four 8x8 matrices of 16-bit elements from shared memory; each lane gets its fragments. (r: b32 x 1, [p])"""
 class Ldmatrix_sync_aligned_m8n8_x1_shared(Node):
     b16: Ldmatrix_sync_aligned_m8n8_x1_b16
 class Ldmatrix_sync_aligned_m8n8_x1_trans(Node):
@@ -103,7 +103,7 @@ class Ldmatrix_sync_aligned_m8n8_x1_trans(Node):
     shared__cta: Ldmatrix_sync_aligned_m8n8_x1_shared
 class Ldmatrix_sync_aligned_m8n8_x2_b16(Node):
     def __call__(self, r: RegArray | Sequence[Reg], p: Address, /, *, pred: Guard = None) -> None:
-        """Load one, two or four 8x8 matrices of 16-bit elements from shared memory, each lane its fragments. (r: b32 x 2, [p])"""
+        """Load one, two or four 8x8 matrices of 16-bit elements from shared memory; each lane gets its fragments. (r: b32 x 2, [p])"""
 class Ldmatrix_sync_aligned_m8n8_x2_shared(Node):
     b16: Ldmatrix_sync_aligned_m8n8_x2_b16
 class Ldmatrix_sync_aligned_m8n8_x2_trans(Node):
@@ -112,7 +112,7 @@ class Ldmatrix_sync_aligned_m8n8_x2_trans(Node):
     shared__cta: Ldmatrix_sync_aligned_m8n8_x2_shared
 class Ldmatrix_sync_aligned_m8n8_x4_b16(Node):
     def __call__(self, r: RegArray | Sequence[Reg], p: Address, /, *, pred: Guard = None) -> None:
-        """Load one, two or four 8x8 matrices of 16-bit elements from shared memory, each lane its fragments. (r: b32 x 4, [p])"""
+        """Load one, two or four 8x8 matrices of 16-bit elements from shared memory; each lane gets its fragments. (r: b32 x 4, [p])"""
 class Ldmatrix_sync_aligned_m8n8_x4_shared(Node):
     b16: Ldmatrix_sync_aligned_m8n8_x4_b16
 class Ldmatrix_sync_aligned_m8n8_x4_trans(Node):

@@ -16,4 +16,4 @@ class Lop3_b32(Node):
         """Any logical function of three values, given as a table of eight bits. (d: b32, a: b32, b: b32, c: b32, immLut: u32)"""
 class Lop3_and_b32(Node):
     def __call__(self, d: PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Float, immLut: Int, q: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """A logical function of three values; p is whether any bit is set, combined with q. (d|p: b32, a: b32, b: b32, c: b32, immLut: u32, q: pred)"""
+        """Any logical function of three values, given as a table of eight bits; p combines q and whether any bit of d is set. (d|p: b32, a: b32, b: b32, c: b32, immLut: u32, q: pred)"""

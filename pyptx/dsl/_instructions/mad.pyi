@@ -47,24 +47,24 @@ class Mad_hi_cc(Node):
     u64: Mad_hi_cc_u64
 class Mad_hi_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add. (d: s16, a: s16, b: s16, c: s16)"""
+        """Multiply two integers, keep the low or the high half of the product, and add c. (d: s16, a: s16, b: s16, c: s16)"""
 class Mad_hi_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply two integers, keep the low or the high half of the product, and add c. (d: s32, a: s32, b: s32, c: s32)"""
 class Mad_hi_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add. (d: s64, a: s64, b: s64, c: s64)"""
+        """Multiply two integers, keep the low or the high half of the product, and add c. (d: s64, a: s64, b: s64, c: s64)"""
 class Mad_hi_sat(Node):
     s32: Mad_hi_sat_s32
 class Mad_hi_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add. (d: u16, a: u16, b: u16, c: u16)"""
+        """Multiply two integers, keep the low or the high half of the product, and add c. (d: u16, a: u16, b: u16, c: u16)"""
 class Mad_hi_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply two integers, keep the low or the high half of the product, and add c. (d: u32, a: u32, b: u32, c: u32)"""
 class Mad_hi_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add. (d: u64, a: u64, b: u64, c: u64)"""
+        """Multiply two integers, keep the low or the high half of the product, and add c. (d: u64, a: u64, b: u64, c: u64)"""
 class Mad_rm_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """Multiply-add: the same as fma. (d: f32, a: f32, b: f32, c: f32)"""
@@ -78,28 +78,28 @@ class Mad_rm_sat(Node):
     f32: Mad_rm_f32
 class Mad_wide_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply into twice the width, add. (d: s32, a: s16, b: s16, c: s32)"""
+        """Multiply two integers into a product of twice their width, and add c. (d: s32, a: s16, b: s16, c: s32)"""
 class Mad_wide_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply into twice the width, add. (d: s64, a: s32, b: s32, c: s64)"""
+        """Multiply two integers into a product of twice their width, and add c. (d: s64, a: s32, b: s32, c: s64)"""
 class Mad_wide_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply into twice the width, add. (d: u32, a: u16, b: u16, c: u32)"""
+        """Multiply two integers into a product of twice their width, and add c. (d: u32, a: u16, b: u16, c: u32)"""
 class Mad_wide_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply into twice the width, add. (d: u64, a: u32, b: u32, c: u64)"""
+        """Multiply two integers into a product of twice their width, and add c. (d: u64, a: u32, b: u32, c: u64)"""
 class Mad_hi_cc_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add and write the carry. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, keep one half of the product, add c, and write the carry flag. (d: s32, a: s32, b: s32, c: s32)"""
 class Mad_hi_cc_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add and write the carry. (d: s64, a: s64, b: s64, c: s64)"""
+        """Multiply, keep one half of the product, add c, and write the carry flag. (d: s64, a: s64, b: s64, c: s64)"""
 class Mad_hi_cc_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add and write the carry. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, keep one half of the product, add c, and write the carry flag. (d: u32, a: u32, b: u32, c: u32)"""
 class Mad_hi_cc_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add and write the carry. (d: u64, a: u64, b: u64, c: u64)"""
+        """Multiply, keep one half of the product, add c, and write the carry flag. (d: u64, a: u64, b: u64, c: u64)"""
 class Mad_hi_sat_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep the high half, add and saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply two integers, keep the high half of the product, and add c with saturation. (d: s32, a: s32, b: s32, c: s32)"""

@@ -17,12 +17,12 @@ class Mad24_lo(Node):
     u32: Mad24_hi_u32
 class Mad24_hi_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply two 24-bit integers, keep one half, add. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply two 24-bit integers, keep the low or the high 32 of 48 bits, and add c. (d: s32, a: s32, b: s32, c: s32)"""
 class Mad24_hi_sat(Node):
     s32: Mad24_hi_sat_s32
 class Mad24_hi_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply two 24-bit integers, keep one half, add. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply two 24-bit integers, keep the low or the high 32 of 48 bits, and add c. (d: u32, a: u32, b: u32, c: u32)"""
 class Mad24_hi_sat_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply two 24-bit integers, keep the high half, add and saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply two 24-bit integers, keep the high 32 of 48 bits, and add c with saturation. (d: s32, a: s32, b: s32, c: s32)"""

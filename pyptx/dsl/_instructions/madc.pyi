@@ -21,13 +21,13 @@ class Madc_hi_cc(Node):
     u64: Madc_hi_u64
 class Madc_hi_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add with the carry; .cc writes the new one. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, keep one half of the product, add c and the carry flag; .cc writes the new carry flag. (d: s32, a: s32, b: s32, c: s32)"""
 class Madc_hi_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add with the carry; .cc writes the new one. (d: s64, a: s64, b: s64, c: s64)"""
+        """Multiply, keep one half of the product, add c and the carry flag; .cc writes the new carry flag. (d: s64, a: s64, b: s64, c: s64)"""
 class Madc_hi_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add with the carry; .cc writes the new one. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, keep one half of the product, add c and the carry flag; .cc writes the new carry flag. (d: u32, a: u32, b: u32, c: u32)"""
 class Madc_hi_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, keep one half, add with the carry; .cc writes the new one. (d: u64, a: u64, b: u64, c: u64)"""
+        """Multiply, keep one half of the product, add c and the carry flag; .cc writes the new carry flag. (d: u64, a: u64, b: u64, c: u64)"""

@@ -13,7 +13,7 @@ class Mapa_shared__cluster(Node):
     u64: Mapa_u64
 class Mapa_u64(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Address, in CTA b of the cluster, of what a is in this CTA's shared memory. (d: u64, a: u64, b: u32)"""
+        """Address in CTA b of the cluster that corresponds to address a in this CTA's shared memory. (d: u64, a: u64, b: u32)"""
 class Mapa_shared__cluster_u32(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Address, in CTA b of the cluster, of what a is in this CTA's shared memory. (d: u32, a: u32, b: u32)"""
+        """Address in CTA b of the cluster that corresponds to address a in this CTA's shared memory. (d: u32, a: u32, b: u32)"""

@@ -20,13 +20,13 @@ class Match_any_sync(Node):
     b64: Match_any_sync_b64
 class Match_all_sync_b32(Node):
     def __call__(self, d: Reg | PairOf, a: Reg | Float, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The member mask if all lanes hold the same value, else 0; p tells which. (d{|p}: u32, a: b32, membermask: u32)"""
+        """The member mask if all lanes have the same value, else 0; p is true in the first case. (d{|p}: u32, a: b32, membermask: u32)"""
 class Match_all_sync_b64(Node):
     def __call__(self, d: Reg | PairOf, a: Reg | Float, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The member mask if all lanes hold the same value, else 0; p tells which. (d{|p}: u32, a: b64, membermask: u32)"""
+        """The member mask if all lanes have the same value, else 0; p is true in the first case. (d{|p}: u32, a: b64, membermask: u32)"""
 class Match_any_sync_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Mask of the lanes that hold the same value as this one. (d: u32, a: b32, membermask: u32)"""
+        """Mask of the lanes that have the same value as this lane. (d: u32, a: b32, membermask: u32)"""
 class Match_any_sync_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Mask of the lanes that hold the same value as this one. (d: u32, a: b64, membermask: u32)"""
+        """Mask of the lanes that have the same value as this lane. (d: u32, a: b64, membermask: u32)"""

@@ -52,13 +52,13 @@ class Max_f16x2(Node):
 class Max_f32(Node):
     @overload
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """The larger of two f32; the number if one is NaN, NaN with .NaN. (d: f32, a: f32, b: f32)"""
+        """The larger of two f32. If one is NaN, the other one; with .NaN, NaN. (d: f32, a: f32, b: f32)"""
     @overload
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """The largest of three f32. (d: f32, a: f32, b: f32, c: f32)"""
 class Max_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """The larger of two f64; the number if one is NaN. (d: f64, a: f64, b: f64)"""
+        """The larger of two f64. If one is NaN, the other one. (d: f64, a: f64, b: f64)"""
 class Max_ftz(Node):
     NaN: Max_ftz_NaN
     abs: Max_abs
@@ -115,7 +115,7 @@ class Max_ftz_xorsign(Node):
     abs: Max_ftz_xorsign_abs
 class Max_relu_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, or zero where that is negative. (d: s32, a: s32, b: s32)"""
+        """The larger of two integers, or zero if it is negative. (d: s32, a: s32, b: s32)"""
 class Max_xorsign_abs(Node):
     bf16: Max_bf16
     bf16x2: Max_bf16x2
@@ -128,4 +128,4 @@ class Max_ftz_xorsign_abs(Node):
     f32: Max_xorsign_abs_f32
 class Max_xorsign_abs_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """The larger of two f32; the number if one is NaN, NaN with .NaN. (d: f32, a: f32, b: f32)"""
+        """The larger of two f32. If one is NaN, the other one; with .NaN, NaN. (d: f32, a: f32, b: f32)"""

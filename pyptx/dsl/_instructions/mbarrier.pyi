@@ -80,7 +80,7 @@ class Mbarrier_try_wait(Node):
     shared__cta: Mbarrier_try_wait_shared
 class Mbarrier_arrive_b64(Node):
     def __call__(self, state: Out, addr: Address, count: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Arrive count times (once if absent). (state: u64, [addr], count: u32)"""
+        """Arrive count times (once if count is absent). (state: u64, [addr], count: u32)"""
 class Mbarrier_arrive_expect_tx(Node):
     b64: Mbarrier_arrive_expect_tx_b64
     relaxed: Mbarrier_arrive_expect_tx_relaxed
@@ -103,7 +103,7 @@ class Mbarrier_arrive_shared__cluster(Node):
     multicast__cluster__32b: Mbarrier_arrive_shared__cluster_multicast__cluster__32b
 class Mbarrier_arrive_drop_b64(Node):
     def __call__(self, state: Out, addr: Address, count: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Arrive count times (once if absent) and expect as many arrivals fewer from the next phase on. (state: u64, [addr], count: u32)"""
+        """Arrive count times (once if count is absent) and expect so many arrivals fewer from the next phase on. (state: u64, [addr], count: u32)"""
 class Mbarrier_arrive_drop_expect_tx(Node):
     b64: Mbarrier_arrive_drop_expect_tx_b64
     relaxed: Mbarrier_arrive_drop_expect_tx_relaxed
@@ -130,7 +130,7 @@ class Mbarrier_check_layout_layout__v0(Node):
     shared__cta: Mbarrier_check_layout_layout__v0_shared
 class Mbarrier_complete_tx_b64(Node):
     def __call__(self, addr: Address, txCount: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Count txCount bytes as arrived, as a copy would. ([addr], txCount: u32)"""
+        """Count txCount bytes as arrived, as an asynchronous copy would. ([addr], txCount: u32)"""
 class Mbarrier_complete_tx_relaxed(Node):
     cluster: Mbarrier_complete_tx_relaxed_cluster
     cta: Mbarrier_complete_tx_relaxed_cluster
@@ -161,12 +161,12 @@ class Mbarrier_init_shared(Node):
     b64: Mbarrier_init_b64
 class Mbarrier_inval_b64(Node):
     def __call__(self, addr: Address, /, *, pred: Guard = None) -> None:
-        """End an mbarrier's life; its memory may then be used for other things. ([addr])"""
+        """Invalidate an mbarrier; its memory may then be used for other data. ([addr])"""
 class Mbarrier_inval_shared(Node):
     b64: Mbarrier_inval_b64
 class Mbarrier_pending_count_b64(Node):
     def __call__(self, count: Reg, state: Reg, /, *, pred: Guard = None) -> None:
-        """How many arrivals a state still lacks. (count: u32, state: u64)"""
+        """Number of arrivals that the phase of a state still needed. (count: u32, state: u64)"""
 class Mbarrier_pending_count_layout__v0(Node):
     b64: Mbarrier_pending_count_layout__v0_b64
 class Mbarrier_test_wait_acquire(Node):
@@ -196,7 +196,7 @@ class Mbarrier_try_wait_acquire(Node):
     cta: Mbarrier_try_wait_acquire_cluster
 class Mbarrier_try_wait_b64(Node):
     def __call__(self, waitComplete: Reg, addr: Address, state: Reg, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the phase of this state has completed. (waitComplete: pred, [addr], state: u64, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the phase of this state has completed. (waitComplete: pred, [addr], state: u64, suspendTimeHint: u32)"""
 class Mbarrier_try_wait_parity(Node):
     acquire: Mbarrier_try_wait_parity_acquire
     b64: Mbarrier_try_wait_parity_b64
@@ -226,7 +226,7 @@ class Mbarrier_arrive_expect_tx_shared__cluster(Node):
     multicast__cluster__32b: Mbarrier_arrive_expect_tx_shared__cluster_multicast__cluster__32b
 class Mbarrier_arrive_noComplete_b64(Node):
     def __call__(self, state: Reg, addr: Address, count: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Arrive count times; the phase must not complete by it. (state: u64, [addr], count: u32)"""
+        """Arrive count times; these arrivals must not complete the phase. (state: u64, [addr], count: u32)"""
 class Mbarrier_arrive_noComplete_release(Node):
     cta: Mbarrier_arrive_noComplete_release_cta
 class Mbarrier_arrive_noComplete_shared(Node):
@@ -238,7 +238,7 @@ class Mbarrier_arrive_relaxed_cluster(Node):
     shared__cta: Mbarrier_arrive_shared
 class Mbarrier_arrive_shared__cluster_b64(Node):
     def __call__(self, _: Sink | None, addr: Address, count: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Arrive on an mbarrier of a CTA of the cluster; there is no state to return. (_, [addr], count: u32)"""
+        """Arrive on an mbarrier of any CTA of the cluster; no state is returned. (_, [addr], count: u32)"""
 class Mbarrier_arrive_shared__cluster_multicast__cluster__32b(Node):
     b64: Mbarrier_arrive_shared__cluster_multicast__cluster__32b_b64
 class Mbarrier_arrive_drop_expect_tx_b64(Node):
@@ -254,7 +254,7 @@ class Mbarrier_arrive_drop_expect_tx_shared__cluster(Node):
     multicast__cluster__32b: Mbarrier_arrive_drop_expect_tx_shared__cluster_multicast__cluster__32b
 class Mbarrier_arrive_drop_noComplete_b64(Node):
     def __call__(self, state: Reg, addr: Address, count: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Arrive count times and drop; the phase must not complete by it. (state: u64, [addr], count: u32)"""
+        """Arrive count times and drop; these arrivals must not complete the phase. (state: u64, [addr], count: u32)"""
 class Mbarrier_arrive_drop_noComplete_release(Node):
     cta: Mbarrier_arrive_drop_noComplete_release_cta
 class Mbarrier_arrive_drop_noComplete_shared(Node):
@@ -266,12 +266,12 @@ class Mbarrier_arrive_drop_relaxed_cluster(Node):
     shared__cta: Mbarrier_arrive_drop_shared
 class Mbarrier_arrive_drop_shared__cluster_b64(Node):
     def __call__(self, _: Sink | None, addr: Address, count: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Arrive and drop on an mbarrier of a CTA of the cluster. (_, [addr], count: u32)"""
+        """Arrive and drop on an mbarrier of any CTA of the cluster. (_, [addr], count: u32)"""
 class Mbarrier_arrive_drop_shared__cluster_multicast__cluster__32b(Node):
     b64: Mbarrier_arrive_drop_shared__cluster_multicast__cluster__32b_b64
 class Mbarrier_check_layout_layout__v0_b64(Node):
     def __call__(self, p: Reg, addr: Address, /, *, pred: Guard = None) -> None:
-        """Has the mbarrier this layout? (p: pred, [addr])"""
+        """Ask whether the mbarrier has this layout. (p: pred, [addr])"""
 class Mbarrier_check_layout_layout__v0_shared(Node):
     b64: Mbarrier_check_layout_layout__v0_b64
 class Mbarrier_complete_tx_relaxed_cluster(Node):
@@ -295,7 +295,7 @@ class Mbarrier_init_layout__v0_shared(Node):
     b64: Mbarrier_init_layout__v0_b64
 class Mbarrier_pending_count_layout__v0_b64(Node):
     def __call__(self, count: Reg, state: Reg, /, *, pred: Guard = None) -> None:
-        """How many arrivals a state of an mbarrier of .layout::v0 still lacks. (count: u32, state: u64)"""
+        """Number of arrivals that the phase of a state still needed, for an mbarrier of .layout::v0. (count: u32, state: u64)"""
 class Mbarrier_test_wait_acquire_cluster(Node):
     b64: Mbarrier_test_wait_b64
     shared: Mbarrier_test_wait_shared
@@ -344,7 +344,7 @@ class Mbarrier_try_wait_parity_acquire(Node):
     cta: Mbarrier_try_wait_parity_acquire_cluster
 class Mbarrier_try_wait_parity_b64(Node):
     def __call__(self, waitComplete: Reg, addr: Address, phaseParity: Reg | Int, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the phase with this parity has completed. (waitComplete: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the phase with this parity has completed. (waitComplete: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
 class Mbarrier_try_wait_parity_phase_type__conditional(Node):
     acquire: Mbarrier_try_wait_parity_phase_type__conditional_acquire
     b64: Mbarrier_try_wait_parity_phase_type__conditional_b64
@@ -365,13 +365,13 @@ class Mbarrier_try_wait_phase_type__primary_acquire(Node):
 class Mbarrier_try_wait_phase_type__primary_b64(Node):
     @overload
     def __call__(self, waitComplete: Reg, addr: Address, state: Reg, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the primary phase of this state has completed. (waitComplete: pred, [addr], state: u64, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the primary phase of this state has completed. (waitComplete: pred, [addr], state: u64, suspendTimeHint: u32)"""
     @overload
     def __call__(self, waitComplete: PairOf, reportValue: Reg, addr: Address, state: Reg, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the primary phase of this state has completed, and what was reported. (waitComplete|reportPredicate: pred, reportValue: b8, [addr], state: u64, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the primary phase of this state has completed; also return what was reported. (waitComplete|reportPredicate: pred, reportValue: b8, [addr], state: u64, suspendTimeHint: u32)"""
     @overload
     def __call__(self, waitComplete: PairOf, addr: Address, state: Reg, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the primary phase of this state has completed, and what was reported. (waitComplete|reportPredicate: pred, [addr], state: u64, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the primary phase of this state has completed; also return what was reported. (waitComplete|reportPredicate: pred, [addr], state: u64, suspendTimeHint: u32)"""
 class Mbarrier_try_wait_phase_type__primary_shared(Node):
     b64: Mbarrier_try_wait_phase_type__primary_b64
 class Mbarrier_arrive_expect_tx_relaxed_cluster(Node):
@@ -381,7 +381,7 @@ class Mbarrier_arrive_expect_tx_relaxed_cluster(Node):
     shared__cta: Mbarrier_arrive_expect_tx_shared
 class Mbarrier_arrive_expect_tx_shared__cluster_b64(Node):
     def __call__(self, _: Sink | None, addr: Address, txCount: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Expect and arrive on an mbarrier of a CTA of the cluster. (_, [addr], txCount: u32)"""
+        """Expect txCount more bytes, then arrive once, on an mbarrier of any CTA of the cluster. (_, [addr], txCount: u32)"""
 class Mbarrier_arrive_expect_tx_shared__cluster_multicast__cluster__32b(Node):
     b64: Mbarrier_arrive_expect_tx_shared__cluster_multicast__cluster__32b_b64
 class Mbarrier_arrive_noComplete_release_cta(Node):
@@ -402,7 +402,7 @@ class Mbarrier_arrive_drop_expect_tx_relaxed_cluster(Node):
     shared__cta: Mbarrier_arrive_drop_expect_tx_shared
 class Mbarrier_arrive_drop_expect_tx_shared__cluster_b64(Node):
     def __call__(self, _: Sink | None, addr: Address, txCount: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Expect, arrive and drop on an mbarrier of a CTA of the cluster. (_, [addr], txCount: u32)"""
+        """Expect txCount more bytes, then arrive and drop, on an mbarrier of any CTA of the cluster. (_, [addr], txCount: u32)"""
 class Mbarrier_arrive_drop_expect_tx_shared__cluster_multicast__cluster__32b(Node):
     b64: Mbarrier_arrive_drop_expect_tx_shared__cluster_multicast__cluster__32b_b64
 class Mbarrier_arrive_drop_noComplete_release_cta(Node):
@@ -431,7 +431,7 @@ class Mbarrier_test_wait_parity_phase_type__conditional_acquire(Node):
     cta: Mbarrier_test_wait_parity_phase_type__conditional_acquire_cluster
 class Mbarrier_test_wait_parity_phase_type__conditional_b64(Node):
     def __call__(self, waitComplete: Reg, addr: Address, phaseParity: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Ask, without waiting, whether the conditional phase of this parity has completed. (waitComplete: pred, [addr], phaseParity: u32)"""
+        """Ask, without waiting, whether the conditional phase with this parity has completed. (waitComplete: pred, [addr], phaseParity: u32)"""
 class Mbarrier_test_wait_parity_phase_type__conditional_shared(Node):
     b64: Mbarrier_test_wait_parity_phase_type__conditional_b64
 class Mbarrier_test_wait_parity_phase_type__primary_acquire(Node):
@@ -440,13 +440,13 @@ class Mbarrier_test_wait_parity_phase_type__primary_acquire(Node):
 class Mbarrier_test_wait_parity_phase_type__primary_b64(Node):
     @overload
     def __call__(self, waitComplete: Reg, addr: Address, phaseParity: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Ask, without waiting, whether the primary phase of this parity has completed. (waitComplete: pred, [addr], phaseParity: u32)"""
+        """Ask, without waiting, whether the primary phase with this parity has completed. (waitComplete: pred, [addr], phaseParity: u32)"""
     @overload
     def __call__(self, waitComplete: PairOf, reportValue: Reg, addr: Address, phaseParity: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Ask, without waiting, whether the primary phase of this parity has completed, and what was reported. (waitComplete|reportPredicate: pred, reportValue: b8, [addr], phaseParity: u32)"""
+        """Ask, without waiting, whether the primary phase with this parity has completed, and what was reported. (waitComplete|reportPredicate: pred, reportValue: b8, [addr], phaseParity: u32)"""
     @overload
     def __call__(self, waitComplete: PairOf, addr: Address, phaseParity: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Ask, without waiting, whether the primary phase of this parity has completed, and what was reported. (waitComplete|reportPredicate: pred, [addr], phaseParity: u32)"""
+        """Ask, without waiting, whether the primary phase with this parity has completed, and what was reported. (waitComplete|reportPredicate: pred, [addr], phaseParity: u32)"""
 class Mbarrier_test_wait_parity_phase_type__primary_shared(Node):
     b64: Mbarrier_test_wait_parity_phase_type__primary_b64
 class Mbarrier_test_wait_phase_type__primary_acquire_cluster(Node):
@@ -462,7 +462,7 @@ class Mbarrier_try_wait_parity_phase_type__conditional_acquire(Node):
     cta: Mbarrier_try_wait_parity_phase_type__conditional_acquire_cluster
 class Mbarrier_try_wait_parity_phase_type__conditional_b64(Node):
     def __call__(self, waitComplete: Reg, addr: Address, phaseParity: Reg | Int, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the conditional phase of this parity has completed. (waitComplete: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the conditional phase with this parity has completed. (waitComplete: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
 class Mbarrier_try_wait_parity_phase_type__conditional_shared(Node):
     b64: Mbarrier_try_wait_parity_phase_type__conditional_b64
 class Mbarrier_try_wait_parity_phase_type__primary_acquire(Node):
@@ -471,13 +471,13 @@ class Mbarrier_try_wait_parity_phase_type__primary_acquire(Node):
 class Mbarrier_try_wait_parity_phase_type__primary_b64(Node):
     @overload
     def __call__(self, waitComplete: Reg, addr: Address, phaseParity: Reg | Int, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the primary phase of this parity has completed. (waitComplete: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the primary phase with this parity has completed. (waitComplete: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
     @overload
     def __call__(self, waitComplete: PairOf, reportValue: Reg, addr: Address, phaseParity: Reg | Int, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the primary phase of this parity has completed, and what was reported. (waitComplete|reportPredicate: pred, reportValue: b8, [addr], phaseParity: u32, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the primary phase with this parity has completed; also return what was reported. (waitComplete|reportPredicate: pred, reportValue: b8, [addr], phaseParity: u32, suspendTimeHint: u32)"""
     @overload
     def __call__(self, waitComplete: PairOf, addr: Address, phaseParity: Reg | Int, suspendTimeHint: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """Wait, for a while, until the primary phase of this parity has completed, and what was reported. (waitComplete|reportPredicate: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
+        """Wait, for a limited time, until the primary phase with this parity has completed; also return what was reported. (waitComplete|reportPredicate: pred, [addr], phaseParity: u32, suspendTimeHint: u32)"""
 class Mbarrier_try_wait_parity_phase_type__primary_shared(Node):
     b64: Mbarrier_try_wait_parity_phase_type__primary_b64
 class Mbarrier_try_wait_phase_type__primary_acquire_cluster(Node):

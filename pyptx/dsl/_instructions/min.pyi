@@ -52,13 +52,13 @@ class Min_f16x2(Node):
 class Min_f32(Node):
     @overload
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """The smaller of two f32; the number if one is NaN, NaN with .NaN. (d: f32, a: f32, b: f32)"""
+        """The smaller of two f32. If one is NaN, the other one; with .NaN, NaN. (d: f32, a: f32, b: f32)"""
     @overload
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Float, /, *, pred: Guard = None) -> None:
         """The smallest of three f32. (d: f32, a: f32, b: f32, c: f32)"""
 class Min_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """The smaller of two f64; the number if one is NaN. (d: f64, a: f64, b: f64)"""
+        """The smaller of two f64. If one is NaN, the other one. (d: f64, a: f64, b: f64)"""
 class Min_ftz(Node):
     NaN: Min_ftz_NaN
     abs: Min_abs
@@ -115,7 +115,7 @@ class Min_ftz_xorsign(Node):
     abs: Min_ftz_xorsign_abs
 class Min_relu_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The smaller of two integers, or zero where that is negative. (d: s32, a: s32, b: s32)"""
+        """The smaller of two integers, or zero if it is negative. (d: s32, a: s32, b: s32)"""
 class Min_xorsign_abs(Node):
     bf16: Min_bf16
     bf16x2: Min_bf16x2
@@ -128,4 +128,4 @@ class Min_ftz_xorsign_abs(Node):
     f32: Min_xorsign_abs_f32
 class Min_xorsign_abs_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """The smaller of two f32; the number if one is NaN, NaN with .NaN. (d: f32, a: f32, b: f32)"""
+        """The smaller of two f32. If one is NaN, the other one; with .NaN, NaN. (d: f32, a: f32, b: f32)"""

@@ -271,7 +271,7 @@ class Multimem_ld_reduce_add_bf16x2(Node):
         """Load floats from all replicas of a multicast address and combine. (d: bf16x2, [a])"""
 class Multimem_ld_reduce_add_e4m3x4(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Load fours of 8-bit floats from all replicas of a multicast address and combine. (d: b32, [a])"""
+        """Load groups of four 8-bit floats from all replicas of a multicast address and combine. (d: b32, [a])"""
 class Multimem_ld_reduce_add_f16x2(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
         """Load floats from all replicas of a multicast address and combine. (d: f16x2, [a])"""
@@ -527,7 +527,7 @@ class Multimem_ld_reduce_add_v2_e4m3x2(Node):
         """Load pairs of 8-bit floats from all replicas of a multicast address and combine. (d: b16 x 2, [a])"""
 class Multimem_ld_reduce_add_v2_e4m3x4(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load fours of 8-bit floats from all replicas of a multicast address and combine. (d: b32 x 2, [a])"""
+        """Load groups of four 8-bit floats from all replicas of a multicast address and combine. (d: b32 x 2, [a])"""
 class Multimem_ld_reduce_add_v2_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load floats from all replicas of a multicast address and combine. (d: f16 x 2, [a])"""
@@ -551,7 +551,7 @@ class Multimem_ld_reduce_add_v4_e4m3x2(Node):
         """Load pairs of 8-bit floats from all replicas of a multicast address and combine. (d: b16 x 4, [a])"""
 class Multimem_ld_reduce_add_v4_e4m3x4(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
-        """Load fours of 8-bit floats from all replicas of a multicast address and combine. (d: b32 x 4, [a])"""
+        """Load groups of four 8-bit floats from all replicas of a multicast address and combine. (d: b32 x 4, [a])"""
 class Multimem_ld_reduce_add_v4_f16(Node):
     def __call__(self, d: RegArray | Sequence[Reg], a: Address, /, *, pred: Guard = None) -> None:
         """Load floats from all replicas of a multicast address and combine. (d: f16 x 4, [a])"""
@@ -763,7 +763,7 @@ class Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta(Node):
     bulk_group: Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group
 class Multimem_cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The same by strong accesses of 16 bytes. ([dstMem], [srcMem], size: u32)"""
+        """Copy size bytes from shared memory to all replicas of a multicast address by strong accesses of 16 bytes; completes through a bulk group. ([dstMem], [srcMem], size: u32)"""
 class Multimem_cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_cp_mask(Node):
     b128: Multimem_cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_cp_mask_b128
 class Multimem_cp_reduce_async_bulk_global_shared__cta_bulk_group_add_f32(Node):
@@ -784,7 +784,7 @@ class Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_grou
     xor: Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_and
 class Multimem_cp_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_cp_mask_b128(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, byteMask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The same by strong accesses of 16 bytes. ([dstMem], [srcMem], size: u32, byteMask: u16)"""
+        """Copy size bytes from shared memory to all replicas of a multicast address by strong accesses of 16 bytes; completes through a bulk group. ([dstMem], [srcMem], size: u32, byteMask: u16)"""
 class Multimem_cp_reduce_async_bulk_global_shared__cta_bulk_group_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
         """Add floats to all replicas of a multicast address, keeping subnormal numbers. ([dstMem], [srcMem], size: u32)"""
@@ -809,11 +809,11 @@ class Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_grou
     u64: Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_f32
 class Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_f32(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine size bytes with all replicas of a multicast address, its order and scope spelled out. ([dstMem], [srcMem], size: u32)"""
+        """Combine size bytes with all replicas of a multicast address, with explicit order and scope. ([dstMem], [srcMem], size: u32)"""
 class Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz(Node):
     bf16: Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16
     f16: Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16
     f32: Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16
 class Multimem_cp_reduce_async_bulk_relaxed_cluster_global_shared__cta_bulk_group_add_noftz_bf16(Node):
     def __call__(self, dstMem: Address, srcMem: Address, size: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Add floats to all replicas of a multicast address, keeping subnormal numbers, order and scope spelled out. ([dstMem], [srcMem], size: u32)"""
+        """Add floats to all replicas of a multicast address, keeping subnormal numbers, with explicit order and scope. ([dstMem], [srcMem], size: u32)"""

@@ -31,10 +31,10 @@ class Neg_f16x2(Node):
         """Negate a half, or two in a pack. (d: f16x2, a: f16x2)"""
 class Neg_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Negate. (d: f32, a: f32)"""
+        """Negate a float. (d: f32, a: f32)"""
 class Neg_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Negate. (d: f64, a: f64)"""
+        """Negate a float. (d: f64, a: f64)"""
 class Neg_ftz(Node):
     f16: Neg_f16
     f16x2: Neg_f16x2

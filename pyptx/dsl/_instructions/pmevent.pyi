@@ -11,4 +11,4 @@ class Pmevent(Node):
         """Trigger a performance monitor event. (a)"""
 class Pmevent_mask(Node):
     def __call__(self, a: Int, /, *, pred: Guard = None) -> None:
-        """Trigger performance monitor events, one bit each. (a)"""
+        """Trigger performance monitor events, one for each bit. (a)"""

@@ -32,7 +32,7 @@ class Prefetch_local(Node):
     L2: Prefetch_L1
 class Prefetch_tensormap(Node):
     def __call__(self, a: Address, /, *, pred: Guard = None) -> None:
-        """Bring a tensor map near, for later tensor copies. ([a])"""
+        """Bring a tensor map into the cache, for later tensor copies. ([a])"""
 class Prefetch_L1__32B_valid_addr(Node):
     def __call__(self, a: Address, /, *, pred: Guard = None) -> None:
         """Bring at least 32 bytes of a valid global address into L1. ([a])"""

@@ -111,10 +111,10 @@ class Red_add_L2__cache_hint(Node):
     v4: Red_add_L2__cache_hint_v4
 class Red_add_f32(Node):
     def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: f32)"""
+        """Combine b with memory, as one atomic operation. ([a], b: f32)"""
 class Red_add_f64(Node):
     def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: f64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: f64)"""
 class Red_add_noftz(Node):
     L2__cache_hint: Red_add_noftz_L2__cache_hint
     bf16: Red_add_noftz_bf16
@@ -127,13 +127,13 @@ class Red_add_noftz(Node):
     v8: Red_add_noftz_v8
 class Red_add_s32(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: s32)"""
+        """Combine b with memory, as one atomic operation. ([a], b: s32)"""
 class Red_add_u32(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: u32)"""
+        """Combine b with memory, as one atomic operation. ([a], b: u32)"""
 class Red_add_u64(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: u64)"""
 class Red_add_v2(Node):
     f32: Red_add_v2_f32
 class Red_add_v4(Node):
@@ -143,10 +143,10 @@ class Red_and_L2__cache_hint(Node):
     b64: Red_and_L2__cache_hint_b64
 class Red_and_b32(Node):
     def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: b32)"""
+        """Combine b with memory, as one atomic operation. ([a], b: b32)"""
 class Red_and_b64(Node):
     def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: b64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: b64)"""
 class Red_async_mmio(Node):
     release: Red_async_mmio_release
 class Red_async_relaxed(Node):
@@ -168,7 +168,7 @@ class Red_max_noftz(Node):
     v8: Red_add_noftz_v8
 class Red_max_s64(Node):
     def __call__(self, a: Address, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: s64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: s64)"""
 class Red_shared_add(Node):
     f32: Red_add_f32
     f64: Red_add_f64
@@ -188,19 +188,19 @@ class Red_shared_max(Node):
     u64: Red_add_u64
 class Red_add_L2__cache_hint_f32(Node):
     def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: f32, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: f32, cache-policy: u64)"""
 class Red_add_L2__cache_hint_f64(Node):
     def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: f64, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: f64, cache-policy: u64)"""
 class Red_add_L2__cache_hint_s32(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: s32, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: s32, cache-policy: u64)"""
 class Red_add_L2__cache_hint_u32(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: u32, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: u32, cache-policy: u64)"""
 class Red_add_L2__cache_hint_u64(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: u64, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: u64, cache-policy: u64)"""
 class Red_add_L2__cache_hint_v2(Node):
     f32: Red_add_L2__cache_hint_v2_f32
 class Red_add_L2__cache_hint_v4(Node):
@@ -216,19 +216,19 @@ class Red_add_noftz_L2__cache_hint(Node):
     v8: Red_add_noftz_L2__cache_hint_v8
 class Red_add_noftz_bf16(Node):
     def __call__(self, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: bf16)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: bf16)"""
 class Red_add_noftz_bf16x2(Node):
     def __call__(self, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: bf16x2)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: bf16x2)"""
 class Red_add_noftz_f16(Node):
     def __call__(self, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: f16)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: f16)"""
 class Red_add_noftz_f16x2(Node):
     def __call__(self, a: Address, b: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: f16x2)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: f16x2)"""
 class Red_add_noftz_f32(Node):
     def __call__(self, a: Address, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Add an f32 to memory in one step, keeping subnormal numbers. ([a], b: f32)"""
+        """Add an f32 to memory as one atomic operation, keeping subnormal numbers. ([a], b: f32)"""
 class Red_add_noftz_v2(Node):
     bf16: Red_add_noftz_v2_bf16
     bf16x2: Red_add_noftz_v2_bf16x2
@@ -246,16 +246,16 @@ class Red_add_noftz_v8(Node):
     f16: Red_add_noftz_v8_f16
 class Red_add_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself. ([a], b: f32 x 2)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own. ([a], b: f32 x 2)"""
 class Red_add_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself. ([a], b: f32 x 4)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own. ([a], b: f32 x 4)"""
 class Red_and_L2__cache_hint_b32(Node):
     def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: b32, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: b32, cache-policy: u64)"""
 class Red_and_L2__cache_hint_b64(Node):
     def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: b64, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: b64, cache-policy: u64)"""
 class Red_async_mmio_release(Node):
     sys: Red_async_release_gpu
 class Red_async_relaxed_cluster(Node):
@@ -266,7 +266,7 @@ class Red_async_release_gpu(Node):
     global_: Red_async_release_gpu_global
 class Red_max_L2__cache_hint_s64(Node):
     def __call__(self, a: Address, b: Reg | Int, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine b with memory in one step. ([a], b: s64, cache-policy: u64)"""
+        """Combine b with memory, as one atomic operation. ([a], b: s64, cache-policy: u64)"""
 class Red_max_noftz_L2__cache_hint(Node):
     v2: Red_max_noftz_L2__cache_hint_v2
     v4: Red_max_noftz_L2__cache_hint_v4
@@ -289,25 +289,25 @@ class Red_shared_add_noftz(Node):
     f32: Red_add_noftz_f32
 class Red_add_L2__cache_hint_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself. ([a], b: f32 x 2, cache-policy: u64)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own. ([a], b: f32 x 2, cache-policy: u64)"""
 class Red_add_L2__cache_hint_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add a vector of f32 to memory, each element for itself. ([a], b: f32 x 4, cache-policy: u64)"""
+        """Add a vector of f32 to memory; each element is an atomic operation of its own. ([a], b: f32 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_bf16(Node):
     def __call__(self, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: bf16, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: bf16, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_bf16x2(Node):
     def __call__(self, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: bf16x2, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: bf16x2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_f16(Node):
     def __call__(self, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: f16, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: f16, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_f16x2(Node):
     def __call__(self, a: Address, b: Reg, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add 16-bit floats to memory in one step, each element for itself. ([a], b: f16x2, cache-policy: u64)"""
+        """Add 16-bit floats to memory; each element is an atomic operation of its own. ([a], b: f16x2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_f32(Node):
     def __call__(self, a: Address, b: Reg | Float, cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Add an f32 to memory in one step, keeping subnormal numbers. ([a], b: f32, cache-policy: u64)"""
+        """Add an f32 to memory as one atomic operation, keeping subnormal numbers. ([a], b: f32, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2(Node):
     bf16: Red_add_noftz_L2__cache_hint_v2_bf16
     bf16x2: Red_add_noftz_L2__cache_hint_v2_bf16x2
@@ -325,40 +325,40 @@ class Red_add_noftz_L2__cache_hint_v8(Node):
     f16: Red_add_noftz_L2__cache_hint_v8_f16
 class Red_add_noftz_v2_bf16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16 x 2)"""
 class Red_add_noftz_v2_bf16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16x2 x 2)"""
 class Red_add_noftz_v2_f16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16 x 2)"""
 class Red_add_noftz_v2_f16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 2)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16x2 x 2)"""
 class Red_add_noftz_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 2)"""
 class Red_add_noftz_v4_bf16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16 x 4)"""
 class Red_add_noftz_v4_bf16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16x2 x 4)"""
 class Red_add_noftz_v4_f16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16 x 4)"""
 class Red_add_noftz_v4_f16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 4)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16x2 x 4)"""
 class Red_add_noftz_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 4)"""
 class Red_add_noftz_v8_bf16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 8)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16 x 8)"""
 class Red_add_noftz_v8_f16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 8)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16 x 8)"""
 class Red_async_relaxed_cluster_mbarrier__complete_tx__bytes(Node):
     add: Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add
     and_: Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_and
@@ -389,40 +389,40 @@ class Red_max_noftz_L2__cache_hint_v4(Node):
     f16x2: Red_add_noftz_L2__cache_hint_v4_f16x2
 class Red_add_noftz_L2__cache_hint_v2_bf16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_bf16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16x2 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_f16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_f16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 2, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16x2 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v2_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 2, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_bf16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_bf16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16x2 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16x2 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_f16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_f16x2(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16x2 x 4, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16x2 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v4_f32(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Float], cache_policy: Reg, /, *, pred: Guard = None) -> None:
         """Add a vector of f32 to memory, keeping subnormal numbers. ([a], b: f32 x 4, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v8_bf16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: bf16 x 8, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: bf16 x 8, cache-policy: u64)"""
 class Red_add_noftz_L2__cache_hint_v8_f16(Node):
     def __call__(self, a: Address, b: RegArray | Sequence[Reg | Int], cache_policy: Reg, /, *, pred: Guard = None) -> None:
-        """Combine a vector of 16-bit floats with memory, each element for itself. ([a], b: f16 x 8, cache-policy: u64)"""
+        """Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own. ([a], b: f16 x 8, cache-policy: u64)"""
 class Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add(Node):
     s32: Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add_s32
     u32: Red_async_relaxed_cluster_mbarrier__complete_tx__bytes_add_u32

@@ -33,7 +33,7 @@ class Redux_sync_add_u32(Node):
         """Combine an integer over the lanes of the mask. (d: u32, a: u32, membermask: u32)"""
 class Redux_sync_and_b32(Node):
     def __call__(self, d: Reg, a: Reg | Int, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Combine bits over the lanes of the mask. (d: u32, a: u32, membermask: u32)"""
+        """Combine the bits of a register over the lanes of the mask. (d: u32, a: u32, membermask: u32)"""
 class Redux_sync_max_NaN(Node):
     f32: Redux_sync_max_f32
 class Redux_sync_max_abs(Node):

@@ -14,19 +14,19 @@ class Rem(Node):
     u64: Rem_u64
 class Rem_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Remainder of a truncating division; its sign is the dividend's. (d: s16, a: s16, b: s16)"""
+        """Remainder of a truncating division; it has the sign of the dividend. (d: s16, a: s16, b: s16)"""
 class Rem_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Remainder of a truncating division; its sign is the dividend's. (d: s32, a: s32, b: s32)"""
+        """Remainder of a truncating division; it has the sign of the dividend. (d: s32, a: s32, b: s32)"""
 class Rem_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Remainder of a truncating division; its sign is the dividend's. (d: s64, a: s64, b: s64)"""
+        """Remainder of a truncating division; it has the sign of the dividend. (d: s64, a: s64, b: s64)"""
 class Rem_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Remainder of a truncating division; its sign is the dividend's. (d: u16, a: u16, b: u16)"""
+        """Remainder of a truncating division; it has the sign of the dividend. (d: u16, a: u16, b: u16)"""
 class Rem_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Remainder of a truncating division; its sign is the dividend's. (d: u32, a: u32, b: u32)"""
+        """Remainder of a truncating division; it has the sign of the dividend. (d: u32, a: u32, b: u32)"""
 class Rem_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Remainder of a truncating division; its sign is the dividend's. (d: u64, a: u64, b: u64)"""
+        """Remainder of a truncating division; it has the sign of the dividend. (d: u64, a: u64, b: u64)"""

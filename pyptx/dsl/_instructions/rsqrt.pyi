@@ -16,7 +16,7 @@ class Rsqrt_approx_f32(Node):
         """Reciprocal of the square root, approximate. (d: f32, a: f32)"""
 class Rsqrt_approx_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Reciprocal of the square root, approximate; .ftz looks at the upper half of a alone. (d: f64, a: f64)"""
+        """Reciprocal of the square root, approximate; .ftz reads only the upper half of a. (d: f64, a: f64)"""
 class Rsqrt_approx_ftz(Node):
     f32: Rsqrt_approx_f32
     f64: Rsqrt_approx_f64

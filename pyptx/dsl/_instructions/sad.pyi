@@ -14,19 +14,19 @@ class Sad(Node):
     u64: Sad_u64
 class Sad_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the absolute difference of a and b. (d: s16, a: s16, b: s16, c: s16)"""
+        """Add c and the absolute difference of a and b. (d: s16, a: s16, b: s16, c: s16)"""
 class Sad_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the absolute difference of a and b. (d: s32, a: s32, b: s32, c: s32)"""
+        """Add c and the absolute difference of a and b. (d: s32, a: s32, b: s32, c: s32)"""
 class Sad_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the absolute difference of a and b. (d: s64, a: s64, b: s64, c: s64)"""
+        """Add c and the absolute difference of a and b. (d: s64, a: s64, b: s64, c: s64)"""
 class Sad_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the absolute difference of a and b. (d: u16, a: u16, b: u16, c: u16)"""
+        """Add c and the absolute difference of a and b. (d: u16, a: u16, b: u16, c: u16)"""
 class Sad_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the absolute difference of a and b. (d: u32, a: u32, b: u32, c: u32)"""
+        """Add c and the absolute difference of a and b. (d: u32, a: u32, b: u32, c: u32)"""
 class Sad_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """c plus the absolute difference of a and b. (d: u64, a: u64, b: u64, c: u64)"""
+        """Add c and the absolute difference of a and b. (d: u64, a: u64, b: u64, c: u64)"""

@@ -499,37 +499,37 @@ class Set_eq_f16x2_f16x2(Node):
         """Compare two packs of halves, each into its half of d. (d: f16x2, a: f16x2, b: f16x2)"""
 class Set_eq_f32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b16, b: b16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: b16, b: b16)"""
 class Set_eq_f32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b32, b: b32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: b32, b: b32)"""
 class Set_eq_f32_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b64, b: b64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: b64, b: b64)"""
 class Set_eq_f32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: f32, b: f32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: f32, b: f32)"""
 class Set_eq_f32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: f64, b: f64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: f64, b: f64)"""
 class Set_eq_f32_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: s16, b: s16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: s16, b: s16)"""
 class Set_eq_f32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: s32, b: s32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: s32, b: s32)"""
 class Set_eq_f32_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: s64, b: s64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: s64, b: s64)"""
 class Set_eq_f32_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: u16, b: u16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: u16, b: u16)"""
 class Set_eq_f32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: u32, b: u32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: u32, b: u32)"""
 class Set_eq_f32_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: u64, b: u64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: u64, b: u64)"""
 class Set_eq_ftz_f16(Node):
     f16: Set_eq_f16_f16
     f32: Set_eq_f16_f32
@@ -555,13 +555,13 @@ class Set_eq_s16_f16(Node):
         """Compare two halves into an integer: true is all ones. (d: s16, a: f16, b: f16)"""
 class Set_eq_s32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b16, b: b16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: b16, b: b16)"""
 class Set_eq_s32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b32, b: b32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: b32, b: b32)"""
 class Set_eq_s32_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b64, b: b64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: b64, b: b64)"""
 class Set_eq_s32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
         """Compare two bfloats into an integer: true is all ones. (d: s32, a: bf16, b: bf16)"""
@@ -576,28 +576,28 @@ class Set_eq_s32_f16x2(Node):
         """Compare two packs of halves, each into its half of d. (d: s32, a: f16x2, b: f16x2)"""
 class Set_eq_s32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: f32, b: f32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: f32, b: f32)"""
 class Set_eq_s32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: f64, b: f64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: f64, b: f64)"""
 class Set_eq_s32_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: s16, b: s16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: s16, b: s16)"""
 class Set_eq_s32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: s32, b: s32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: s32, b: s32)"""
 class Set_eq_s32_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: s64, b: s64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: s64, b: s64)"""
 class Set_eq_s32_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: u16, b: u16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: u16, b: u16)"""
 class Set_eq_s32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: u32, b: u32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: u32, b: u32)"""
 class Set_eq_s32_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: u64, b: u64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: u64, b: u64)"""
 class Set_eq_u16_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
         """Compare two bfloats into an integer: true is all ones. (d: u16, a: bf16, b: bf16)"""
@@ -606,13 +606,13 @@ class Set_eq_u16_f16(Node):
         """Compare two halves into an integer: true is all ones. (d: u16, a: f16, b: f16)"""
 class Set_eq_u32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b16, b: b16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: b16, b: b16)"""
 class Set_eq_u32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b32, b: b32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: b32, b: b32)"""
 class Set_eq_u32_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b64, b: b64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: b64, b: b64)"""
 class Set_eq_u32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
         """Compare two bfloats into an integer: true is all ones. (d: u32, a: bf16, b: bf16)"""
@@ -627,28 +627,28 @@ class Set_eq_u32_f16x2(Node):
         """Compare two packs of halves, each into its half of d. (d: u32, a: f16x2, b: f16x2)"""
 class Set_eq_u32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: f32, b: f32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: f32, b: f32)"""
 class Set_eq_u32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: f64, b: f64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: f64, b: f64)"""
 class Set_eq_u32_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: s16, b: s16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: s16, b: s16)"""
 class Set_eq_u32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: s32, b: s32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: s32, b: s32)"""
 class Set_eq_u32_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: s64, b: s64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: s64, b: s64)"""
 class Set_eq_u32_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: u16, b: u16)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: u16, b: u16)"""
 class Set_eq_u32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: u32, b: u32)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: u32, b: u32)"""
 class Set_eq_u32_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: u64, b: u64)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: u64, b: u64)"""
 class Set_equ_and_bf16(Node):
     bf16: Set_eq_and_bf16_bf16
     f16: Set_eq_and_bf16_f16
@@ -834,37 +834,37 @@ class Set_eq_and_f16x2_f16x2(Node):
         """Compare two packs of halves, each into its half of d. (d: f16x2, a: f16x2, b: f16x2, c: pred)"""
 class Set_eq_and_f32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b16, b: b16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: b16, b: b16, c: pred)"""
 class Set_eq_and_f32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b32, b: b32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: b32, b: b32, c: pred)"""
 class Set_eq_and_f32_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: b64, b: b64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: b64, b: b64, c: pred)"""
 class Set_eq_and_f32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: f32, b: f32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: f32, b: f32, c: pred)"""
 class Set_eq_and_f32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: f64, b: f64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: f64, b: f64, c: pred)"""
 class Set_eq_and_f32_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: s16, b: s16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: s16, b: s16, c: pred)"""
 class Set_eq_and_f32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: s32, b: s32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: s32, b: s32, c: pred)"""
 class Set_eq_and_f32_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: s64, b: s64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: s64, b: s64, c: pred)"""
 class Set_eq_and_f32_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: u16, b: u16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: u16, b: u16, c: pred)"""
 class Set_eq_and_f32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: u32, b: u32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: u32, b: u32, c: pred)"""
 class Set_eq_and_f32_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: f32, a: u64, b: u64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: f32, a: u64, b: u64, c: pred)"""
 class Set_eq_and_ftz_f16(Node):
     f16: Set_eq_and_f16_f16
     f32: Set_eq_and_f16_f32
@@ -890,13 +890,13 @@ class Set_eq_and_s16_f16(Node):
         """Compare two halves into an integer: true is all ones. (d: s16, a: f16, b: f16, c: pred)"""
 class Set_eq_and_s32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b16, b: b16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: b16, b: b16, c: pred)"""
 class Set_eq_and_s32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b32, b: b32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: b32, b: b32, c: pred)"""
 class Set_eq_and_s32_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: b64, b: b64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: b64, b: b64, c: pred)"""
 class Set_eq_and_s32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare two bfloats into an integer: true is all ones. (d: s32, a: bf16, b: bf16, c: pred)"""
@@ -911,28 +911,28 @@ class Set_eq_and_s32_f16x2(Node):
         """Compare two packs of halves, each into its half of d. (d: s32, a: f16x2, b: f16x2, c: pred)"""
 class Set_eq_and_s32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: f32, b: f32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: f32, b: f32, c: pred)"""
 class Set_eq_and_s32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: f64, b: f64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: f64, b: f64, c: pred)"""
 class Set_eq_and_s32_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: s16, b: s16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: s16, b: s16, c: pred)"""
 class Set_eq_and_s32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: s32, b: s32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: s32, b: s32, c: pred)"""
 class Set_eq_and_s32_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: s64, b: s64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: s64, b: s64, c: pred)"""
 class Set_eq_and_s32_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: u16, b: u16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: u16, b: u16, c: pred)"""
 class Set_eq_and_s32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: u32, b: u32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: u32, b: u32, c: pred)"""
 class Set_eq_and_s32_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: s32, a: u64, b: u64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: s32, a: u64, b: u64, c: pred)"""
 class Set_eq_and_u16_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare two bfloats into an integer: true is all ones. (d: u16, a: bf16, b: bf16, c: pred)"""
@@ -941,13 +941,13 @@ class Set_eq_and_u16_f16(Node):
         """Compare two halves into an integer: true is all ones. (d: u16, a: f16, b: f16, c: pred)"""
 class Set_eq_and_u32_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b16, b: b16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: b16, b: b16, c: pred)"""
 class Set_eq_and_u32_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b32, b: b32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: b32, b: b32, c: pred)"""
 class Set_eq_and_u32_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: b64, b: b64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: b64, b: b64, c: pred)"""
 class Set_eq_and_u32_bf16(Node):
     def __call__(self, d: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare two bfloats into an integer: true is all ones. (d: u32, a: bf16, b: bf16, c: pred)"""
@@ -962,25 +962,25 @@ class Set_eq_and_u32_f16x2(Node):
         """Compare two packs of halves, each into its half of d. (d: u32, a: f16x2, b: f16x2, c: pred)"""
 class Set_eq_and_u32_f32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: f32, b: f32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: f32, b: f32, c: pred)"""
 class Set_eq_and_u32_f64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: f64, b: f64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: f64, b: f64, c: pred)"""
 class Set_eq_and_u32_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: s16, b: s16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: s16, b: s16, c: pred)"""
 class Set_eq_and_u32_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: s32, b: s32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: s32, b: s32, c: pred)"""
 class Set_eq_and_u32_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: s64, b: s64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: s64, b: s64, c: pred)"""
 class Set_eq_and_u32_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: u16, b: u16, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: u16, b: u16, c: pred)"""
 class Set_eq_and_u32_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: u32, b: u32, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: u32, b: u32, c: pred)"""
 class Set_eq_and_u32_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, perhaps combine with a predicate; true is all ones, or 1.0. (d: u32, a: u64, b: u64, c: pred)"""
+        """Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats. (d: u32, a: u64, b: u64, c: pred)"""

@@ -16,4 +16,4 @@ class Setmaxnreg_dec_sync_aligned(Node):
     u32: Setmaxnreg_dec_sync_aligned_u32
 class Setmaxnreg_dec_sync_aligned_u32(Node):
     def __call__(self, imm_reg_count: Int, /, *, pred: Guard = None) -> None:
-        """Give registers back, or wait for more: the whole warpgroup. (imm-reg-count)"""
+        """Release registers, or wait for more; the whole warpgroup executes it. (imm-reg-count)"""

@@ -110,13 +110,13 @@ class Setp_eq_bf16(Node):
         """Compare two bfloats. (p: pred, a: bf16, b: bf16)"""
 class Setp_eq_bf16x2(Node):
     def __call__(self, p: Reg | PairOf, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
-        """Compare two packs of bfloats: p of the lower, q of the upper. (p{|q}: pred, a: bf16x2, b: bf16x2)"""
+        """Compare two packs of bfloats: p is for the lower, q for the upper ones. (p{|q}: pred, a: bf16x2, b: bf16x2)"""
 class Setp_eq_f16(Node):
     def __call__(self, p: Reg, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
         """Compare two halves. (p: pred, a: f16, b: f16)"""
 class Setp_eq_f16x2(Node):
     def __call__(self, p: Reg | PairOf, a: Reg, b: Reg, /, *, pred: Guard = None) -> None:
-        """Compare two packs of halves: p of the lower, q of the upper. (p{|q}: pred, a: f16x2, b: f16x2)"""
+        """Compare two packs of halves: p is for the lower, q for the upper halves. (p{|q}: pred, a: f16x2, b: f16x2)"""
 class Setp_eq_f32(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
         """Compare and set a predicate, and its complement with p|q. (p{|q}: pred, a: f32, b: f32)"""
@@ -173,53 +173,53 @@ class Setp_hi_and(Node):
     u64: Setp_eq_and_u64
 class Setp_eq_and_b16(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: b16, b: b16, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: b16, b: b16, c: pred)"""
 class Setp_eq_and_b32(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: b32, b: b32, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: b32, b: b32, c: pred)"""
 class Setp_eq_and_b64(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: b64, b: b64, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: b64, b: b64, c: pred)"""
 class Setp_eq_and_bf16(Node):
     def __call__(self, p: Reg, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
         """Compare two bfloats. (p: pred, a: bf16, b: bf16, c: pred)"""
 class Setp_eq_and_bf16x2(Node):
     def __call__(self, p: Reg | PairOf, a: Reg, b: Reg, c: Reg | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare two packs of bfloats: p of the lower, q of the upper. (p{|q}: pred, a: bf16x2, b: bf16x2, c: pred)"""
+        """Compare two packs of bfloats: p is for the lower, q for the upper ones. (p{|q}: pred, a: bf16x2, b: bf16x2, c: pred)"""
 class Setp_eq_and_f16(Node):
     def __call__(self, p: Reg, a: Reg, b: Reg, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """Compare two halves. (p: pred, a: f16, b: f16, c: pred)"""
 class Setp_eq_and_f16x2(Node):
     def __call__(self, p: Reg | PairOf, a: Reg, b: Reg, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare two packs of halves: p of the lower, q of the upper. (p{|q}: pred, a: f16x2, b: f16x2, c: pred)"""
+        """Compare two packs of halves: p is for the lower, q for the upper halves. (p{|q}: pred, a: f16x2, b: f16x2, c: pred)"""
 class Setp_eq_and_f32(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: f32, b: f32, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: f32, b: f32, c: pred)"""
 class Setp_eq_and_f64(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: f64, b: f64, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: f64, b: f64, c: pred)"""
 class Setp_eq_and_ftz(Node):
     f16: Setp_eq_and_f16
     f16x2: Setp_eq_and_f16x2
     f32: Setp_eq_and_f32
 class Setp_eq_and_s16(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: s16, b: s16, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: s16, b: s16, c: pred)"""
 class Setp_eq_and_s32(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: s32, b: s32, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: s32, b: s32, c: pred)"""
 class Setp_eq_and_s64(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: s64, b: s64, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: s64, b: s64, c: pred)"""
 class Setp_eq_and_u16(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: u16, b: u16, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: u16, b: u16, c: pred)"""
 class Setp_eq_and_u32(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: u32, b: u32, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: u32, b: u32, c: pred)"""
 class Setp_eq_and_u64(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Int, b: Reg | Int, c: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """Compare, combine with a predicate; q combines the complement. (p{|q}: pred, a: u64, b: u64, c: pred)"""
+        """Compare, and combine the result with a predicate; q combines the complement with it. (p{|q}: pred, a: u64, b: u64, c: pred)"""
 class Setp_eq_ftz_f32(Node):
     def __call__(self, p: Reg | PairOf, a: Reg | Float, b: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Compare f32, subnormal numbers being zero. (p{|q}: pred, a: f32, b: f32)"""
+        """Compare two f32, reading subnormal numbers as zero. (p{|q}: pred, a: f32, b: f32)"""

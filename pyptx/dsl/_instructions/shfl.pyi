@@ -16,4 +16,4 @@ class Shfl_sync_bfly(Node):
     b32: Shfl_sync_bfly_b32
 class Shfl_sync_bfly_b32(Node):
     def __call__(self, d: Reg | PairOf, a: Reg | Float, b: Reg | Float, c: Reg | Float, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Exchange a register between the lanes of a warp; p tells whether the source lane was in range. (d{|p}: b32, a: b32, b: b32, c: b32, membermask: u32)"""
+        """Exchange a register between the lanes of a warp; p is true if the source lane was in range. (d{|p}: b32, a: b32, b: b32, c: b32, membermask: u32)"""

@@ -11,10 +11,10 @@ class Shl(Node):
     b64: Shl_b64
 class Shl_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left; an amount beyond the width gives zero. (d: b16, a: b16, b: u32)"""
+        """Shift left; an amount larger than the width gives zero. (d: b16, a: b16, b: u32)"""
 class Shl_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left; an amount beyond the width gives zero. (d: b32, a: b32, b: u32)"""
+        """Shift left; an amount larger than the width gives zero. (d: b32, a: b32, b: u32)"""
 class Shl_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left; an amount beyond the width gives zero. (d: b64, a: b64, b: u32)"""
+        """Shift left; an amount larger than the width gives zero. (d: b64, a: b64, b: u32)"""

@@ -17,28 +17,28 @@ class Shr(Node):
     u64: Shr_u64
 class Shr_b16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: b16, a: b16, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: b16, a: b16, b: u32)"""
 class Shr_b32(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: b32, a: b32, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: b32, a: b32, b: u32)"""
 class Shr_b64(Node):
     def __call__(self, d: Reg, a: Reg | Float, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: b64, a: b64, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: b64, a: b64, b: u32)"""
 class Shr_s16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: s16, a: s16, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: s16, a: s16, b: u32)"""
 class Shr_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: s32, a: s32, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: s32, a: s32, b: u32)"""
 class Shr_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: s64, a: s64, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: s64, a: s64, b: u32)"""
 class Shr_u16(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: u16, a: u16, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: u16, a: u16, b: u32)"""
 class Shr_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: u32, a: u32, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: u32, a: u32, b: u32)"""
 class Shr_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right; signed types replicate the sign, and an amount beyond the width fills with it. (d: u64, a: u64, b: u32)"""
+        """Shift right; signed types fill with the sign, also if the amount is larger than the width. (d: u64, a: u64, b: u32)"""

@@ -10,7 +10,7 @@ class Stacksave(Node):
     u64: Stacksave_u64
 class Stacksave_u32(Node):
     def __call__(self, d: Reg, /, *, pred: Guard = None) -> None:
-        """The stack pointer. (d: u32)"""
+        """Read the stack pointer. (d: u32)"""
 class Stacksave_u64(Node):
     def __call__(self, d: Reg, /, *, pred: Guard = None) -> None:
-        """The stack pointer. (d: u64)"""
+        """Read the stack pointer. (d: u64)"""

@@ -145,16 +145,16 @@ class Sub_u8x4(Node):
         """Subtract two packs of four 8-bit integers; wraps unless .sat. (d: u8x4, a: u8x4, b: u8x4)"""
 class Sub_cc_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract and write the carry. (d: s32, a: s32, b: s32)"""
+        """Subtract and write the borrow to the carry flag. (d: s32, a: s32, b: s32)"""
 class Sub_cc_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract and write the carry. (d: s64, a: s64, b: s64)"""
+        """Subtract and write the borrow to the carry flag. (d: s64, a: s64, b: s64)"""
 class Sub_cc_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract and write the carry. (d: u32, a: u32, b: u32)"""
+        """Subtract and write the borrow to the carry flag. (d: u32, a: u32, b: u32)"""
 class Sub_cc_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract and write the carry. (d: u64, a: u64, b: u64)"""
+        """Subtract and write the borrow to the carry flag. (d: u64, a: u64, b: u64)"""
 class Sub_e4m3x4_e2m1p4x4(Node):
     def __call__(self, d: Reg, a: Reg, c: Reg, /, *, pred: Guard = None) -> None:
         """Subtract four 8-bit floats from four narrow floats, in packs. (d: e4m3x4, a: e2m1p4x4, c: e4m3x4)"""

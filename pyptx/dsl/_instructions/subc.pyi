@@ -18,13 +18,13 @@ class Subc_cc(Node):
     u64: Subc_u64
 class Subc_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract with the carry; .cc writes the new one. (d: s32, a: s32, b: s32)"""
+        """Subtract with the borrow in the carry flag; .cc writes the new one. (d: s32, a: s32, b: s32)"""
 class Subc_s64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract with the carry; .cc writes the new one. (d: s64, a: s64, b: s64)"""
+        """Subtract with the borrow in the carry flag; .cc writes the new one. (d: s64, a: s64, b: s64)"""
 class Subc_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract with the carry; .cc writes the new one. (d: u32, a: u32, b: u32)"""
+        """Subtract with the borrow in the carry flag; .cc writes the new one. (d: u32, a: u32, b: u32)"""
 class Subc_u64(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Subtract with the carry; .cc writes the new one. (d: u64, a: u64, b: u64)"""
+        """Subtract with the borrow in the carry flag; .cc writes the new one. (d: u64, a: u64, b: u64)"""

@@ -17,4 +17,4 @@ class Suq_array_size(Node):
     b32: Suq_array_size_b32
 class Suq_array_size_b32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """An attribute of a surface. (d: b32, [a])"""
+        """Read an attribute of a surface. (d: b32, [a])"""

@@ -107,22 +107,22 @@ class Sured_b_add_1d_u64_clamp(Node):
         """Add to bytes of a surface; the first coordinate counts bytes. ([a, b], c: u64)"""
 class Sured_b_and_1d_b32_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Float, /, *, pred: Guard = None) -> None:
-        """And or or into bytes of a surface; the first coordinate counts bytes. ([a, b], c: b32)"""
+        """Bitwise and or or of b and bytes of a surface; the first coordinate counts bytes. ([a, b], c: b32)"""
 class Sured_b_max_1d_s32_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Minimum or maximum with bytes of a surface; the first coordinate counts bytes. ([a, b], c: s32)"""
+        """Minimum or maximum of b and bytes of a surface; the first coordinate counts bytes. ([a, b], c: s32)"""
 class Sured_b_max_1d_s64_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Minimum or maximum with bytes of a surface; the first coordinate counts bytes. ([a, b], c: s64)"""
+        """Minimum or maximum of b and bytes of a surface; the first coordinate counts bytes. ([a, b], c: s64)"""
 class Sured_b_max_1d_u32_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Minimum or maximum with bytes of a surface; the first coordinate counts bytes. ([a, b], c: u32)"""
+        """Minimum or maximum of b and bytes of a surface; the first coordinate counts bytes. ([a, b], c: u32)"""
 class Sured_b_max_1d_u64_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Minimum or maximum with bytes of a surface; the first coordinate counts bytes. ([a, b], c: u64)"""
+        """Minimum or maximum of b and bytes of a surface; the first coordinate counts bytes. ([a, b], c: u64)"""
 class Sured_p_add_1d_b32_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Reduce into a sample of a surface, signed or not by its format; the first coordinate counts samples. ([a, b], c: b32)"""
+        """Combine b with a sample of a surface, signed or unsigned by its format; the first coordinate counts samples. ([a, b], c: b32)"""
 class Sured_p_max_1d_b64_clamp(Node):
     def __call__(self, a: Addr, c: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Reduce into a sample of a surface, signed or not by its format; the first coordinate counts samples. ([a, b], c: b64)"""
+        """Combine b with a sample of a surface, signed or unsigned by its format; the first coordinate counts samples. ([a, b], c: b64)"""

@@ -13,7 +13,7 @@ class Szext_clamp(Node):
     u32: Szext_clamp_u32
 class Szext_clamp_s32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Extend the low b bits of a with zeros or with their sign. (d: s32, a: s32, b: u32)"""
+        """Extend the low b bits of a to the whole width, with zeros or with their sign. (d: s32, a: s32, b: u32)"""
 class Szext_clamp_u32(Node):
     def __call__(self, d: Reg, a: Reg | Int, b: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Extend the low b bits of a with zeros or with their sign. (d: u32, a: u32, b: u32)"""
+        """Extend the low b bits of a to the whole width, with zeros or with their sign. (d: u32, a: u32, b: u32)"""

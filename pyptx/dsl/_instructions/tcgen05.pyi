@@ -35,7 +35,7 @@ class Tcgen05_dealloc(Node):
     exclusive: Tcgen05_dealloc_exclusive
 class Tcgen05_fence__after_thread_sync(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Order tcgen05 operations around a thread synchronization."""
+        """Order tcgen05 operations before or after a thread synchronization."""
 class Tcgen05_ld(Node):
     red: Tcgen05_ld_red
     spcompress: Tcgen05_ld_spcompress
@@ -166,10 +166,10 @@ class Tcgen05_mma_cta_group__1_kind__f16(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4(Node):
     ashift: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__a__discard
@@ -189,10 +189,10 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__i8(Node):
     ashift: Tcgen05_mma_cta_group__1_kind__i8_ashift
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__b__discard
@@ -207,10 +207,10 @@ class Tcgen05_mma_cta_group__1_kind__i8(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf4(Node):
     block_scale: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale
 class Tcgen05_mma_cta_group__1_kind__mxf4nvf4(Node):
@@ -235,10 +235,10 @@ class Tcgen05_mma_cta_group__1_kind__ti16(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f16(Node):
     ashift: Tcgen05_mma_cta_group__2_kind__f16_ashift
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f16_collector__a__discard
@@ -257,10 +257,10 @@ class Tcgen05_mma_cta_group__2_kind__f16(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4(Node):
     ashift: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__a__discard
@@ -280,10 +280,10 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__i8(Node):
     ashift: Tcgen05_mma_cta_group__2_kind__i8_ashift
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__b__discard
@@ -298,10 +298,10 @@ class Tcgen05_mma_cta_group__2_kind__i8(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__ti16(Node):
     ashift: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__a__discard
@@ -320,10 +320,10 @@ class Tcgen05_mma_cta_group__2_kind__ti16(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1(Node):
     kind__f16: Tcgen05_mma_sp_cta_group__1_kind__f16
     kind__f8f6f4: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4
@@ -354,7 +354,7 @@ class Tcgen05_relinquish_alloc_permit_cta_group__1_sync(Node):
     aligned: Tcgen05_relinquish_alloc_permit_cta_group__1_sync_aligned
 class Tcgen05_shift_cta_group__1_down(Node):
     def __call__(self, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Move the rows of tensor memory down by one, the last excepted, in 32-byte columns; asynchronous. ([taddr])"""
+        """Move the rows of tensor memory down by one, except the last one, in 32-byte columns; asynchronous. ([taddr])"""
 class Tcgen05_st_sync_aligned(Node):
     _16x128b: Tcgen05_st_sync_aligned_16x128b
     _16x256b: Tcgen05_st_sync_aligned_16x256b
@@ -371,7 +371,7 @@ class Tcgen05_alloc_exclusive_cta_group__1_sync(Node):
     aligned: Tcgen05_alloc_exclusive_cta_group__1_sync_aligned
 class Tcgen05_commit_cta_group__1_mbarrier__arrive__one_b64(Node):
     def __call__(self, mbar: Address, /, *, pred: Guard = None) -> None:
-        """Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed. ([mbar])"""
+        """Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: it gets one arrival when all have completed. ([mbar])"""
 class Tcgen05_commit_cta_group__1_mbarrier__arrive__one_multicast__cluster(Node):
     b64: Tcgen05_commit_cta_group__1_mbarrier__arrive__one_multicast__cluster_b64
 class Tcgen05_commit_cta_group__1_mbarrier__arrive__one_multicast__cluster__32b(Node):
@@ -452,10 +452,10 @@ class Tcgen05_mma_cta_group__1_kind__f16_ashift(Node):
     collector__b__use: Tcgen05_mma_cta_group__1_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__1_kind__f16_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__1_kind__f16_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__1_kind__f16_collector__b__discard
@@ -469,10 +469,10 @@ class Tcgen05_mma_cta_group__1_kind__f16_collector__a__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__1_kind__f16_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
@@ -482,10 +482,10 @@ class Tcgen05_mma_cta_group__1_kind__f16_collector__b__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift(Node):
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__a__discard
@@ -495,10 +495,10 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift(Node):
     collector__b__use: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__b__discard
@@ -512,10 +512,10 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__a__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
@@ -525,10 +525,10 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4_collector__b__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b(Node):
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__a__discard
     collector__a__fill: Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__a__discard
@@ -540,25 +540,25 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b(Node):
     collector__b__use: Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__i8_ashift(Node):
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     collector__a__lastuse: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale(Node):
     block32: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_block32
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__a__discard
@@ -575,7 +575,7 @@ class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale(Node):
         """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf4nvf4_block_scale(Node):
     block16: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_block32
     block32: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_block32
@@ -598,7 +598,7 @@ class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale(Node):
         """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f16_ashift(Node):
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__a__discard
@@ -608,10 +608,10 @@ class Tcgen05_mma_cta_group__2_kind__f16_ashift(Node):
     collector__b__use: Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__2_kind__f16_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__2_kind__f16_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__2_kind__f16_collector__b__discard
@@ -625,10 +625,10 @@ class Tcgen05_mma_cta_group__2_kind__f16_collector__a__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__2_kind__f16_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
@@ -638,10 +638,10 @@ class Tcgen05_mma_cta_group__2_kind__f16_collector__b__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift(Node):
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__a__discard
@@ -651,10 +651,10 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift(Node):
     collector__b__use: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__b__discard
@@ -668,10 +668,10 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__a__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
@@ -681,10 +681,10 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4_collector__b__discard(Node):
         """D = A*B + D, A and B from shared memory; asynchronous, issued by one thread. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b(Node):
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__a__discard
     collector__a__fill: Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__a__discard
@@ -696,25 +696,25 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b(Node):
     collector__b__use: Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__i8_ashift(Node):
     collector__a__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     collector__a__lastuse: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f16(Node):
     ashift: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__f16_collector__a__discard
@@ -733,10 +733,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f16(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4(Node):
     ashift: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__a__discard
@@ -755,10 +755,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__i8(Node):
     ashift: Tcgen05_mma_sp_cta_group__1_kind__i8_ashift
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__b__discard
@@ -773,10 +773,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__i8(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4(Node):
     block_scale: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4nvf4(Node):
@@ -801,10 +801,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f16(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4(Node):
     ashift: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift
     collector__a__discard: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__a__discard
@@ -823,10 +823,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__i8(Node):
     ashift: Tcgen05_mma_sp_cta_group__2_kind__i8_ashift
     collector__a__discard: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__b__discard
@@ -841,10 +841,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__i8(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_ws_cta_group__1_kind__f16(Node):
     collector__b0__discard: Tcgen05_mma_ws_cta_group__1_kind__f16_collector__b0__discard
     collector__b0__fill: Tcgen05_mma_ws_cta_group__1_kind__f16_collector__b0__discard
@@ -867,7 +867,7 @@ class Tcgen05_mma_ws_cta_group__1_kind__f16(Node):
         """D = A*B + D with B kept in one of four collector buffers; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
+        """D = A*B + D with B kept in one of four collector buffers; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
 class Tcgen05_mma_ws_sp_cta_group__1(Node):
     kind__f16: Tcgen05_mma_ws_sp_cta_group__1_kind__f16
     kind__f8f6f4: Tcgen05_mma_ws_sp_cta_group__1_kind__f16
@@ -876,7 +876,7 @@ class Tcgen05_mma_ws_sp_cta_group__1(Node):
     kind__ti16: Tcgen05_mma_ws_sp_cta_group__1_kind__f16
 class Tcgen05_relinquish_alloc_permit_cta_group__1_sync_aligned(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Give up the right to allocate: no tcgen05.alloc of this CTA may follow."""
+        """Give up the permit to allocate: no tcgen05.alloc of this CTA may follow."""
 class Tcgen05_st_sync_aligned_16x128b(Node):
     x1: Tcgen05_st_sync_aligned_16x128b_x1
     x16: Tcgen05_st_sync_aligned_16x128b_x16
@@ -921,7 +921,7 @@ class Tcgen05_st_sync_aligned_32x32b(Node):
     x8: Tcgen05_st_sync_aligned_32x32b_x8
 class Tcgen05_alloc_cta_group__1_sync_aligned_b32(Node):
     def __call__(self, dst: Address, nCols: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Allocate columns of tensor memory; the address is written to shared memory. Blocks until there is room. ([dst], nCols: u32)"""
+        """Allocate columns of tensor memory and write their address to shared memory. Blocks until there is room. ([dst], nCols: u32)"""
 class Tcgen05_alloc_cta_group__1_sync_aligned_shared__cta(Node):
     b32: Tcgen05_alloc_cta_group__1_sync_aligned_b32
 class Tcgen05_alloc_exclusive_cta_group__1_sync_aligned(Node):
@@ -929,10 +929,10 @@ class Tcgen05_alloc_exclusive_cta_group__1_sync_aligned(Node):
     shared__cta: Tcgen05_alloc_exclusive_cta_group__1_sync_aligned_shared__cta
 class Tcgen05_commit_cta_group__1_mbarrier__arrive__one_multicast__cluster_b64(Node):
     def __call__(self, mbar: Address, ctaMask: Reg, /, *, pred: Guard = None) -> None:
-        """Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed. ([mbar], ctaMask: u16)"""
+        """Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: it gets one arrival when all have completed. ([mbar], ctaMask: u16)"""
 class Tcgen05_commit_cta_group__1_mbarrier__arrive__one_multicast__cluster__32b_b64(Node):
     def __call__(self, mbar: Address, ctaMask: Reg, /, *, pred: Guard = None) -> None:
-        """Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed. ([mbar], ctaMask: u32)"""
+        """Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: it gets one arrival when all have completed. ([mbar], ctaMask: u32)"""
 class Tcgen05_cp_cta_group__1_128x128b_b8x16_b4x16_p64(Node):
     def __call__(self, taddr: Address, s_desc: Reg | Int, /, *, pred: Guard = None) -> None:
         """Copy from shared memory to tensor memory; asynchronous. May widen elements of 4 or 6 bits to 8 bits. ([taddr], s-desc: u64)"""
@@ -1084,17 +1084,17 @@ class Tcgen05_mma_cta_group__1_kind__f16_ashift_collector__a__discard(Node):
     collector__b__use: Tcgen05_mma_cta_group__1_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__1_kind__f16_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
@@ -1102,17 +1102,17 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__a__discard(Node):
     collector__b__use: Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__b__discard
@@ -1120,29 +1120,29 @@ class Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__a__dis
     collector__b__use: Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__f8f6f4_decompress__lut__b_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_block32(Node):
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__a__discard
     collector__a__fill: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__a__discard
@@ -1157,7 +1157,7 @@ class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_block32(Node):
         """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__b__discard
@@ -1168,14 +1168,14 @@ class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__a__discard(Node
         """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf4_block_scale_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b(Node):
     block32: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_block32
     collector__a__discard: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__a__discard
@@ -1189,10 +1189,10 @@ class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b(Nod
     scale_vec__1X: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_block32
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with blocks of A and B scaled. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__b__discard
@@ -1200,17 +1200,17 @@ class Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__a__discard(Node):
     collector__b__use: Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__2_kind__f16_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
@@ -1218,17 +1218,17 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__a__discard(Node):
     collector__b__use: Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__b__discard
@@ -1236,29 +1236,29 @@ class Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__a__dis
     collector__b__use: Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__2_kind__f8f6f4_decompress__lut__b_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f16_ashift(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__a__discard
@@ -1268,10 +1268,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f16_ashift(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f16_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__1_kind__f16_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__1_kind__f16_collector__b__discard
@@ -1285,10 +1285,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f16_collector__a__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f16_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
@@ -1298,10 +1298,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f16_collector__b__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__a__discard
@@ -1311,10 +1311,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__b__discard
@@ -1328,10 +1328,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__a__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
@@ -1341,19 +1341,19 @@ class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_collector__b__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__i8_ashift(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     collector__a__lastuse: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale(Node):
     block32: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__a__discard
@@ -1367,10 +1367,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale(Node):
     scale_vec__2X: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse, A and its metadata in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4nvf4_block_scale(Node):
     block16: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32
     block32: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32
@@ -1389,10 +1389,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__mxf8f6f4_block_scale(Node):
     scale_vec__1X: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse, A and its metadata in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f16_ashift(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__a__discard
@@ -1402,10 +1402,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f16_ashift(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f16_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__2_kind__f16_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__2_kind__f16_collector__b__discard
@@ -1419,10 +1419,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f16_collector__a__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f16_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
@@ -1432,10 +1432,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f16_collector__b__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__a__discard
     collector__a__lastuse: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__a__discard
@@ -1445,10 +1445,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__b__discard
@@ -1462,10 +1462,10 @@ class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__a__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
@@ -1475,26 +1475,26 @@ class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_collector__b__discard(Node):
         """D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__i8_ashift(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     collector__a__lastuse: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_ws_cta_group__1_kind__f16_collector__b0__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
         """D = A*B + D with B kept in one of four collector buffers; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
+        """D = A*B + D with B kept in one of four collector buffers; A in tensor memory, B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
 class Tcgen05_mma_ws_sp_cta_group__1_kind__f16(Node):
     collector__b0__discard: Tcgen05_mma_ws_sp_cta_group__1_kind__f16_collector__b0__discard
     collector__b0__fill: Tcgen05_mma_ws_sp_cta_group__1_kind__f16_collector__b0__discard
@@ -1514,10 +1514,10 @@ class Tcgen05_mma_ws_sp_cta_group__1_kind__f16(Node):
     collector__b3__use: Tcgen05_mma_ws_sp_cta_group__1_kind__f16_collector__b0__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
+        """D = A*B + D with B kept in one of four collector buffers, A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
+        """D = A*B + D with B kept in one of four collector buffers, A sparse in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
 class Tcgen05_st_sync_aligned_16x128b_x1(Node):
     b32: Tcgen05_st_sync_aligned_16x128b_x1_b32
     unpack__16b: Tcgen05_st_sync_aligned_16x128b_x1_unpack__16b
@@ -1636,7 +1636,7 @@ class Tcgen05_alloc_exclusive_cta_group__1_sync_aligned_shared__cta(Node):
     b32: Tcgen05_alloc_exclusive_cta_group__1_sync_aligned_b32
 class Tcgen05_dealloc_exclusive_cta_group__1_sync_aligned_b32(Node):
     def __call__(self, taddr: Reg | Int, nCols: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Free columns that were allocated exclusively, and give the permit to allocate back. (taddr: u32, nCols: u32)"""
+        """Free columns that were allocated exclusively, and return the permit to allocate. (taddr: u32, nCols: u32)"""
 class Tcgen05_ld_red_spcompress_sync_aligned_32x32b(Node):
     x128: Tcgen05_ld_red_spcompress_sync_aligned_32x32b_x128
     x16: Tcgen05_ld_red_spcompress_sync_aligned_32x32b_x16
@@ -1771,42 +1771,42 @@ class Tcgen05_ld_sync_aligned_16x256b_x8_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x256b_x8_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x1_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 1, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 1, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x1_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x1_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x128_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 128, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 128, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x128_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x128_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x16_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 16, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 16, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x16_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x16_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x2_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 2, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 2, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x2_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x2_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x32_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x32_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x32_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x4_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 4, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 4, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x4_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x4_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x64_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 64, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 64, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x64_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x64_b32
 class Tcgen05_ld_sync_aligned_16x32bx2_x8_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 8, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further. (r: b32 x 8, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_sync_aligned_16x32bx2_x8_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x32bx2_x8_b32
 class Tcgen05_ld_sync_aligned_16x64b_x1_b32(Node):
@@ -1851,42 +1851,42 @@ class Tcgen05_ld_sync_aligned_16x64b_x8_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_16x64b_x8_b32
 class Tcgen05_ld_sync_aligned_32x32b_x1_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 1, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 1, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x1_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x1_b32
 class Tcgen05_ld_sync_aligned_32x32b_x128_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 128, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 128, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x128_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x128_b32
 class Tcgen05_ld_sync_aligned_32x32b_x16_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 16, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 16, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x16_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x16_b32
 class Tcgen05_ld_sync_aligned_32x32b_x2_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 2, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 2, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x2_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x2_b32
 class Tcgen05_ld_sync_aligned_32x32b_x32_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 32, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 32, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x32_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x32_b32
 class Tcgen05_ld_sync_aligned_32x32b_x4_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 4, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 4, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x4_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x4_b32
 class Tcgen05_ld_sync_aligned_32x32b_x64_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 64, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 64, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x64_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x64_b32
 class Tcgen05_ld_sync_aligned_32x32b_x8_b32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory: each lane of the warp its own row. (r: b32 x 8, [taddr])"""
+        """Load from tensor memory: each lane of the warp loads its own row. (r: b32 x 8, [taddr])"""
 class Tcgen05_ld_sync_aligned_32x32b_x8_pack__16b(Node):
     b32: Tcgen05_ld_sync_aligned_32x32b_x8_b32
 class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_block32(Node):
@@ -1900,10 +1900,10 @@ class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_blo
     collector__b__use: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with blocks of A and B scaled. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__b__discard
     collector__b__fill: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__b__discard
@@ -1911,17 +1911,17 @@ class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_col
     collector__b__use: Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with blocks of A and B scaled. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_cta_group__1_kind__mxf8f6f4_block_scale_decompress__lut__b_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with blocks of A and B scaled. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_compressed_desc: Reg | Int, b_decompress_metadata: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory. ([d-tmem], [a-tmem], b-compressed-desc: u64, [b-decompress-metadata], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__b__discard
@@ -1929,17 +1929,17 @@ class Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__a__discard(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f16_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
@@ -1947,17 +1947,17 @@ class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__a__discard(Node
     collector__b__use: Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__f8f6f4_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 4, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32(Node):
     collector__a__discard: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__a__discard
     collector__a__fill: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__a__discard
@@ -1969,10 +1969,10 @@ class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_block32(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse, A and its metadata in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__b__discard
@@ -1980,17 +1980,17 @@ class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__a__discard(N
     collector__b__use: Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse, A and its metadata in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__1_kind__mxf4_block_scale_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse with its metadata in tensor memory; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, scale_A_tmem: Address, scale_B_tmem: Address, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
+        """D = (A*scale_A)*(B*scale_B) + D, A sparse, A and its metadata in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, [scale-A-tmem], [scale-B-tmem], enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__b__discard
@@ -1998,17 +1998,17 @@ class Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__a__discard(Node):
     collector__b__use: Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f16_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred, scale-input-d)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, scale_input_d: Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, scale-input-d)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__a__discard(Node):
     collector__b__discard: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     collector__b__fill: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
@@ -2016,24 +2016,24 @@ class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__a__discard(Node
     collector__b__use: Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_sp_cta_group__2_kind__f8f6f4_ashift_collector__b__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, disable_output_lane: RegArray | Sequence[Reg | Float], enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, disable-output-lane: b32 x 8, enable-input-d: pred)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in tensor memory; .ashift moves its rows down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
+        """D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred)"""
 class Tcgen05_mma_ws_sp_cta_group__1_kind__f16_collector__b0__discard(Node):
     @overload
     def __call__(self, d_tmem: Address, a_desc: Reg | Int, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
+        """D = A*B + D with B kept in one of four collector buffers, A sparse; A and B from shared memory. ([d-tmem], a-desc: u64, b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
     @overload
     def __call__(self, d_tmem: Address, a_tmem: Address, b_desc: Reg | Int, sp_meta_tmem: Address, idesc: Reg | Int, enable_input_d: Reg | Int | NotPred, zero_column_mask_desc: Reg | Int = ..., /, *, pred: Guard = None) -> None:
-        """The same with A sparse, in tensor memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
+        """D = A*B + D with B kept in one of four collector buffers, A sparse in tensor memory; B from shared memory. ([d-tmem], [a-tmem], b-desc: u64, [sp-meta-tmem], idesc: u32, enable-input-d: pred, zero-column-mask-desc: u64)"""
 class Tcgen05_st_sync_aligned_16x128b_x1_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
         """Store to tensor memory in 16x128b fragments: two registers a repetition. ([taddr], r: b32 x 2)"""
@@ -2101,42 +2101,42 @@ class Tcgen05_st_sync_aligned_16x256b_x8_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x256b_x8_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x1_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 1)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 1)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x1_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x1_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x128_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 128)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 128)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x128_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x128_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x16_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 16)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 16)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x16_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x16_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x2_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 2)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 2)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x2_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x2_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x32_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 32)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 32)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x32_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x32_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x4_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 4)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 4)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x4_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x4_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x64_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 64)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 64)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x64_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x64_b32
 class Tcgen05_st_sync_aligned_16x32bx2_x8_b32(Node):
     def __call__(self, taddr: Address, immHalfSplitoff: Float, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 8)"""
+        """Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further. ([taddr], immHalfSplitoff: b32, r: b32 x 8)"""
 class Tcgen05_st_sync_aligned_16x32bx2_x8_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x32bx2_x8_b32
 class Tcgen05_st_sync_aligned_16x64b_x1_b32(Node):
@@ -2181,42 +2181,42 @@ class Tcgen05_st_sync_aligned_16x64b_x8_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_16x64b_x8_b32
 class Tcgen05_st_sync_aligned_32x32b_x1_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 1)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 1)"""
 class Tcgen05_st_sync_aligned_32x32b_x1_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x1_b32
 class Tcgen05_st_sync_aligned_32x32b_x128_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 128)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 128)"""
 class Tcgen05_st_sync_aligned_32x32b_x128_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x128_b32
 class Tcgen05_st_sync_aligned_32x32b_x16_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 16)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 16)"""
 class Tcgen05_st_sync_aligned_32x32b_x16_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x16_b32
 class Tcgen05_st_sync_aligned_32x32b_x2_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 2)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 2)"""
 class Tcgen05_st_sync_aligned_32x32b_x2_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x2_b32
 class Tcgen05_st_sync_aligned_32x32b_x32_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 32)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 32)"""
 class Tcgen05_st_sync_aligned_32x32b_x32_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x32_b32
 class Tcgen05_st_sync_aligned_32x32b_x4_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 4)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 4)"""
 class Tcgen05_st_sync_aligned_32x32b_x4_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x4_b32
 class Tcgen05_st_sync_aligned_32x32b_x64_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 64)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 64)"""
 class Tcgen05_st_sync_aligned_32x32b_x64_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x64_b32
 class Tcgen05_st_sync_aligned_32x32b_x8_b32(Node):
     def __call__(self, taddr: Address, r: RegArray | Sequence[Reg | Float], /, *, pred: Guard = None) -> None:
-        """Store to tensor memory: each lane of the warp its own row. ([taddr], r: b32 x 8)"""
+        """Store to tensor memory: each lane of the warp stores its own row. ([taddr], r: b32 x 8)"""
 class Tcgen05_st_sync_aligned_32x32b_x8_unpack__16b(Node):
     b32: Tcgen05_st_sync_aligned_32x32b_x8_b32
 class Tcgen05_ld_red_spcompress_sync_aligned_32x32b_x128(Node):
@@ -2352,7 +2352,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x128_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x128_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x128_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 128, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 128, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x16_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x16_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x16_max_abs(Node):
@@ -2360,7 +2360,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x16_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x16_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x16_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 16, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 16, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x2_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x2_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x2_max_abs(Node):
@@ -2368,7 +2368,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x2_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x2_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x2_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 2, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 2, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x32_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x32_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x32_max_abs(Node):
@@ -2376,7 +2376,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x32_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x32_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x32_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 32, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 32, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x4_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x4_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x4_max_abs(Node):
@@ -2384,7 +2384,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x4_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x4_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x4_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 4, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 4, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x64_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x64_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x64_max_abs(Node):
@@ -2392,7 +2392,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x64_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x64_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x64_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 64, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 64, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x8_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x8_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x8_max_abs(Node):
@@ -2400,7 +2400,7 @@ class Tcgen05_ld_red_sync_aligned_16x32bx2_x8_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_16x32bx2_x8_max_f32
 class Tcgen05_ld_red_sync_aligned_16x32bx2_x8_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, immHalfSplitoff: Float, /, *, pred: Guard = None) -> None:
-        """The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further. (r: b32 x 8, redval: b32, [taddr], immHalfSplitoff: b32)"""
+        """Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row. (r: b32 x 8, redval: b32, [taddr], immHalfSplitoff: b32)"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x128_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x128_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x128_max_abs(Node):
@@ -2408,7 +2408,7 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x128_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x128_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x128_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 128, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 128, redval: b32, [taddr])"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x16_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x16_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x16_max_abs(Node):
@@ -2416,7 +2416,7 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x16_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x16_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x16_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 16, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 16, redval: b32, [taddr])"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x2_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x2_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x2_max_abs(Node):
@@ -2424,7 +2424,7 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x2_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x2_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x2_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 2, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 2, redval: b32, [taddr])"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x32_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x32_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x32_max_abs(Node):
@@ -2432,7 +2432,7 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x32_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x32_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x32_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 32, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 32, redval: b32, [taddr])"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x4_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x4_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x4_max_abs(Node):
@@ -2440,7 +2440,7 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x4_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x4_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x4_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 4, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 4, redval: b32, [taddr])"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x64_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x64_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x64_max_abs(Node):
@@ -2448,7 +2448,7 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x64_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x64_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x64_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 64, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 64, redval: b32, [taddr])"""
 class Tcgen05_ld_red_sync_aligned_32x32b_x8_max_NaN(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x8_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x8_max_abs(Node):
@@ -2456,4 +2456,4 @@ class Tcgen05_ld_red_sync_aligned_32x32b_x8_max_abs(Node):
     f32: Tcgen05_ld_red_sync_aligned_32x32b_x8_max_f32
 class Tcgen05_ld_red_sync_aligned_32x32b_x8_max_f32(Node):
     def __call__(self, r: RegArray | Sequence[Reg], redval: Reg, taddr: Address, /, *, pred: Guard = None) -> None:
-        """Load from tensor memory, each lane its own row, and the least or greatest value of that row. (r: b32 x 8, redval: b32, [taddr])"""
+        """Load from tensor memory, each lane its own row, and the smallest or largest value of the row. (r: b32 x 8, redval: b32, [taddr])"""

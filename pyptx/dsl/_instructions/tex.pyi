@@ -242,212 +242,212 @@ class Tex_level_acube_v4(Node):
 class Tex_1d_v2_f16x2_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 1, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 1, f: f32)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 1, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], f: f32)
         """
 class Tex_1d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 1)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 1)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 1)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 1)
         """
 class Tex_1d_v4_f16_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 1, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 1, f: f32)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 1, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], f: f32)
         """
 class Tex_1d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 1)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 1)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 1)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 1)
         """
 class Tex_1d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 1, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 1, f: f32)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 1, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
         """
 class Tex_1d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 1)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 1)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 1)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 1)
         """
 class Tex_1d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 1, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 1, f: f32)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 1, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
         """
 class Tex_1d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 1)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 1)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 1)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 1)
         """
 class Tex_1d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 1, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 1, f: f32)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 1, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
         """
 class Tex_1d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 1)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 1)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 1)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 1)
         """
 class Tex_2d_v2_f16x2_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 2, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 2, f: f32)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 2, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], f: f32)
         """
 class Tex_2d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 2)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 2)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 2)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 2)
         """
 class Tex_2d_v4_f16_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 2, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 2, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], f: f32)
         """
 class Tex_2d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 2)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 2)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 2)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 2)
         """
 class Tex_2d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 2, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 2, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
         """
 class Tex_2d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 2)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 2)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 2)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 2)
         """
 class Tex_2d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 2, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 2, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
         """
 class Tex_2d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 2)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 2)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 2)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 2)
         """
 class Tex_2d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 2, f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 2, f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
         """
 class Tex_2d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 2)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 2)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 2)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 2)
         """
 class Tex_3d_v2_f16x2_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 4)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 4)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], e: s32 x 4)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], e: s32 x 4)
         """
 class Tex_3d_v4_f16_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 4)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 4)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], e: s32 x 4)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], e: s32 x 4)
         """
 class Tex_3d_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 4)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 4)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], e: s32 x 4)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 4)
         """
 class Tex_3d_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 4)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 4)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], e: s32 x 4)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 4)
         """
 class Tex_3d_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 4)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 4)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], e: s32 x 4)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 4)
         """
 class Tex_acube_v2_f16x2_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: b32 x 2, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: b32 x 2, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: b32 x 2, [a, b, c], f: f32)
         """
 class Tex_acube_v4_f16_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f16 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: f16 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f16 x 4, [a, b, c], f: f32)
         """
 class Tex_acube_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: f32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: f32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
         """
 class Tex_acube_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: s32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: s32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
         """
 class Tex_acube_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up, with filtering. (d{|p}: u32 x 4, [a, c], f: f32)
-        Look a texture up, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
+        """Look up a texture, with filtering. (d{|p}: u32 x 4, [a, c], f: f32)
+        Look up a texture, with filtering; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
         """
 class Tex_grad_1d_v2_f16x2(Node):
     f32: Tex_grad_1d_v2_f16x2_f32
@@ -562,445 +562,445 @@ class Tex_level_acube_v4_u32(Node):
 class Tex_grad_1d_v2_f16x2_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
         """
 class Tex_grad_1d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
         """
 class Tex_grad_1d_v4_f16_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
         """
 class Tex_grad_1d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
         """
 class Tex_grad_1d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
         """
 class Tex_grad_1d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
         """
 class Tex_grad_1d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
         """
 class Tex_grad_1d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
         """
 class Tex_grad_1d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, f: f32)
         """
 class Tex_grad_1d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 1, dPdy: f32 x 1, e: s32 x 1)
         """
 class Tex_grad_2d_v2_f16x2_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
         """
 class Tex_grad_2d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
         """
 class Tex_grad_2d_v4_f16_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
         """
 class Tex_grad_2d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
         """
 class Tex_grad_2d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
         """
 class Tex_grad_2d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
         """
 class Tex_grad_2d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
         """
 class Tex_grad_2d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
         """
 class Tex_grad_2d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, f: f32)
         """
 class Tex_grad_2d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 2, dPdy: f32 x 2, e: s32 x 2)
         """
 class Tex_grad_3d_v2_f16x2_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
         """
 class Tex_grad_3d_v4_f16_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
         """
 class Tex_grad_3d_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
         """
 class Tex_grad_3d_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
         """
 class Tex_grad_3d_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, e: s32 x 4)
         """
 class Tex_grad_acube_v2_f16x2_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: b32 x 2, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: b32 x 2, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
         """
 class Tex_grad_acube_v4_f16_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f16 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f16 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
         """
 class Tex_grad_acube_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: f32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: f32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
         """
 class Tex_grad_acube_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: s32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: s32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
         """
 class Tex_grad_acube_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, dPdx: RegArray | Sequence[Reg | Float], dPdy: RegArray | Sequence[Reg | Float], f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
-        Look a texture up in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        """Look up a texture in the level of its mipmap that the derivatives of the coordinates choose. (d{|p}: u32 x 4, [a, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
+        Look up a texture in the level of its mipmap that the derivatives of the coordinates choose; independent mode. (d{|p}: u32 x 4, [a, b, c], dPdx: f32 x 4, dPdy: f32 x 4, f: f32)
         """
 class Tex_level_1d_v2_f16x2_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, e: s32 x 1, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, e: s32 x 1, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, e: s32 x 1, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_1d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: s32, e: s32 x 1)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: s32, e: s32 x 1)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: s32, e: s32 x 1)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: s32, e: s32 x 1)
         """
 class Tex_level_1d_v4_f16_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_1d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: s32, e: s32 x 1)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: s32, e: s32 x 1)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: s32, e: s32 x 1)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: s32, e: s32 x 1)
         """
 class Tex_level_1d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_1d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: s32, e: s32 x 1)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: s32, e: s32 x 1)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: s32, e: s32 x 1)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: s32, e: s32 x 1)
         """
 class Tex_level_1d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_1d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: s32, e: s32 x 1)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: s32, e: s32 x 1)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: s32, e: s32 x 1)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: s32, e: s32 x 1)
         """
 class Tex_level_1d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, e: s32 x 1, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, e: s32 x 1, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_1d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: s32, e: s32 x 1)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: s32, e: s32 x 1)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: s32, e: s32 x 1)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: s32, e: s32 x 1)
         """
 class Tex_level_2d_v2_f16x2_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, e: s32 x 2, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, e: s32 x 2, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, e: s32 x 2, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_2d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: s32, e: s32 x 2)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: s32, e: s32 x 2)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: s32, e: s32 x 2)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: s32, e: s32 x 2)
         """
 class Tex_level_2d_v4_f16_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_2d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: s32, e: s32 x 2)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: s32, e: s32 x 2)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: s32, e: s32 x 2)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: s32, e: s32 x 2)
         """
 class Tex_level_2d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_2d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: s32, e: s32 x 2)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: s32, e: s32 x 2)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: s32, e: s32 x 2)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: s32, e: s32 x 2)
         """
 class Tex_level_2d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_2d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: s32, e: s32 x 2)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: s32, e: s32 x 2)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: s32, e: s32 x 2)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: s32, e: s32 x 2)
         """
 class Tex_level_2d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, e: s32 x 2, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_2d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: s32, e: s32 x 2)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: s32, e: s32 x 2)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: s32, e: s32 x 2)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: s32, e: s32 x 2)
         """
 class Tex_level_3d_v2_f16x2_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, e: s32 x 4)
         """
 class Tex_level_3d_v2_f16x2_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: s32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: s32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: s32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: s32, e: s32 x 4)
         """
 class Tex_level_3d_v4_f16_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, e: s32 x 4)
         """
 class Tex_level_3d_v4_f16_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: s32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: s32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: s32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: s32, e: s32 x 4)
         """
 class Tex_level_3d_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, e: s32 x 4)
         """
 class Tex_level_3d_v4_f32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: s32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: s32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: s32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: s32, e: s32 x 4)
         """
 class Tex_level_3d_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, e: s32 x 4)
         """
 class Tex_level_3d_v4_s32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: s32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: s32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: s32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: s32, e: s32 x 4)
         """
 class Tex_level_3d_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, e: s32 x 4)
         """
 class Tex_level_3d_v4_u32_s32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Int, e: RegArray | Sequence[Reg | Int] = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: s32, e: s32 x 4)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: s32, e: s32 x 4)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: s32, e: s32 x 4)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: s32, e: s32 x 4)
         """
 class Tex_level_acube_v2_f16x2_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: b32 x 2, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: b32 x 2, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_acube_v4_f16_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f16 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f16 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_acube_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: f32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: f32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_acube_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: s32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: s32 x 4, [a, b, c], lod: f32, f: f32)
         """
 class Tex_level_acube_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, lod: Reg | Float, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """Look a texture up in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, f: f32)
-        Look a texture up in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, f: f32)
+        """Look up a texture in a given level of its mipmap. (d{|p}: u32 x 4, [a, c], lod: f32, f: f32)
+        Look up a texture in a given level of its mipmap; independent mode. (d{|p}: u32 x 4, [a, b, c], lod: f32, f: f32)
         """

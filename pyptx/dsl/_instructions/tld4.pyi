@@ -42,48 +42,48 @@ class Tld4_a_acube_v4_u32(Node):
 class Tld4_a_2d_v4_f32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: f32 x 4, [a, c], e: s32 x 2, f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: f32 x 4, [a, c], e: s32 x 2, f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: f32 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: f32 x 4, [a, c], f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: f32 x 4, [a, c], f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
         """
 class Tld4_a_2d_v4_s32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: s32 x 4, [a, c], e: s32 x 2, f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: s32 x 4, [a, c], e: s32 x 2, f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: s32 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: s32 x 4, [a, c], f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: s32 x 4, [a, c], f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
         """
 class Tld4_a_2d_v4_u32_f32(Node):
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, e: RegArray | Sequence[Reg | Int] = ..., f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: u32 x 4, [a, c], e: s32 x 2, f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 2, f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: u32 x 4, [a, c], e: s32 x 2, f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: u32 x 4, [a, b, c], e: s32 x 2, f: f32)
         """
     @overload
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float, /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: u32 x 4, [a, c], f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: u32 x 4, [a, c], f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
         """
 class Tld4_a_acube_v4_f32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: f32 x 4, [a, c], f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: f32 x 4, [a, c], f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: f32 x 4, [a, b, c], f: f32)
         """
 class Tld4_a_acube_v4_s32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: s32 x 4, [a, c], f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: s32 x 4, [a, c], f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: s32 x 4, [a, b, c], f: f32)
         """
 class Tld4_a_acube_v4_u32_f32(Node):
     def __call__(self, d: PairOf | RegArray | Sequence[Out], a: Addr, f: Reg | Float = ..., /, *, pred: Guard = None) -> None:
-        """One component of each of the four texels that bilinear filtering would read. (d{|p}: u32 x 4, [a, c], f: f32)
-        One component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
+        """Load one component of each of the four texels that bilinear filtering would read. (d{|p}: u32 x 4, [a, c], f: f32)
+        Load one component of each of the four texels that bilinear filtering would read; independent mode. (d{|p}: u32 x 4, [a, b, c], f: f32)
         """

@@ -32,12 +32,12 @@ class Txq_level(Node):
     width: Txq_level_depth
 class Txq_addr_mode_0_b32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """An attribute of a texture, or of its sampler. (d: b32, [a])"""
+        """Read an attribute of a texture, or of its sampler. (d: b32, [a])"""
 class Txq_force_unnormalized_coords_b32(Node):
     def __call__(self, d: Reg, a: Address, /, *, pred: Guard = None) -> None:
-        """Whether a sampler takes coordinates as they are; independent mode. (d: b32, [a])"""
+        """Ask whether a sampler takes unnormalized coordinates; independent mode. (d: b32, [a])"""
 class Txq_level_depth(Node):
     b32: Txq_level_depth_b32
 class Txq_level_depth_b32(Node):
     def __call__(self, d: Reg, a: Address, lod: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The size of one level of a texture's mipmap. (d: b32, [a], lod: u32)"""
+        """Read the size of one level of a texture's mipmap. (d: b32, [a], lod: u32)"""

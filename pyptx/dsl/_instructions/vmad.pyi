@@ -32,229 +32,229 @@ class Vmad_s32_s32_s32(Node):
     shr15: Vmad_s32_s32_s32_shr15
     shr7: Vmad_s32_s32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmad_s32_s32_u32(Node):
     po: Vmad_s32_s32_u32_po
     sat: Vmad_s32_s32_u32_sat
     shr15: Vmad_s32_s32_u32_shr15
     shr7: Vmad_s32_s32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: u32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmad_s32_u32_s32(Node):
     po: Vmad_s32_u32_s32_po
     sat: Vmad_s32_u32_s32_sat
     shr15: Vmad_s32_u32_s32_shr15
     shr7: Vmad_s32_u32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: s32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmad_s32_u32_u32(Node):
     po: Vmad_s32_u32_u32_po
     sat: Vmad_s32_u32_u32_sat
     shr15: Vmad_s32_u32_u32_shr15
     shr7: Vmad_s32_u32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: u32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmad_u32_s32_s32(Node):
     po: Vmad_u32_s32_s32_po
     sat: Vmad_u32_s32_s32_sat
     shr15: Vmad_u32_s32_s32_shr15
     shr7: Vmad_u32_s32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmad_u32_s32_u32(Node):
     po: Vmad_u32_s32_u32_po
     sat: Vmad_u32_s32_u32_sat
     shr15: Vmad_u32_s32_u32_shr15
     shr7: Vmad_u32_s32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmad_u32_u32_s32(Node):
     po: Vmad_u32_u32_s32_po
     sat: Vmad_u32_u32_s32_sat
     shr15: Vmad_u32_u32_s32_shr15
     shr7: Vmad_u32_u32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmad_u32_u32_u32(Node):
     po: Vmad_u32_u32_u32_po
     sat: Vmad_u32_u32_u32_sat
     shr15: Vmad_u32_u32_u32_shr15
     shr7: Vmad_u32_u32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmad_s32_s32_s32_po(Node):
     sat: Vmad_s32_s32_s32_po_sat
     shr15: Vmad_s32_s32_s32_po_shr15
     shr7: Vmad_s32_s32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmad_s32_s32_s32_sat(Node):
     shr15: Vmad_s32_s32_s32_shr15
     shr7: Vmad_s32_s32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmad_s32_s32_s32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmad_s32_s32_u32_po(Node):
     sat: Vmad_s32_s32_u32_po_sat
     shr15: Vmad_s32_s32_u32_po_shr15
     shr7: Vmad_s32_s32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: u32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmad_s32_s32_u32_sat(Node):
     shr15: Vmad_s32_s32_u32_shr15
     shr7: Vmad_s32_s32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: u32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmad_s32_s32_u32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: u32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmad_s32_u32_s32_po(Node):
     sat: Vmad_s32_u32_s32_po_sat
     shr15: Vmad_s32_u32_s32_po_shr15
     shr7: Vmad_s32_u32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: s32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmad_s32_u32_s32_sat(Node):
     shr15: Vmad_s32_u32_s32_shr15
     shr7: Vmad_s32_u32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: s32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmad_s32_u32_s32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: s32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmad_s32_u32_u32_po(Node):
     sat: Vmad_s32_u32_u32_po_sat
     shr15: Vmad_s32_u32_u32_po_shr15
     shr7: Vmad_s32_u32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: u32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmad_s32_u32_u32_sat(Node):
     shr15: Vmad_s32_u32_u32_shr15
     shr7: Vmad_s32_u32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: u32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmad_s32_u32_u32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: u32, c: s32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmad_u32_s32_s32_po(Node):
     sat: Vmad_u32_s32_s32_po_sat
     shr15: Vmad_u32_s32_s32_po_shr15
     shr7: Vmad_u32_s32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmad_u32_s32_s32_sat(Node):
     shr15: Vmad_u32_s32_s32_shr15
     shr7: Vmad_u32_s32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmad_u32_s32_s32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmad_u32_s32_u32_po(Node):
     sat: Vmad_u32_s32_u32_po_sat
     shr15: Vmad_u32_s32_u32_po_shr15
     shr7: Vmad_u32_s32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmad_u32_s32_u32_sat(Node):
     shr15: Vmad_u32_s32_u32_shr15
     shr7: Vmad_u32_s32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmad_u32_s32_u32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmad_u32_u32_s32_po(Node):
     sat: Vmad_u32_u32_s32_po_sat
     shr15: Vmad_u32_u32_s32_po_shr15
     shr7: Vmad_u32_u32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmad_u32_u32_s32_sat(Node):
     shr15: Vmad_u32_u32_s32_shr15
     shr7: Vmad_u32_u32_s32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmad_u32_u32_s32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmad_u32_u32_u32_po(Node):
     sat: Vmad_u32_u32_u32_po_sat
     shr15: Vmad_u32_u32_u32_po_shr15
     shr7: Vmad_u32_u32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmad_u32_u32_u32_sat(Node):
     shr15: Vmad_u32_u32_u32_shr15
     shr7: Vmad_u32_u32_u32_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmad_u32_u32_u32_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int | Minus, b: Reg | Element | Int | Minus, c: Reg | Int | Minus, /, *, pred: Guard = None) -> None:
-        """Multiply, add c, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, add c, shift right by .scale, optionally saturate. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmad_s32_s32_s32_po_sat(Node):
     shr15: Vmad_s32_s32_s32_po_shr15
     shr7: Vmad_s32_s32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmad_s32_s32_s32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: s32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmad_s32_s32_u32_po_sat(Node):
     shr15: Vmad_s32_s32_u32_po_shr15
     shr7: Vmad_s32_s32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: u32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmad_s32_s32_u32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: s32, b: u32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmad_s32_u32_s32_po_sat(Node):
     shr15: Vmad_s32_u32_s32_po_shr15
     shr7: Vmad_s32_u32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: s32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmad_s32_u32_s32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: s32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmad_s32_u32_u32_po_sat(Node):
     shr15: Vmad_s32_u32_u32_po_shr15
     shr7: Vmad_s32_u32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: u32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmad_s32_u32_u32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: s32, a: u32, b: u32, c: s32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmad_u32_s32_s32_po_sat(Node):
     shr15: Vmad_u32_s32_s32_po_shr15
     shr7: Vmad_u32_s32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmad_u32_s32_s32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: s32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmad_u32_s32_u32_po_sat(Node):
     shr15: Vmad_u32_s32_u32_po_shr15
     shr7: Vmad_u32_s32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmad_u32_s32_u32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: s32, b: u32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmad_u32_u32_s32_po_sat(Node):
     shr15: Vmad_u32_u32_s32_po_shr15
     shr7: Vmad_u32_u32_s32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmad_u32_u32_s32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: s32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmad_u32_u32_u32_po_sat(Node):
     shr15: Vmad_u32_u32_u32_po_shr15
     shr7: Vmad_u32_u32_u32_po_shr15
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmad_u32_u32_u32_po_shr15(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Multiply, add c and one, shift right by .scale, perhaps saturate. (d: u32, a: u32, b: u32, c: u32)"""
+        """Multiply, add c and 1, shift right by .scale, optionally saturate. (d: u32, a: u32, b: u32, c: u32)"""

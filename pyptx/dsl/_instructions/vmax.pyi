@@ -33,10 +33,10 @@ class Vmax_s32_s32_s32(Node):
     sat: Vmax_s32_s32_s32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: s32, b: s32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmax_s32_s32_u32(Node):
     add: Vmax_s32_s32_u32_add
     max: Vmax_s32_s32_u32_add
@@ -44,10 +44,10 @@ class Vmax_s32_s32_u32(Node):
     sat: Vmax_s32_s32_u32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmax_s32_u32_s32(Node):
     add: Vmax_s32_u32_s32_add
     max: Vmax_s32_u32_s32_add
@@ -55,10 +55,10 @@ class Vmax_s32_u32_s32(Node):
     sat: Vmax_s32_u32_s32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: u32, b: s32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmax_s32_u32_u32(Node):
     add: Vmax_s32_u32_u32_add
     max: Vmax_s32_u32_u32_add
@@ -66,10 +66,10 @@ class Vmax_s32_u32_u32(Node):
     sat: Vmax_s32_u32_u32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmax_u32_s32_s32(Node):
     add: Vmax_u32_s32_s32_add
     max: Vmax_u32_s32_s32_add
@@ -77,10 +77,10 @@ class Vmax_u32_s32_s32(Node):
     sat: Vmax_u32_s32_s32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: s32, b: s32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmax_u32_s32_u32(Node):
     add: Vmax_u32_s32_u32_add
     max: Vmax_u32_s32_u32_add
@@ -88,10 +88,10 @@ class Vmax_u32_s32_u32(Node):
     sat: Vmax_u32_s32_u32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmax_u32_u32_s32(Node):
     add: Vmax_u32_u32_s32_add
     max: Vmax_u32_u32_s32_add
@@ -99,10 +99,10 @@ class Vmax_u32_u32_s32(Node):
     sat: Vmax_u32_u32_s32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: u32, b: s32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmax_u32_u32_u32(Node):
     add: Vmax_u32_u32_u32_add
     max: Vmax_u32_u32_u32_add
@@ -110,111 +110,111 @@ class Vmax_u32_u32_u32(Node):
     sat: Vmax_u32_u32_u32_sat
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmax_s32_s32_s32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: s32, c: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmax_s32_s32_s32_sat(Node):
     add: Vmax_s32_s32_s32_add
     max: Vmax_s32_s32_s32_add
     min: Vmax_s32_s32_s32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: s32, b: s32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: s32, b: s32, c: s32)"""
 class Vmax_s32_s32_u32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32, c: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmax_s32_s32_u32_sat(Node):
     add: Vmax_s32_s32_u32_add
     max: Vmax_s32_s32_u32_add
     min: Vmax_s32_s32_u32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vmax_s32_u32_s32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: s32, c: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmax_s32_u32_s32_sat(Node):
     add: Vmax_s32_u32_s32_add
     max: Vmax_s32_u32_s32_add
     min: Vmax_s32_u32_s32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: u32, b: s32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: u32, b: s32, c: s32)"""
 class Vmax_s32_u32_u32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32, c: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmax_s32_u32_u32_sat(Node):
     add: Vmax_s32_u32_u32_add
     max: Vmax_s32_u32_u32_add
     min: Vmax_s32_u32_u32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vmax_u32_s32_s32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: s32, c: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmax_u32_s32_s32_sat(Node):
     add: Vmax_u32_s32_s32_add
     max: Vmax_u32_s32_s32_add
     min: Vmax_u32_s32_s32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: s32, b: s32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: s32, b: s32, c: u32)"""
 class Vmax_u32_s32_u32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32, c: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmax_u32_s32_u32_sat(Node):
     add: Vmax_u32_s32_u32_add
     max: Vmax_u32_s32_u32_add
     min: Vmax_u32_s32_u32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vmax_u32_u32_s32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: s32, c: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmax_u32_u32_s32_sat(Node):
     add: Vmax_u32_u32_s32_add
     max: Vmax_u32_u32_s32_add
     min: Vmax_u32_u32_s32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: s32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: u32, b: s32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: u32, b: s32, c: u32)"""
 class Vmax_u32_u32_u32_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32, c: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32, c: u32)"""
 class Vmax_u32_u32_u32_sat(Node):
     add: Vmax_u32_u32_u32_add
     max: Vmax_u32_u32_u32_add
     min: Vmax_u32_u32_u32_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32)"""
+        """The larger of two integers, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The larger of two integers, perhaps saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
+        """The larger of two integers, optionally saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""

@@ -18,7 +18,7 @@ class Vote_sync_ballot(Node):
     b32: Vote_sync_ballot_b32
 class Vote_sync_all_pred(Node):
     def __call__(self, d: Reg, a: Reg | Int | NotPred, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Is the predicate true in all lanes of the mask, in any, or equal in all? (d: pred, a: pred, membermask: u32)"""
+        """Vote: is the predicate true in all lanes of the mask, in any lane, or equal in all lanes? (d: pred, a: pred, membermask: u32)"""
 class Vote_sync_ballot_b32(Node):
     def __call__(self, d: Reg, a: Reg | Int | NotPred, membermask: Reg | Int, /, *, pred: Guard = None) -> None:
-        """The predicate of every lane of the mask, one bit each. (d: b32, a: pred, membermask: u32)"""
+        """Collect the predicates of the mask's lanes, one bit for each lane. (d: b32, a: pred, membermask: u32)"""

@@ -48,7 +48,7 @@ class Vset_s32_s32_eq(Node):
     min: Vset_s32_s32_eq_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: s32, b: s32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: s32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare two integers and put 1 or 0 into a part of c. (d: u32, a: s32, b: s32, c: u32)"""
@@ -58,7 +58,7 @@ class Vset_s32_u32_eq(Node):
     min: Vset_s32_u32_eq_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: s32, b: u32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare two integers and put 1 or 0 into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
@@ -68,7 +68,7 @@ class Vset_u32_s32_eq(Node):
     min: Vset_u32_s32_eq_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: u32, b: s32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: u32, b: s32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare two integers and put 1 or 0 into a part of c. (d: u32, a: u32, b: s32, c: u32)"""
@@ -78,19 +78,19 @@ class Vset_u32_u32_eq(Node):
     min: Vset_u32_u32_eq_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: u32, b: u32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
         """Compare two integers and put 1 or 0 into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
 class Vset_s32_s32_eq_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: s32, b: s32, c: u32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: s32, b: s32, c: u32)"""
 class Vset_s32_u32_eq_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: s32, b: u32, c: u32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vset_u32_s32_eq_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: u32, b: s32, c: u32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: u32, b: s32, c: u32)"""
 class Vset_u32_u32_eq_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Compare two integers: 1 or 0, then perhaps combine with c. (d: u32, a: u32, b: u32, c: u32)"""
+        """Compare two integers: 1 or 0, then optionally combine with c. (d: u32, a: u32, b: u32, c: u32)"""

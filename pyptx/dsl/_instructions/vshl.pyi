@@ -44,10 +44,10 @@ class Vshl_s32_s32_u32_clamp(Node):
     min: Vshl_s32_s32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
+        """Shift left, optionally saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vshl_s32_s32_u32_sat(Node):
     clamp: Vshl_s32_s32_u32_clamp
     wrap: Vshl_s32_s32_u32_clamp
@@ -57,10 +57,10 @@ class Vshl_s32_u32_u32_clamp(Node):
     min: Vshl_s32_u32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
+        """Shift left, optionally saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vshl_s32_u32_u32_sat(Node):
     clamp: Vshl_s32_u32_u32_clamp
     wrap: Vshl_s32_u32_u32_clamp
@@ -70,10 +70,10 @@ class Vshl_u32_s32_u32_clamp(Node):
     min: Vshl_u32_s32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
+        """Shift left, optionally saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vshl_u32_s32_u32_sat(Node):
     clamp: Vshl_u32_s32_u32_clamp
     wrap: Vshl_u32_s32_u32_clamp
@@ -83,22 +83,22 @@ class Vshl_u32_u32_u32_clamp(Node):
     min: Vshl_u32_u32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
+        """Shift left, optionally saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
 class Vshl_u32_u32_u32_sat(Node):
     clamp: Vshl_u32_u32_u32_clamp
     wrap: Vshl_u32_u32_u32_clamp
 class Vshl_s32_s32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32, c: s32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vshl_s32_u32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32, c: s32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vshl_u32_s32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32, c: u32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vshl_u32_u32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift left, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32, c: u32)"""
+        """Shift left, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32, c: u32)"""

@@ -44,10 +44,10 @@ class Vshr_s32_s32_u32_clamp(Node):
     min: Vshr_s32_s32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
+        """Shift right, optionally saturate, and put the result into a part of c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vshr_s32_s32_u32_sat(Node):
     clamp: Vshr_s32_s32_u32_clamp
     wrap: Vshr_s32_s32_u32_clamp
@@ -57,10 +57,10 @@ class Vshr_s32_u32_u32_clamp(Node):
     min: Vshr_s32_u32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
+        """Shift right, optionally saturate, and put the result into a part of c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vshr_s32_u32_u32_sat(Node):
     clamp: Vshr_s32_u32_u32_clamp
     wrap: Vshr_s32_u32_u32_clamp
@@ -70,10 +70,10 @@ class Vshr_u32_s32_u32_clamp(Node):
     min: Vshr_u32_s32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
+        """Shift right, optionally saturate, and put the result into a part of c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vshr_u32_s32_u32_sat(Node):
     clamp: Vshr_u32_s32_u32_clamp
     wrap: Vshr_u32_s32_u32_clamp
@@ -83,22 +83,22 @@ class Vshr_u32_u32_u32_clamp(Node):
     min: Vshr_u32_u32_u32_clamp_add
     @overload
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32)"""
     @overload
     def __call__(self, d: Element, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
+        """Shift right, optionally saturate, and put the result into a part of c. (d: u32, a: u32, b: u32, c: u32)"""
 class Vshr_u32_u32_u32_sat(Node):
     clamp: Vshr_u32_u32_u32_clamp
     wrap: Vshr_u32_u32_u32_clamp
 class Vshr_s32_s32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: s32, a: s32, b: u32, c: s32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: s32, a: s32, b: u32, c: s32)"""
 class Vshr_s32_u32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: s32, a: u32, b: u32, c: s32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: s32, a: u32, b: u32, c: s32)"""
 class Vshr_u32_s32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: u32, a: s32, b: u32, c: u32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: u32, a: s32, b: u32, c: u32)"""
 class Vshr_u32_u32_u32_clamp_add(Node):
     def __call__(self, d: Reg, a: Reg | Element | Int, b: Reg | Element | Int, c: Reg | Int, /, *, pred: Guard = None) -> None:
-        """Shift right, perhaps saturate, then perhaps combine with c. (d: u32, a: u32, b: u32, c: u32)"""
+        """Shift right, optionally saturate, then optionally combine with c. (d: u32, a: u32, b: u32, c: u32)"""

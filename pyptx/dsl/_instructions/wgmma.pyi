@@ -31,7 +31,7 @@ class Wgmma_wait_group_sync(Node):
     aligned: Wgmma_wait_group_sync_aligned
 class Wgmma_commit_group_sync_aligned(Node):
     def __call__(self, *, pred: Guard = None) -> None:
-        """Put the warp's wgmma.mma_async that are in no group yet into one."""
+        """Put the warp's wgmma.mma_async that are in no group yet into a new group."""
 class Wgmma_fence_sync_aligned(Node):
     def __call__(self, *, pred: Guard = None) -> None:
         """Order the warpgroup's register accesses, and its ordinary writes, before the wgmma.mma_async that follow."""
@@ -2966,49 +2966,49 @@ class Wgmma_mma_async_sync_aligned_m64n104k16_f16_f16_f16(Node):
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 26, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n104k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 52, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n104k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 26, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n104k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 52, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n104k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 52, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n112k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 28, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n112k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 56, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n112k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n112k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n112k32_f16_e4m3_e4m3(Node):
@@ -3017,77 +3017,77 @@ class Wgmma_mma_async_sync_aligned_m64n112k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 28, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n112k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 56, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n112k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 56, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 56, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 56, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n112k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 56, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n120k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 30, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n120k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 60, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n120k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 30, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n120k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 60, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n120k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 60, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n128k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 32, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n128k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 64, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n128k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n128k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n128k32_f16_e4m3_e4m3(Node):
@@ -3096,77 +3096,77 @@ class Wgmma_mma_async_sync_aligned_m64n128k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 32, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n128k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 64, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n128k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 64, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 64, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 64, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n128k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 64, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n136k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 34, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n136k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 68, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n136k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 34, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n136k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 68, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n136k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 68, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n144k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 36, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n144k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 72, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n144k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n144k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n144k32_f16_e4m3_e4m3(Node):
@@ -3175,77 +3175,77 @@ class Wgmma_mma_async_sync_aligned_m64n144k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 36, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n144k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 72, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n144k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 72, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 72, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 72, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n144k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 72, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n152k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 38, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n152k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 76, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n152k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 38, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n152k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 76, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n152k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 76, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n160k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 40, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n160k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 80, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n160k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n160k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n160k32_f16_e4m3_e4m3(Node):
@@ -3254,77 +3254,77 @@ class Wgmma_mma_async_sync_aligned_m64n160k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 40, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n160k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 80, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n160k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 80, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 80, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 80, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n160k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 80, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n168k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 42, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n168k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 84, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n168k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 42, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n168k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 84, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n168k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 84, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n16k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 4, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n16k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 8, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n16k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n16k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n16k32_f16_e4m3_e4m3(Node):
@@ -3333,42 +3333,42 @@ class Wgmma_mma_async_sync_aligned_m64n16k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 4, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n16k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 8, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n16k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 8, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 8, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 8, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n16k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 8, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n176k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 44, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n176k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 88, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n176k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n176k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n176k32_f16_e4m3_e4m3(Node):
@@ -3377,77 +3377,77 @@ class Wgmma_mma_async_sync_aligned_m64n176k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 44, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n176k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 88, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n176k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 88, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 88, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 88, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n176k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 88, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n184k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 46, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n184k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 92, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n184k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 46, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n184k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 92, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n184k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 92, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n192k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 48, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n192k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 96, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n192k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n192k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n192k32_f16_e4m3_e4m3(Node):
@@ -3456,77 +3456,77 @@ class Wgmma_mma_async_sync_aligned_m64n192k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 48, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n192k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 96, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n192k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 96, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 96, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 96, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n192k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 96, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n200k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 50, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n200k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 100, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n200k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 50, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n200k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 100, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n200k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 100, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n208k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 52, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n208k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 104, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n208k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n208k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n208k32_f16_e4m3_e4m3(Node):
@@ -3535,77 +3535,77 @@ class Wgmma_mma_async_sync_aligned_m64n208k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 52, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n208k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 104, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n208k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 104, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 104, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 104, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n208k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 104, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n216k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 54, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n216k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 108, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n216k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 54, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n216k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 108, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n216k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 108, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n224k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 56, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n224k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 112, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n224k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n224k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n224k32_f16_e4m3_e4m3(Node):
@@ -3614,77 +3614,77 @@ class Wgmma_mma_async_sync_aligned_m64n224k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 56, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n224k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 112, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n224k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 112, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 112, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 112, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n224k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 112, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n232k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 58, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n232k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 116, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n232k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 58, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n232k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 116, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n232k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 116, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n240k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 60, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n240k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 120, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n240k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n240k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n240k32_f16_e4m3_e4m3(Node):
@@ -3693,77 +3693,77 @@ class Wgmma_mma_async_sync_aligned_m64n240k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 60, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n240k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 120, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n240k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 120, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 120, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 120, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n240k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 120, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n248k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 62, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n248k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 124, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n248k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 62, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n248k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 124, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n248k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 124, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n24k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 6, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n24k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 12, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n24k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n24k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n24k32_f16_e4m3_e4m3(Node):
@@ -3772,42 +3772,42 @@ class Wgmma_mma_async_sync_aligned_m64n24k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 6, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n24k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 12, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n24k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 12, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 12, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 12, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n24k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 12, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n256k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 64, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n256k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 128, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n256k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n256k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n256k32_f16_e4m3_e4m3(Node):
@@ -3816,42 +3816,42 @@ class Wgmma_mma_async_sync_aligned_m64n256k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 64, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n256k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 128, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n256k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 128, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 128, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 128, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n256k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 128, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n32k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 8, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n32k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 16, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n32k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n32k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n32k32_f16_e4m3_e4m3(Node):
@@ -3860,77 +3860,77 @@ class Wgmma_mma_async_sync_aligned_m64n32k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 8, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n32k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 16, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n32k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 16, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 16, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 16, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n32k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 16, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n40k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 10, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n40k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 20, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n40k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 10, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n40k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 20, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n40k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 20, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n48k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 12, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n48k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 24, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n48k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n48k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n48k32_f16_e4m3_e4m3(Node):
@@ -3939,77 +3939,77 @@ class Wgmma_mma_async_sync_aligned_m64n48k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 12, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n48k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 24, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n48k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 24, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 24, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 24, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n48k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 24, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n56k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 14, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n56k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 28, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n56k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 14, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n56k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 28, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n56k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 28, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n64k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 16, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n64k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 32, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n64k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n64k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n64k32_f16_e4m3_e4m3(Node):
@@ -4018,77 +4018,77 @@ class Wgmma_mma_async_sync_aligned_m64n64k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 16, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n64k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 32, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n64k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 32, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 32, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 32, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n64k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 32, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n72k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 18, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n72k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 36, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n72k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 18, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n72k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 36, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n72k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 36, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n80k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 20, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n80k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 40, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n80k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n80k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n80k32_f16_e4m3_e4m3(Node):
@@ -4097,77 +4097,77 @@ class Wgmma_mma_async_sync_aligned_m64n80k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 20, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n80k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 40, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n80k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 40, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 40, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 40, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n80k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 40, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n88k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 22, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n88k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 44, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n88k32_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 22, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n88k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 44, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n88k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 44, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n8k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 2, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n8k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 4, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n8k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n8k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n8k32_f16_e4m3_e4m3(Node):
@@ -4176,42 +4176,42 @@ class Wgmma_mma_async_sync_aligned_m64n8k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 2, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n8k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 4, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n8k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 4, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 4, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 4, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n8k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 4, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n96k16_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f16x2 x 24, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n96k16_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A and B from shared memory; asynchronous, by the 128 threads of a warpgroup. (d: f32 x 48, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sync_aligned_m64n96k256_s32_b1_b1(Node):
     and_: Wgmma_mma_async_sync_aligned_m64n96k256_s32_b1_b1_and
 class Wgmma_mma_async_sync_aligned_m64n96k32_f16_e4m3_e4m3(Node):
@@ -4220,1274 +4220,1274 @@ class Wgmma_mma_async_sync_aligned_m64n96k32_f16_e4m3_e4m3(Node):
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f16x2 x 24, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n96k32_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit floats, A and B from shared memory. (d: f32 x 48, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sync_aligned_m64n96k32_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps. (d: s32 x 48, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 48, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory. (d: s32 x 48, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n96k8_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A and B from shared memory. (d: f32 x 48, a-desc: u64, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A in registers (four elements), B from shared memory. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n104k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n104k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 26, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n104k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n104k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 26, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 26, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 26, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n104k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n112k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n112k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n112k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n112k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n112k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n112k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 56, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 56, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n120k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n120k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 30, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n120k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n120k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 30, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 30, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 30, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n120k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n128k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n128k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n128k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n128k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n128k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n128k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 64, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 64, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n136k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 68, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n136k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 34, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n136k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 68, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n136k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 34, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 34, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 34, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n136k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 68, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 68, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 68, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n144k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 72, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n144k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n144k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 72, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n144k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n144k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 72, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 72, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 72, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n144k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 72, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 72, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 72, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 72, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n152k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 76, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n152k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 38, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n152k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 76, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n152k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 38, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 38, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 38, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n152k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 76, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 76, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 76, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n160k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 80, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n160k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n160k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 80, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n160k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n160k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 80, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 80, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 80, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n160k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 80, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 80, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 80, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 80, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n168k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 84, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n168k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 42, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n168k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 84, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n168k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 42, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 42, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 42, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n168k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 84, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 84, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 84, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n16k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n16k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n16k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n16k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n16k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n16k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 8, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 8, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n176k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 88, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n176k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n176k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 88, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n176k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n176k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 88, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 88, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 88, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n176k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 88, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 88, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 88, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 88, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n184k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 92, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n184k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 46, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n184k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 92, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n184k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 46, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 46, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 46, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n184k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 92, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 92, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 92, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n192k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 96, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n192k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n192k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 96, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n192k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n192k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 96, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 96, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 96, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n192k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 96, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 96, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 96, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 96, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n200k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 100, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n200k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 50, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n200k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 100, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n200k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 50, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 50, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 50, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n200k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 100, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 100, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 100, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n208k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 104, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n208k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n208k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 104, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n208k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 52, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 52, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n208k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 104, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 104, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 104, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n208k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 104, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 104, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 104, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 104, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n216k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 108, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n216k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 54, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n216k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 108, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n216k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 54, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 54, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 54, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n216k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 108, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 108, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 108, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n224k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 112, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n224k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n224k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 112, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n224k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 56, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 56, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n224k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 112, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 112, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 112, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n224k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 112, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 112, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 112, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 112, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n232k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 116, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n232k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 58, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n232k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 116, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n232k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 58, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 58, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 58, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n232k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 116, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 116, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 116, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n240k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 120, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n240k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n240k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 120, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n240k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 60, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 60, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n240k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 120, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 120, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 120, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n240k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 120, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 120, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 120, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 120, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n248k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 124, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n248k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 62, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n248k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 124, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n248k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 62, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 62, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 62, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n248k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 124, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 124, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 124, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n24k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n24k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 6, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n24k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n24k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 6, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 6, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 6, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n24k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n24k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 12, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 12, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n256k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 128, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n256k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n256k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 128, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n256k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 64, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 64, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n256k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 128, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 128, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 128, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n256k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 128, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 128, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 128, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 128, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n32k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n32k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n32k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n32k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 8, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 8, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n32k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n32k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 16, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 16, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n40k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n40k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 10, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n40k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n40k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 10, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 10, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 10, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n40k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n48k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n48k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n48k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n48k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 12, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 12, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n48k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n48k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 24, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 24, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n56k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n56k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 14, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n56k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n56k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 14, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 14, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 14, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n56k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 28, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 28, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n64k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n64k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n64k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n64k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 16, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 16, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n64k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 32, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n64k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 32, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 32, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 32, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n72k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n72k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 18, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n72k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n72k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 18, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 18, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 18, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n72k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 36, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 36, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n80k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n80k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n80k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n80k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 20, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 20, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n80k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 40, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n80k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 40, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 40, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 40, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n88k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n88k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 22, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n88k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n88k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 22, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 22, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 22, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n88k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 44, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 44, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n8k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n8k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 2, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n8k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n8k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 2, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 2, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 2, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n8k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 4, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n8k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 4, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 4, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 4, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n96k16_f32_tf32_tf32(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in tf32, A sparse 1:2; A and B from shared memory. (d: f32 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four elements. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n96k32_f16_f16_f16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f16x2 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n96k32_f32_bf16_bf16(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_a: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
         """D = A*B + D in f16 or bf16, A sparse 2:4; A and B from shared memory. sp-sel names the pair of threads with the metadata. (d: f32 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-a, imm-trans-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, imm_trans_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four pairs of elements. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
+        """D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b, imm-trans-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n96k64_f16_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f16x2 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f16x2 x 24, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f16x2 x 24, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n96k64_f32_e4m3_e4m3(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: f32 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: f32 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, imm_scale_a: Int, imm_scale_b: Int, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
+        """D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: f32 x 48, a: f16x2 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred, imm-scale-a, imm-scale-b)"""
 class Wgmma_mma_async_sp_sync_aligned_m64n96k64_s32_s8_s8(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata. (d: s32 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata. (d: s32 x 48, a-desc: u64, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, sp_meta: Reg, sp_sel: Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times four elements. (d: s32 x 48, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
+        """D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory. (d: s32 x 48, a: b32 x 4, b-desc: u64, sp-meta: b32, sp-sel, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n112k256_s32_b1_b1_and(Node):
     popc: Wgmma_mma_async_sync_aligned_m64n112k256_s32_b1_b1_and_popc
 class Wgmma_mma_async_sync_aligned_m64n128k256_s32_b1_b1_and(Node):
@@ -5530,123 +5530,123 @@ class Wgmma_mma_async_sync_aligned_m64n112k256_s32_b1_b1_and_popc(Node):
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 56, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 56, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 56, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n128k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 64, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 64, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 64, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n144k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 72, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 72, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 72, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n160k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 80, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 80, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 80, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n16k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 8, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 8, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 8, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n176k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 88, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 88, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 88, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n192k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 96, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 96, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 96, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n208k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 104, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 104, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 104, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n224k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 112, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 112, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 112, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n240k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 120, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 120, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 120, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n24k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 12, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 12, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 12, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n256k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 128, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 128, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 128, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n32k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 16, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 16, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 16, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n48k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 24, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 24, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 24, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n64k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 32, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 32, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 32, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n80k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 40, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 40, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 40, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n8k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 4, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 4, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 4, a: b32 x 4, b-desc: u64, scale-d: pred)"""
 class Wgmma_mma_async_sync_aligned_m64n96k256_s32_b1_b1_and_popc(Node):
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a_desc: Reg | Int, b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
         """D = popc(A & B) + D in bits, A and B from shared memory. (d: s32 x 48, a-desc: u64, b-desc: u64, scale-d: pred)"""
     @overload
     def __call__(self, d: RegArray | Sequence[Reg], a: RegArray | Sequence[Reg], b_desc: Reg | Int, scale_d: Reg | Int | NotPred, /, *, pred: Guard = None) -> None:
-        """The same with A in registers: four times 32 bits. (d: s32 x 48, a: b32 x 4, b-desc: u64, scale-d: pred)"""
+        """D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory. (d: s32 x 48, a: b32 x 4, b-desc: u64, scale-d: pred)"""

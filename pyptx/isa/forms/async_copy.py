@@ -1,4 +1,4 @@
-"""cp.async: copies of a thread from global to shared memory, its groups and its arrival on an mbarrier."""
+"""cp.async: asynchronous copies of a thread from global to shared memory, in groups or with an mbarrier."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], c
   MEASURED .shared::cta is taken here from the first version on
   see data-movement-and-conversion-instructions-cp-async
 
-[cp.async.ignore_src] "Copy from global to shared memory, asynchronously; where ignore-src is true, write zeroes."
+[cp.async.ignore_src] "Copy from global to shared memory, asynchronously; if ignore-src is true, write zeroes."
 cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16, ignore-src: pred reg {, cache-policy: u64 reg};
   .cache iff cache-policy
   since 7.5 on sm_80+
   MEASURED .shared::cta is taken here from the first version on
   see data-movement-and-conversion-instructions-cp-async
 
-[cp.async.cg.ignore_src] "Copy 16 bytes from global to shared memory past L1; where ignore-src is true, write zeroes."
+[cp.async.cg.ignore_src] "Copy 16 bytes from global to shared memory past L1; if ignore-src is true, write zeroes."
 cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16, ignore-src: pred reg {, cache-policy: u64 reg};
   .cache iff cache-policy
   since 7.5 on sm_80+
@@ -64,8 +64,8 @@ cp.async.mbarrier.arrive{.noinc}{.space}.b64  [addr: addr|u32 .space];
 
 
 def at_most_the_copy(operands: Mapping[str, Operand]) -> str | None:
-    """No more can be read than is written."""
+    """Refuse a src-size that is larger than the number of bytes that the copy writes."""
     size, read = operands["cp-size"], operands.get("src-size")
     if isinstance(size, Immediate) and isinstance(read, Immediate) and not 0 <= read.value <= size.value:
-        return f"src-size {read} is not in 0..{size}"
+        return f"src-size is {read}; expected 0 to cp-size, which is {size}"
     return None

@@ -7,7 +7,7 @@ TEXT = r"""
 .cache = { .L2::cache_hint }
 .vec = { .v2, .v4 }
 
-[atom] "Read, combine with b and write back in one step; d is the old value."
+[atom] "Read memory, combine with b and write the result back, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b: .type {, cache-policy: u64 reg};
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -18,21 +18,21 @@ atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b:
   check operation
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.cas] "Write c if memory holds b, in one step; d is the old value."
+[atom.cas] "Write c if memory has the value b, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.cas.type  =d: .type sink, [a: addr .space], b: .type, c: .type;
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .type = { .b16, .b32, .b64 }
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.cas.b128] "Write c if memory holds b, in one step, 16 bytes; d is the old value."
+[atom.cas.b128] "Write 16 bytes c if memory has the value b, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.cas.b128  =d: b128 sink, [a: addr .space], b: b128 reg, c: b128 reg;
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
   since 8.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.exch.b128] "Exchange 16 bytes of memory in one step; d is the old value."
+[atom.exch.b128] "Exchange 16 bytes of memory, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b: b128 reg {, cache-policy: u64 reg};
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
@@ -41,7 +41,7 @@ atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b
   check hint
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.add.noftz] "Add 16-bit floats in memory in one step, each element for itself; d is the old value."
+[atom.add.noftz] "Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .space], b: .type reg {, cache-policy: u64 reg};
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -51,7 +51,7 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .spa
   check hint
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.add.noftz.f32] "Add an f32 to memory in one step, keeping subnormal numbers; d is the old value."
+[atom.add.noftz.f32] "Add an f32 to memory as one atomic operation, keeping subnormal numbers; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.f32  =d: f32 sink, [a: addr .space], b: f32 {, cache-policy: u64 reg};
   .space = { .global, .shared, .shared::cta, .shared::cluster }
   .cache iff cache-policy
@@ -59,7 +59,7 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.f32  =d: f32 sink, [a: addr .space]
   check hint
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.add.vec] "Add a vector of f32 to memory, each element for itself; d is the old value."
+[atom.add.vec] "Add a vector of f32 to memory; each element is an atomic operation of its own; d is the old value."
 atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .cache iff cache-policy
   since 8.1 on sm_90+
@@ -71,7 +71,7 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  =d: f32 x .vec, [a: addr .
   since 9.4 on sm_90+
   see parallel-synchronization-and-communication-instructions-atom
 
-[atom.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself; d is the old value."
+[atom.noftz.vec] "Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value."
 atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
   .op = { .add, .min, .max }
   .vec = { .v2, .v4, .v8 }
@@ -81,7 +81,7 @@ atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr
   check vector_at_most_128_bits
   see parallel-synchronization-and-communication-instructions-atom
 
-[red] "Combine b with memory in one step."
+[red] "Combine b with memory, as one atomic operation."
 red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
@@ -93,7 +93,7 @@ red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-p
   check operation
   see parallel-synchronization-and-communication-instructions-red
 
-[red.add.noftz] "Add 16-bit floats to memory in one step, each element for itself."
+[red.add.noftz] "Add 16-bit floats to memory; each element is an atomic operation of its own."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
@@ -104,7 +104,7 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg
   check hint
   see parallel-synchronization-and-communication-instructions-red
 
-[red.add.noftz.f32] "Add an f32 to memory in one step, keeping subnormal numbers."
+[red.add.noftz.f32] "Add an f32 to memory as one atomic operation, keeping subnormal numbers."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.f32  [a: addr .space], b: f32 {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
@@ -113,7 +113,7 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.f32  [a: addr .space], b: f32 {, cac
   check hint
   see parallel-synchronization-and-communication-instructions-red
 
-[red.add.vec] "Add a vector of f32 to memory, each element for itself."
+[red.add.vec] "Add a vector of f32 to memory; each element is an atomic operation of its own."
 red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .cache iff cache-policy
@@ -127,7 +127,7 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  [a: addr .space], b: f32 x 
   since 9.4 on sm_90+
   see parallel-synchronization-and-communication-instructions-red
 
-[red.noftz.vec] "Combine a vector of 16-bit floats with memory, each element for itself."
+[red.noftz.vec] "Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own."
 red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .op = { .add, .min, .max }
@@ -178,17 +178,19 @@ def _typed(chosen: dict[str, str]) -> str | None:
 
 
 def hint(chosen: dict[str, str]) -> str | None:
-    """L2 is behind global memory (and generic addresses) only."""
+    """Refuse .L2::cache_hint for other spaces than global (and generic): only global memory has an L2 cache."""
     if "cache" in chosen and chosen.get("space", "global") != "global":
-        return f".L2::cache_hint applies to global memory, not to .{chosen['space']}"
+        return f".L2::cache_hint is only allowed for global memory, not for .{chosen['space']}"
     return None
 
 
 def operation(chosen: dict[str, str]) -> str | None:
+    """Refuse types that the operation does not have, and cache hints outside global memory."""
     return _typed(chosen) or hint(chosen)
 
 
 def async_operation(chosen: dict[str, str]) -> str | None:
+    """Refuse types that the operation of red.async does not have."""
     op, kind = chosen["op"], chosen["type"]
     integers = ("u32", "s32")
     legal = {"inc": ("u32",), "dec": ("u32",), "min": integers, "max": integers, "add": (*integers, "u64")}
@@ -198,6 +200,7 @@ def async_operation(chosen: dict[str, str]) -> str | None:
 
 
 def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
+    """Refuse vectors of more than 128 bits."""
     bits = int(chosen["vec"][1:]) * BITS[chosen["type"]]
     return (
         f".{chosen['vec']}.{chosen['type']} is {bits} bits; a vector has at most 128" if bits > 128 else None

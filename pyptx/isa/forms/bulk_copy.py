@@ -1,4 +1,4 @@
-"""Bulk copies of the TMA engine, and the groups that bulk and tensor copies complete through."""
+"""Bulk copies of the TMA engine, and the bulk groups through which bulk and tensor copies complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ cp.async.bulk.dst.global.completion{.multicast}{.cache}
   check own_cta_takes_no_multicast
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[cp.async.bulk.load.weak] "Copy size bytes from global to shared memory, weak order spelled out; signals bytes on an mbarrier."
+[cp.async.bulk.load.weak] "Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier."
 cp.async.bulk.weak.dst.global.completion{.multicast}{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dst = { .shared::cta, .shared::cluster }
@@ -45,7 +45,7 @@ cp.async.bulk.relaxed.scope.dst.global.completion{.multicast}{.cache}.b128
   check own_cta_takes_no_multicast
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[cp.async.bulk.load.ignore_oob] "Copy size bytes to this CTA's shared memory, of which some at either end may lie outside the allocation."
+[cp.async.bulk.load.ignore_oob] "Copy size bytes to this CTA's shared memory; bytes at either end may lie outside the source's allocation."
 cp.async.bulk{.weak}.shared::cta.global.completion{.cache}.ignore_oob
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, ignoreBytesLeft: u32 0..15, ignoreBytesRight: u32 0..15, [mbar: addr shared] {, cache-policy: u64};
   .weak since 9.3
@@ -53,7 +53,7 @@ cp.async.bulk{.weak}.shared::cta.global.completion{.cache}.ignore_oob
   since 9.2 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[cp.async.bulk.load.relaxed.ignore_oob] "The same by strong accesses of 16 bytes."
+[cp.async.bulk.load.relaxed.ignore_oob] "Copy size bytes to this CTA's shared memory by strong accesses of 16 bytes; bytes at either end may lie outside the source's allocation."
 cp.async.bulk.relaxed.scope.shared::cta.global.completion{.cache}.ignore_oob.b128
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, ignoreBytesLeft: u32 0..15, ignoreBytesRight: u32 0..15, [mbar: addr shared] {, cache-policy: u64};
   .cache iff cache-policy
@@ -90,7 +90,7 @@ cp.async.bulk.shared::cluster.shared::cta.completion
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[cp.async.bulk.cluster.sem] "Copy size bytes to another CTA's shared memory with a memory order spelled out; .b128 with .relaxed."
+[cp.async.bulk.cluster.sem] "Copy size bytes to another CTA's shared memory with an explicit memory order; .relaxed takes .b128."
 cp.async.bulk.sem{.scope}.shared::cluster.shared::cta.completion{.b128}
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
   .sem = { .weak, .relaxed }
@@ -109,7 +109,7 @@ cp.async.bulk.global.shared::cta.bulk_group{.cache}{.cp_mask}
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[cp.async.bulk.store.sem] "Copy size bytes from shared to global memory with a memory order spelled out; .b128 with .relaxed."
+[cp.async.bulk.store.sem] "Copy size bytes from shared to global memory with an explicit memory order; .relaxed takes .b128."
 cp.async.bulk.sem{.scope}.global.shared::cta.bulk_group{.cache}{.cp_mask}{.b128}
   [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64} {, byteMask: u16};
   .sem = { .weak, .relaxed }
@@ -121,13 +121,13 @@ cp.async.bulk.sem{.scope}.global.shared::cta.bulk_group{.cache}{.cp_mask}{.b128}
   since 9.3 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk
 
-[cp.async.bulk.prefetch] "Bring size bytes, a multiple of 16, of global memory into L2."
+[cp.async.bulk.prefetch] "Bring size bytes, a multiple of 16, from global memory into L2."
 cp.async.bulk.prefetch.L2.global{.cache}  [srcMem: addr global], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .cache iff cache-policy
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch
 
-[cp.async.bulk.prefetch.evict_last] "Bring size bytes of global memory into L2, to be evicted last."
+[cp.async.bulk.prefetch.evict_last] "Bring size bytes from global memory into L2, to be evicted last."
 cp.async.bulk.prefetch.L2.global.L2::evict_last  [srcMem: addr global], size: u32 reg imm 16..1048560/16;
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch
@@ -140,7 +140,7 @@ cp.reduce.async.bulk.shared::cluster.shared::cta.completion.op.type
   check cluster_reduction
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
-[cp.reduce.async.bulk.cluster.relaxed] "Combine size bytes with another CTA's shared memory, its order and scope spelled out."
+[cp.reduce.async.bulk.cluster.relaxed] "Combine size bytes with another CTA's shared memory, with explicit order and scope."
 cp.reduce.async.bulk.relaxed.scope.shared::cluster.shared::cta.completion.op.type
   [dstMem: addr shared], [srcMem: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared];
   .scope = { .cta, .cluster }
@@ -158,7 +158,7 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.op.type
   check global_reduction
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
-[cp.reduce.async.bulk.global.noftz] "Add 16-bit floats to global memory, keeping subnormals."
+[cp.reduce.async.bulk.global.noftz] "Add 16-bit floats to global memory, keeping subnormal numbers."
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.type
   [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .type = { .f16, .bf16 }
@@ -172,7 +172,7 @@ cp.reduce.async.bulk.global.shared::cta.bulk_group{.cache}.add.noftz.f32  [dstMe
   since 9.4 on sm_90+
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
-[cp.reduce.async.bulk.global.relaxed] "Combine size bytes with global memory, its order and scope spelled out."
+[cp.reduce.async.bulk.global.relaxed] "Combine size bytes with global memory, with explicit order and scope."
 cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
   .cache iff cache-policy
@@ -180,7 +180,7 @@ cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.op.type
   check global_reduction
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk
 
-[cp.reduce.async.bulk.global.noftz.relaxed] "Add floats to global memory, keeping subnormal numbers, order and scope spelled out."
+[cp.reduce.async.bulk.global.noftz.relaxed] "Add floats to global memory, keeping subnormal numbers, with explicit order and scope."
 cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cache}.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, cache-policy: u64};
   .type = { .f16, .bf16, .f32 since 9.4 }
   .cache iff cache-policy
@@ -192,7 +192,7 @@ cp.async.bulk.commit_group;
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-commit-group
 
-[cp.async.bulk.wait_group] "Wait until at most N of the thread's newest bulk groups are pending; .read: only until sources were read."
+[cp.async.bulk.wait_group] "Wait until at most N of the thread's newest bulk groups are pending; with .read, only until their sources were read."
 cp.async.bulk.wait_group{.read}  N imm 0..8388607;
   since 8.0 on sm_90+
   see data-movement-and-conversion-instructions-cp-async-bulk-wait-group
@@ -221,9 +221,9 @@ _GLOBAL = {
 
 
 def own_cta_takes_no_multicast(chosen: dict[str, str]) -> str | None:
-    """.shared::cta names this CTA's memory alone."""
+    """Refuse a multicast to .shared::cta, which is the memory of this CTA only."""
     if chosen["dst"] == "shared::cta" and "multicast" in chosen:
-        return ".multicast::cluster needs the destination .shared::cluster"
+        return ".multicast::cluster requires the destination .shared::cluster, not .shared::cta"
     return None
 
 
@@ -235,13 +235,20 @@ def _one_of(chosen: dict[str, str], table: dict[str, tuple[str, ...]]) -> str | 
 
 
 def cluster_reduction(chosen: dict[str, str]) -> str | None:
+    """Refuse types that a reduction in another CTA's shared memory does not have."""
     return _one_of(chosen, _CLUSTER)
 
 
 def global_reduction(chosen: dict[str, str]) -> str | None:
+    """Refuse types that a reduction in global memory does not have."""
     return _one_of(chosen, _GLOBAL)
 
 
 def unsigned_mask(operands: Mapping[str, Operand]) -> str | None:
+    """Refuse a negative constant as the mask of CTAs."""
     given = operands.get("ctaMask")
-    return f"ctaMask {given} is negative" if isinstance(given, Immediate) and given.value < 0 else None
+    return (
+        f"ctaMask is {given}; expected a number that is not negative"
+        if isinstance(given, Immediate) and given.value < 0
+        else None
+    )

@@ -1,4 +1,4 @@
-"""Caches: prefetch, createpolicy, discard, applypriority."""
+"""Instructions on caches: prefetch, createpolicy, discard, applypriority."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ prefetch{.global}.L1::32B.valid_addr  [a: addr global];
 prefetchu.L1  [a: addr];
   see data-movement-and-conversion-instructions-prefetch-prefetchu
 
-[prefetch.tensormap] "Bring a tensor map near, for later tensor copies."
+[prefetch.tensormap] "Bring a tensor map into the cache, for later tensor copies."
 prefetch{.space}.tensormap  [a: addr .space];
   .space = { .const, .param }
   since 8.0 on sm_90+
@@ -78,17 +78,18 @@ createpolicy.cvt.L2.b64  =cache-policy: u64, access-property: u64 reg;
 
 
 def fraction_of_one(operands: Mapping[str, Operand]) -> str | None:
+    """Refuse a constant fraction that is not in (0, 1]."""
     fraction = operands.get("fraction")
     if isinstance(fraction, Immediate) and not 0 < fraction.value <= 1:
-        return f"a fraction lies in 0 < fraction <= 1, {fraction.value} is given"
+        return f"fraction is {fraction.value}; expected more than 0 and at most 1"
     return None
 
 
 def primary_within_total(operands: Mapping[str, Operand]) -> str | None:
-    """Sizes are unsigned; the range with the first priority is part of the whole."""
+    """Refuse a primary-size that is larger than total-size; both are unsigned."""
     primary, total = operands["primary-size"], operands["total-size"]
     if isinstance(primary, Immediate) and isinstance(total, Immediate):
         first, whole = (int(size.value) % (1 << 32) for size in (primary, total))
         if first > whole:
-            return f"primary-size {first} is more than total-size {whole}"
+            return f"primary-size is {first}; expected at most total-size, which is {whole}"
     return None

@@ -1,4 +1,4 @@
-"""Clusters and addresses: cluster barriers, mapa, getctarank, isspacep, istypep."""
+"""Clusters and addresses: cluster barriers, mapa, getctarank, isspacep."""
 
 TEXT = r"""
 [barrier.cluster.arrive] "Arrive at the cluster's barrier, without waiting."
@@ -13,7 +13,7 @@ barrier.cluster.wait{.acquire}{.aligned};
   since 7.8 on sm_90+
   see parallel-synchronization-and-communication-instructions-barrier-cluster
 
-[mapa] "Address, in CTA b of the cluster, of what a is in this CTA's shared memory."
+[mapa] "Address in CTA b of the cluster that corresponds to address a in this CTA's shared memory."
 mapa{.space}.type  =d: .type, a: .type reg, b: u32;
   .space = { .shared::cluster }
   .type = { .u32, .u64 }
@@ -29,7 +29,7 @@ getctarank{.space}.type  =d: u32, a: .type reg;
   check generic_is_64_bit
   see data-movement-and-conversion-instructions-getctarank
 
-[isspacep] "Does the generic address a point into a state space?"
+[isspacep] "Ask whether the generic address a points into a state space."
 isspacep.space  =p: pred, a: u64 reg;
   .space = { .const since 3.1, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+,
              .param since 7.7, .param::entry since 8.3 }
@@ -38,7 +38,7 @@ isspacep.space  =p: pred, a: u64 reg;
 
 
 def generic_is_64_bit(chosen: dict[str, str]) -> str | None:
-    """With .address_size 64 generic addresses are 64 bits wide."""
+    """Refuse .u32 for generic addresses, which have 64 bits with .address_size 64."""
     if chosen["type"] == "u32" and "space" not in chosen:
-        return "a generic address is 64 bits wide: .u64"
+        return "a generic address has 64 bits: write .u64, not .u32"
     return None

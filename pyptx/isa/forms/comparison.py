@@ -16,11 +16,11 @@ selp.type  =d: .type, a: .type, b: .type, c: pred;
   STRICTER !c, which ptxas takes
   see comparison-and-selection-instructions-selp
 
-[setp.ftz] "Compare f32, subnormal numbers being zero."
+[setp.ftz] "Compare two f32, reading subnormal numbers as zero."
 setp.cmp.ftz.f32  =p{|q}: pred, a: f32, b: f32;
   see comparison-and-selection-instructions-setp
 
-[setp.bool] "Compare, combine with a predicate; q combines the complement."
+[setp.bool] "Compare, and combine the result with a predicate; q combines the complement with it."
 setp.cmp.bool{.ftz}.type  =p{|q}: pred, a: .type, b: .type, !c: pred;
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
   check comparison_fits
@@ -31,7 +31,7 @@ setp.cmp{.bool}{.ftz}.f16  =p: pred, a: f16 reg, b: f16 reg{, !c: pred};
   .bool iff c
   see half-precision-comparison-instructions-setp
 
-[setp.half2] "Compare two packs of halves: p of the lower, q of the upper."
+[setp.half2] "Compare two packs of halves: p is for the lower, q for the upper halves."
 setp.cmp{.bool}{.ftz}.f16x2  =p{|q}: pred, a: f16x2 reg, b: f16x2 reg{, !c: pred};
   .bool iff c
   MEASURED q may be absent, though the manual writes p|q
@@ -44,14 +44,14 @@ setp.cmp{.bool}.bf16  =p: pred, a: bf16 reg, b: bf16 reg{, !c: pred reg};
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
   see half-precision-comparison-instructions-setp
 
-[setp.bfloat2] "Compare two packs of bfloats: p of the lower, q of the upper."
+[setp.bfloat2] "Compare two packs of bfloats: p is for the lower, q for the upper ones."
 setp.cmp{.bool}.bf16x2  =p{|q}: pred, a: bf16x2 reg, b: bf16x2 reg{, !c: pred reg};
   .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
   see half-precision-comparison-instructions-setp
 
-[set] "Compare, perhaps combine with a predicate; true is all ones, or 1.0."
+[set] "Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats."
 set.cmp{.bool}{.ftz}.dtype.type  =d: .dtype, a: .type, b: .type{, !c: pred};
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
   .dtype = { .u32, .s32, .f32 }
@@ -141,12 +141,12 @@ _FLOAT = _SIGNED | {"equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"}
 
 
 def comparison_fits(chosen: dict[str, str]) -> str | None:
-    """Which comparisons a type has, and that .ftz is for .f32 alone."""
+    """Refuse comparisons that the type does not have, and .ftz for other types than .f32."""
     if "ftz" in chosen and chosen["type"] != "f32":
-        return f".ftz applies only to .f32, not to .{chosen['type']}"
+        return f".ftz is only allowed with .f32, not with .{chosen['type']}"
     kind = chosen["type"][0]
     allowed = {"b": _ANY, "s": _SIGNED, "u": _UNSIGNED, "f": _FLOAT}[kind]
     if chosen["cmp"] not in allowed:
         wanted = ", ".join("." + c for c in sorted(allowed))
-        return f".{chosen['cmp']} does not compare .{chosen['type']}; it has {wanted}"
+        return f".{chosen['cmp']} does not exist for .{chosen['type']}; expected one of {wanted}"
     return None

@@ -1,11 +1,11 @@
 """Control flow and miscellaneous instructions."""
 
 TEXT = r"""
-[bra] "Branch; .uni promises that all live lanes take it together."
+[bra] "Branch to a label; .uni promises that all live lanes of the warp take the branch together."
 bra{.uni}  target label;
   see control-flow-instructions-bra
 
-[brx.idx] "Branch to the label that an index chooses from a list; an index past its end is undefined."
+[brx.idx] "Branch to the label that an index chooses from a list; an index past the end of the list is undefined."
 brx.idx{.uni}  index: u32 reg, tlist label targets;
   since 6.0
   see control-flow-instructions-brx-idx
@@ -18,7 +18,7 @@ call{.uni}  =results arguments, func symbol function {, params arguments};
 call{.uni}  func symbol procedure {, params arguments};
   see control-flow-instructions-call
 
-[call.indirect] "Call the function that a register points to and take its results; its prototype, or its possible targets, are named."
+[call.indirect] "Call the function that a register points to and take its results; a prototype or the list of possible targets is named."
 call{.uni}  =results arguments, fptr: u64 reg {, params arguments}, fproto label prototype;
   since 2.1
   see control-flow-instructions-call

@@ -72,7 +72,7 @@ cvt.rnd.bf16.atype  =d: bf16, a: .atype reg;
   MEASURED the register has 8 bits: ptxas refuses a wider one
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.int_from_float.sat] "Float to integer, rounded and clamped; .sat repeats what happens anyway."
+[cvt.int_from_float.sat] "Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway."
 cvt.irnd{.ftz}.sat.dtype.atype  =d: .dtype+, a: .atype;
   .atype = { .f32, .f64 }
   check ftz_from_f32
@@ -95,11 +95,11 @@ cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
   MEASURED the register has 8 bits: ptxas refuses a wider one
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.f32] "f32 to f32: to an integral value, .ftz or .sat."
+[cvt.f32] "Round an f32 to an integral value, or apply .ftz or .sat."
 cvt{.irnd}{.ftz}{.sat}.f32.f32  =d: f32, a: f32;
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.f64] "f64 to f64: to an integral value, or .sat."
+[cvt.f64] "Round an f64 to an integral value, or apply .sat."
 cvt{.irnd}{.sat}.f64.f64  =d: f64, a: f64;
   see data-movement-and-conversion-instructions-cvt
 
@@ -111,11 +111,11 @@ cvt.rnd{.ftz}{.sat}.f32.f64  =d: f32, a: f64;
 cvt{.ftz}{.sat}.f64.f32  =d: f64, a: f32;
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.f16] "f16 to f16: to an integral value, or .sat."
+[cvt.f16] "Round an f16 to an integral value, or apply .sat."
 cvt{.irnd}{.sat}.f16.f16  =d: f16, a: f16 reg;
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.bf16] "bf16 to bf16: to an integral value."
+[cvt.bf16] "Round a bf16 to an integral value."
 cvt{.irnd}.bf16.bf16  =d: bf16, a: bf16 reg;
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
@@ -160,7 +160,7 @@ cvt.rnd.f32.bf16  =d: f32, a: bf16 reg;
   since 7.1 on sm_80+
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.f32_from_bf16.ftz] "bf16 to f32, subnormal numbers becoming zero."
+[cvt.f32_from_bf16.ftz] "bf16 to f32; subnormal numbers become zero."
 cvt{.rnd}.ftz.f32.bf16  =d: f32, a: bf16 reg;
   since 7.8 on sm_90+
   MEASURED ptxas takes .ftz here
@@ -177,7 +177,7 @@ cvt.rnd{.ftz}{.sat}.f16.f32  =d: f16, a: f32;
   check ftz_or_sat
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.bf16_from_f32.ftz] "f32 to bf16, subnormal numbers being zero."
+[cvt.bf16_from_f32.ftz] "f32 to bf16; subnormal numbers are read as zero."
 cvt.rnd.ftz.bf16.f32  =d: bf16, a: f32;
   since 7.0 on sm_80+
   MEASURED ptxas takes .ftz here
@@ -239,7 +239,7 @@ cvt.rn{.relu}.f16x2.atype  =d: f16x2, a: .atype reg;
   since 8.1 on sm_89+
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.f8x4.rs] "Four f32 to four fp8 or fp6, rounded stochastically; the first is the uppermost."
+[cvt.f8x4.rs] "Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element."
 cvt.rs{.relu}.satfinite.dtype.f32  =d: .dtype, v: f32 x 4, rbits: b32 reg;
   .dtype = { .e4m3x4, .e5m2x4, .e2m3x4, .e3m2x4, .e2m1x4 }
   since 8.7 on sm_100a sm_103a sm_107a
@@ -288,7 +288,7 @@ cvt.rn.satfinite{.relu}.dtype.atype  =d: .dtype, a: .atype reg;
   since 9.1 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.bf16x2_from_f8x2] "Two fp8, fp6 or fp4 to two bf16, each perhaps times a power of two."
+[cvt.bf16x2_from_f8x2] "Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two."
 cvt.rn{.relu}{.satfinite}{.scaled::n2::ue8m0}.bf16x2.atype  =d: bf16x2, a: .atype reg {, scale-factor: b16 reg};
   .atype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
   .scaled::n2::ue8m0 iff scale-factor
@@ -296,7 +296,7 @@ cvt.rn{.relu}{.satfinite}{.scaled::n2::ue8m0}.bf16x2.atype  =d: bf16x2, a: .atyp
   check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.s2f6x2] "Two f32 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two."
+[cvt.s2f6x2] "Two f32 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two."
 cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.f32  =d: s2f6x2, a: f32, b: f32 {, scale-factor: b16 reg};
   .rnd = { .rn, .rz since 9.4 on sm_107a }
   .scaled::n2::ue8m0 iff scale-factor
@@ -304,7 +304,7 @@ cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.f32  =d: s2f6x2, a: f32, b: 
   check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.s2f6x2_from_bf16x2] "Two bf16 to two signed fixed-point numbers of 2 and 6 bits, perhaps divided by powers of two."
+[cvt.s2f6x2_from_bf16x2] "Two bf16 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two."
 cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.bf16x2  =d: s2f6x2, a: bf16x2 reg {, scale-factor: b16 reg};
   .rnd = { .rn, .rz since 9.4 on sm_107a }
   .scaled::n2::ue8m0 iff scale-factor
@@ -312,7 +312,7 @@ cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.bf16x2  =d: s2f6x2, a: bf16x
   check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.bf16x2_from_s2f6x2] "Two fixed-point numbers of 2 and 6 bits to two bf16, each perhaps times a power of two."
+[cvt.bf16x2_from_s2f6x2] "Two fixed-point numbers of 2 and 6 bits to two bf16, each optionally multiplied by a power of two."
 cvt.rn{.satfinite}{.relu}{.scaled::n2::ue8m0}.bf16x2.s2f6x2  =d: bf16x2, a: s2f6x2 reg {, scale-factor: b16 reg};
   .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
@@ -352,7 +352,7 @@ cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.atype  =d: .dtype, a: .
   check beyond_nearest
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.ue5m3x2] "Two f32 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two."
+[cvt.ue5m3x2] "Two f32 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two."
 cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.f32  =d: ue5m3x2, a: f32, b: f32 {, scale-factor: b8 reg};
   .rnd = { .rn, .rz, .rp }
   .scaled::n1::ue8m0 iff scale-factor
@@ -360,7 +360,7 @@ cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.f32  =d: ue5m3x2, a: f32, b: f32
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.ue5m3x2_from_pack] "Two f16 or bf16 to two unsigned floats of 5 and 3 bits, perhaps divided by a power of two."
+[cvt.ue5m3x2_from_pack] "Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two."
 cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.atype  =d: ue5m3x2, a: .atype reg {, scale-factor: b8 reg};
   .rnd = { .rn, .rz, .rp }
   .atype = { .f16x2, .bf16x2 }
@@ -374,7 +374,7 @@ cvt.rn.f16x2.ue5m3x2  =d: f16x2, a: ue5m3x2 reg;
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cvt
 
-[cvt.bf16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two bf16, each perhaps times a power of two."
+[cvt.bf16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two bf16, each optionally multiplied by a power of two."
 cvt.rn{.satfinite}{.scaled::n2::ue8m0}.bf16x2.ue5m3x2  =d: bf16x2, a: ue5m3x2 reg {, scale-factor: b16 reg};
   .scaled::n2::ue8m0 iff scale-factor
   since 9.4 on sm_107f
@@ -387,7 +387,7 @@ cvt.pack.sat.dtype.s32  =d: u32+, a: s32, b: s32;
   since 6.5
   see data-movement-and-conversion-instructions-cvt-pack
 
-[cvt.pack.insert] "Two integers to 2, 4 or 8 bits each, saturated, below c shifted up."
+[cvt.pack.insert] "Two integers to 2, 4 or 8 bits each, saturated, in the low bits; c is shifted up above them."
 cvt.pack.sat.dtype.s32.b32  =d: u32+, a: s32, b: s32, c: b32;
   .dtype = { .u2, .s2, .u4, .s4, .u8, .s8 }
   since 6.5
@@ -396,54 +396,57 @@ cvt.pack.sat.dtype.s32.b32  =d: u32+, a: s32, b: s32, c: b32;
 
 
 def sat_has_something_to_do(chosen: dict[str, str]) -> str | None:
-    """.sat is only for a source with values outside the destination's range."""
+    """Refuse .sat if the destination's range includes every value of the source."""
     source, dest = chosen["atype"], chosen["dtype"]
     if "sat" not in chosen:
         return None
     bits, wide = int(source[1:]), int(dest[1:])
     fits = bits <= wide if source[0] == dest[0] else source[0] == "u" and bits < wide
-    return f".sat does nothing: every .{source} fits .{dest}" if fits else None
+    return f".sat is not allowed: every value of .{source} fits .{dest}" if fits else None
 
 
 def ftz_from_f32(chosen: dict[str, str]) -> str | None:
+    """Refuse .ftz if the source is not .f32."""
     if "ftz" in chosen and chosen["atype"] != "f32":
-        return f".ftz applies only to an .f32 source, not to .{chosen['atype']}"
+        return f".ftz is only allowed with an .f32 source, not with .{chosen['atype']}"
     return None
 
 
 def no_ftz_from_bf16(chosen: dict[str, str]) -> str | None:
+    """Refuse .ftz with a .bf16 source."""
     if "ftz" in chosen and chosen["atype"] == "bf16":
-        return ".ftz does not apply to a .bf16 source"
+        return ".ftz is not allowed with a .bf16 source"
     return None
 
 
 def ftz_or_sat(chosen: dict[str, str]) -> str | None:
-    """Plain rounding is a form of its own."""
-    return None if "ftz" in chosen or "sat" in chosen else "neither .ftz nor .sat"
+    """Require .ftz or .sat: the conversion without both is another form."""
+    return None if "ftz" in chosen or "sat" in chosen else "expected .ftz or .sat"
 
 
 def ftz_or_sat_to_f32(chosen: dict[str, str]) -> str | None:
+    """Require .ftz or .sat, and refuse .ftz if the result is not .f32."""
     if "ftz" in chosen and chosen["dtype"] != "f32":
-        return f".ftz applies only to an .f32 result, not to .{chosen['dtype']}"
+        return f".ftz is only allowed with an .f32 result, not with .{chosen['dtype']}"
     return ftz_or_sat(chosen)
 
 
 def relu_or_satfinite(chosen: dict[str, str]) -> str | None:
-    """Plain rounding is a form of its own."""
-    return None if "relu" in chosen or "satfinite" in chosen else "neither .relu nor .satfinite"
+    """Require .relu or .satfinite: the conversion without both is another form."""
+    return None if "relu" in chosen or "satfinite" in chosen else "expected .relu or .satfinite"
 
 
 def beyond_nearest(chosen: dict[str, str]) -> str | None:
-    """Rounding to nearest without more is a form of its own, and older."""
+    """Require .rz, .pzo or .scaled::n1::ue8m0: plain rounding to nearest is another form, which is older."""
     if chosen["rnd"] == "rz" or "pzo" in chosen or "scaled::n1::ue8m0" in chosen:
         return None
-    return "neither .rz nor .pzo nor .scaled::n1::ue8m0"
+    return "expected .rz, .pzo or .scaled::n1::ue8m0"
 
 
 def untyped_bits(operands: Mapping[str, Operand]) -> str | None:
-    """Random bits and scale factors come in registers of bits alone."""
+    """Refuse registers of random bits or scale factors that are not of a .b type."""
     for name in ("rbits", "scale-factor"):
         given = operands.get(name)
         if isinstance(given, Register) and given.type.kind != "b":
-            return f"{name} is a register of bits, {given} is .{given.type}"
+            return f"{name} is {given} of type .{given.type}; expected a register of type .b{given.type.bits}"
     return None

@@ -177,13 +177,13 @@ ld{.weak}.ss{.cop}.b128  =d: b128, [a: addr .ss];
   since 8.3
   see data-movement-and-conversion-instructions-ld
 
-[ld.param.func] "Load from a parameter of this function, or what a function that was called returned."
+[ld.param.func] "Load from a parameter of this function, or from the result of a call."
 ld{.weak}.param::func{.cop}{.vec}.type  =d: .type+ x .vec braces, [a symbol param];
   since 8.3
   check load
   see data-movement-and-conversion-instructions-ld
 
-[ld.param.func.b128] "Load 128 bits from a parameter of this function, or of what a function that was called returned."
+[ld.param.func.b128] "Load 128 bits from a parameter of this function, or from the result of a call."
 ld{.weak}.param::func{.cop}.b128  =d: b128, [a symbol param];
   since 8.3
   see data-movement-and-conversion-instructions-ld
@@ -391,7 +391,7 @@ st{.weak}.ss{.cop}{.vec}.type  [a symbol .ss], b: .type+ x .vec braces;
   .ss = { .param, .param::func since 8.3 }
   .cop = { .wb, .cg, .cs, .wt }
   check vector_at_most_128_bits
-  STRICTER registers as addresses, which ptxas reads and then fails on
+  STRICTER registers as addresses, which ptxas reads but then fails to assemble
   see data-movement-and-conversion-instructions-st
 
 [st.param.b128] "Store 128 bits of an argument of a call, by its name."
@@ -473,7 +473,7 @@ st.async{.weak}{.shared::cluster}.completion{.vec}.type  [a: addr shared::cluste
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
   since 8.1 on sm_90+
   check vector_at_most_128_bits
-  MEASURED .completion may not be absent, as the manual's braces say
+  MEASURED .completion may not be absent, though the manual has it in braces
   see data-movement-and-conversion-instructions-st-async
 
 [st.async.b128] "Store 16 bytes to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
@@ -505,13 +505,13 @@ st.bulk{.weak}{.space}  [a: addr .space], size: u32 reg, initval: u64 imm 0..0;
   see data-movement-and-conversion-instructions-st-bulk
   MEASURED ptxas 13.5 fails on the name of a variable: Argument 1 of instruction 'add'
 
-[cvta] "Address of a state space to its generic address."
+[cvta] "Convert an address in a state space to a generic address."
 cvta.space.size  =p: .size, a: .size reg imm symbol .space;
   .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+, .param since 7.7, .param::entry since 8.3 }
   .size = { .u64 }
   see data-movement-and-conversion-instructions-cvta
 
-[cvta.to] "Generic address to the address in a state space."
+[cvta.to] "Convert a generic address to an address in a state space."
 cvta.to.space.size  =p: .size, a: .size;
   .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+, .param since 7.7, .param::entry since 8.3 }
   .size = { .u64 }
@@ -526,7 +526,7 @@ def _bits(chosen: dict[str, str]) -> int:
 
 
 def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
-    """A vector access moves at most 16 bytes here."""
+    """Refuse accesses of more than 128 bits."""
     bits = _bits(chosen)
     if bits > 128:
         return f".{chosen['vec']}.{chosen['type']} is {bits} bits; a vector has at most 128"
@@ -534,18 +534,19 @@ def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
 
 
 def vector_of_256_bits(chosen: dict[str, str]) -> str | None:
+    """Refuse accesses of less or more than 256 bits."""
     bits = _bits(chosen)
     if bits != 256:
-        return f".{chosen['vec']}.{chosen['type']} is {bits} bits; this form moves 256"
+        return f".{chosen['vec']}.{chosen['type']} is {bits} bits; expected a vector of 256 bits"
     return None
 
 
 def load(chosen: dict[str, str]) -> str | None:
-    """L2 is behind global memory (and generic addresses) only."""
+    """Refuse cache modifiers outside global and generic space, and accesses of more than 128 bits."""
     if chosen.get("ss", "global") != "global":
         for slot in ("cache", "prefetch", "level1"):
             if slot in chosen:
-                return f".{chosen[slot]} applies to global memory, not to .{chosen['ss']}"
+                return f".{chosen[slot]} is only allowed for global memory, not for .{chosen['ss']}"
     return vector_at_most_128_bits(chosen)
 
 
@@ -553,7 +554,8 @@ store = load
 
 
 def address_in_a_register(operands: Mapping[str, Operand]) -> str | None:
+    """Refuse the name of a variable as the address."""
     given = operands["a"]
     if isinstance(given, Address) and isinstance(given.base, Register):
         return None
-    return f"the address of st.bulk is a register, not a name: {given}"
+    return f"the address is {given}; expected a register: move the address of the variable into one"

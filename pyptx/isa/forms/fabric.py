@@ -23,7 +23,7 @@ fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
   see fabric-instructions-try-put
 
-[fabric.try_put.counted] "The same, and count the bytes at the destination."
+[fabric.try_put.counted] "Copy size bytes from shared memory to a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier."
 fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.b128
   [dst: u32 fabric, dstOffset: u64 reg, dstCounter: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
   .cache iff cache-policy
@@ -42,7 +42,7 @@ fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
   see fabric-instructions-try-red
 
-[fabric.try_red.counted] "The same, and count the bytes at the destination."
+[fabric.try_red.counted] "Combine size bytes of shared memory with those behind a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier."
 fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.op.type
   [dst: u32 fabric, dstOffset: u64 reg, dstCounter: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
   .op = { .and, .or, .xor, .min, .max, .add }
@@ -73,7 +73,7 @@ fabric.try_pullred.async.multimem.shared::cta.mbarrier::complete_tx::bytes.mbarr
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
   see fabric-instructions-try-pullred
 
-[fabric.try_atom] "Read, combine and write back behind a fabric handle in one step; the old values go to shared memory."
+[fabric.try_atom] "Read, combine and write back behind a fabric handle, as one atomic operation; the old values go to shared memory."
 fabric.try_atom.async.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys.op.type
   [dst: u32 fabric, dstOffset: u64 reg], [old: addr shared], [src: addr shared], [mbar: addr shared];
   .op = { .and, .or, .xor, .min, .max, .add, .exch, .cas }
@@ -207,7 +207,7 @@ fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::com
   MEASURED no manual has this syntax; only .tile mode is taken
   see fabric-instructions-try-red-async-tensor
 
-[fabric.submit] "Submit the thread's fabric operations; with .op_restrict::fetching only those that fetch."
+[fabric.submit] "Submit the thread's fabric operations; with .op_restrict::fetching, only those that fetch data."
 fabric.submit{.op_restrict::fetching};
   since 9.3 on sm_100+
   see fabric-instructions-submit
@@ -239,6 +239,7 @@ _ATOMICS = {
 
 
 def _one_of(chosen: dict[str, str], table: dict[str, tuple[str, ...]]) -> str | None:
+    """Refuse types that ``table`` does not have for the operation."""
     legal = table[chosen["op"]]
     if chosen["type"] not in legal:
         return f".{chosen['op']} exists for {', '.join('.' + t for t in legal)}, not for .{chosen['type']}"
@@ -246,18 +247,22 @@ def _one_of(chosen: dict[str, str], table: dict[str, tuple[str, ...]]) -> str | 
 
 
 def reduction(chosen: dict[str, str]) -> str | None:
+    """Refuse types that a reduction does not have."""
     return _one_of(chosen, _REDUCTIONS)
 
 
 def pulled_reduction(chosen: dict[str, str]) -> str | None:
+    """Refuse types that fabric.try_pullred does not have for the operation."""
     return _one_of(chosen, _PULLED)
 
 
 def atomic(chosen: dict[str, str]) -> str | None:
+    """Refuse types that an atomic operation does not have."""
     return _one_of(chosen, _ATOMICS)
 
 
 def accumulator_is_wider(chosen: dict[str, str]) -> str | None:
+    """Refuse accumulators of 16 bits for elements of 16 bits."""
     if chosen["acc"] == "acc::f16" and chosen["type"] in ("f16", "bf16"):
-        return f".acc::f16 is for .e4m3 and .e5m2, not for .{chosen['type']}"
+        return f".acc::f16 is only allowed with .e4m3 and .e5m2, not with .{chosen['type']}"
     return None

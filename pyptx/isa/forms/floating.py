@@ -40,7 +40,7 @@ div.rnd{.ftz}.f32  =d: f32, a: f32, b: f32;
 div.rnd.f64  =d: f64, a: f64, b: f64;
   see floating-point-instructions-div
 
-[neg.float] "Negate."
+[neg.float] "Negate a float."
 neg{.ftz}.type  =d: .type, a: .type;
   check ftz_f32
   see floating-point-instructions-neg
@@ -58,17 +58,17 @@ mad.rnd{.ftz}{.sat}.f32  =d: f32, a: f32, b: f32, c: f32;
 mad.rnd.f64  =d: f64, a: f64, b: f64, c: f64;
   see floating-point-instructions-mad
 
-[div.f32.fast] "Divide two f32: .approx is fast, .full good over the full range."
+[div.f32.fast] "Divide two f32: .approx is fast, .full is accurate over the full range."
 div.how{.ftz}.f32  =d: f32, a: f32, b: f32;
   .how = { .approx, .full }
   see floating-point-instructions-div
 
-[abs.float] "Absolute value."
+[abs.float] "Absolute value of a float."
 abs{.ftz}.type  =d: .type, a: .type;
   check ftz_f32
   see floating-point-instructions-abs
 
-[min.f32] "The smaller of two f32; the number if one is NaN, NaN with .NaN."
+[min.f32] "The smaller of two f32. If one is NaN, the other one; with .NaN, NaN."
 min{.ftz}{.NaN}{.xorsign.abs}.f32  =d: f32, a: f32, b: f32;
   .NaN since 7.0 on sm_80+
   .xorsign since 7.2 on sm_86+
@@ -79,11 +79,11 @@ min{.ftz}{.NaN}{.abs}.f32  =d: f32, a: f32, b: f32, c: f32;
   since 8.8 on sm_100+
   see floating-point-instructions-min
 
-[min.f64] "The smaller of two f64; the number if one is NaN."
+[min.f64] "The smaller of two f64. If one is NaN, the other one."
 min.f64  =d: f64, a: f64, b: f64;
   see floating-point-instructions-min
 
-[max.f32] "The larger of two f32; the number if one is NaN, NaN with .NaN."
+[max.f32] "The larger of two f32. If one is NaN, the other one; with .NaN, NaN."
 max{.ftz}{.NaN}{.xorsign.abs}.f32  =d: f32, a: f32, b: f32;
   .NaN since 7.0 on sm_80+
   .xorsign since 7.2 on sm_86+
@@ -94,7 +94,7 @@ max{.ftz}{.NaN}{.abs}.f32  =d: f32, a: f32, b: f32, c: f32;
   since 8.8 on sm_100+
   see floating-point-instructions-max
 
-[max.f64] "The larger of two f64; the number if one is NaN."
+[max.f64] "The larger of two f64. If one is NaN, the other one."
 max.f64  =d: f64, a: f64, b: f64;
   see floating-point-instructions-max
 
@@ -121,7 +121,7 @@ fma.rnd{.ftz}.f32x2  =d: f32x2, a: f32x2 reg, b: f32x2 reg, c: f32x2 reg;
 [testp] "Test what kind of number a float is."
 testp.op.type  =p: pred, a: .type;
   .op = { .finite, .infinite, .number, .notanumber, .normal, .subnormal }
-  STRICTER ptxas takes testp.type without a test
+  STRICTER ptxas takes testp.type without the tested property
   see floating-point-instructions-testp
 
 [copysign] "The magnitude of b with the sign of a."
@@ -131,7 +131,7 @@ copysign.type  =d: .type, a: .type, b: .type;
 
 
 def ftz_f32(chosen: dict[str, str]) -> str | None:
-    """.ftz is for .f32 alone."""
+    """Refuse .ftz for other types than .f32."""
     if "ftz" in chosen and chosen["type"] != "f32":
-        return f".ftz applies only to .f32, not to .{chosen['type']}"
+        return f".ftz is only allowed with .f32, not with .{chosen['type']}"
     return None

@@ -37,7 +37,7 @@ mul{.rn}.type  =d: .type, a: .type reg, b: .type reg;
   since 7.8 on sm_90+
   see half-precision-floating-point-instructions-mul
 
-[fma.half] "Fused multiply-add of halves; .relu makes negative results zero, .oob zeroes where an input is out of bounds."
+[fma.half] "Fused multiply-add of halves; .relu makes negative results zero, .oob gives zero if an input is the out-of-bounds NaN."
 fma.rn{.ftz}{.oob}{.sat}{.relu}.type  =d: .type, a: .type reg, b: .type reg, c: .type reg;
   .relu since 7.0 on sm_80+
   .oob since 8.1 on sm_90+
@@ -51,7 +51,7 @@ fma.rn{.oob}{.relu}.type  =d: .type, a: .type reg, b: .type reg, c: .type reg;
   .type = { .bf16, .bf16x2 }
   since 7.0 on sm_80+
   .oob since 8.1 on sm_90+
-  STRICTER ptxas takes .rz, .rm and .rp for .bf16x2 on some targets; the manual has .rn alone
+  STRICTER ptxas takes .rz, .rm and .rp for .bf16x2 on some targets; the manual has only .rn
   see half-precision-floating-point-instructions-fma
 
 [neg.half] "Negate a half, or two in a pack."

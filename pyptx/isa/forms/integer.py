@@ -23,11 +23,11 @@ mul.wide.type  =d: wide(.type), a: .type, b: .type;
   .type = { .u16, .u32, .s16, .s32 }
   see integer-arithmetic-instructions-mul
 
-[mad.int] "Multiply, keep one half, add."
+[mad.int] "Multiply two integers, keep the low or the high half of the product, and add c."
 mad.half.type  =d: .type, a: .type, b: .type, c: .type;
   see integer-arithmetic-instructions-mad
 
-[mad.wide] "Multiply into twice the width, add."
+[mad.wide] "Multiply two integers into a product of twice their width, and add c."
 mad.wide.type  =d: wide(.type), a: .type, b: .type, c: wide(.type);
   .type = { .u16, .u32, .s16, .s32 }
   see integer-arithmetic-instructions-mad
@@ -36,7 +36,7 @@ mad.wide.type  =d: wide(.type), a: .type, b: .type, c: wide(.type);
 div.type  =d: .type, a: .type, b: .type;
   see integer-arithmetic-instructions-div
 
-[rem.int] "Remainder of a truncating division; its sign is the dividend's."
+[rem.int] "Remainder of a truncating division; it has the sign of the dividend."
 rem.type  =d: .type, a: .type, b: .type;
   see integer-arithmetic-instructions-rem
 
@@ -92,7 +92,7 @@ clmad.half.u64  =d: u64, a: u64, b: u64, c: u64;
   since 9.3 on sm_80+
   see integer-arithmetic-instructions-clmad
 
-[mad.sat] "Multiply, keep the high half, add and saturate."
+[mad.sat] "Multiply two integers, keep the high half of the product, and add c with saturation."
 mad.hi.sat.s32  =d: s32, a: s32, b: s32, c: s32;
   see integer-arithmetic-instructions-mad
 
@@ -102,26 +102,26 @@ mul24.half.type  =d: .type, a: .type, b: .type;
   .type = { .u32, .s32 }
   see integer-arithmetic-instructions-mul24
 
-[mad24] "Multiply two 24-bit integers, keep one half, add."
+[mad24] "Multiply two 24-bit integers, keep the low or the high 32 of 48 bits, and add c."
 mad24.half.type  =d: .type, a: .type, b: .type, c: .type;
   .half = { .hi, .lo }
   .type = { .u32, .s32 }
   see integer-arithmetic-instructions-mad24
 
-[mad24.sat] "Multiply two 24-bit integers, keep the high half, add and saturate."
+[mad24.sat] "Multiply two 24-bit integers, keep the high 32 of 48 bits, and add c with saturation."
 mad24.hi.sat.s32  =d: s32, a: s32, b: s32, c: s32;
   see integer-arithmetic-instructions-mad24
 
-[sad] "c plus the absolute difference of a and b."
+[sad] "Add c and the absolute difference of a and b."
 sad.type  =d: .type, a: .type, b: .type, c: .type;
   see integer-arithmetic-instructions-sad
 
-[abs.int] "Absolute value; that of the smallest integer is itself."
+[abs.int] "Absolute value; the smallest integer stays as it is."
 abs.type  =d: .type, a: .type;
   .type = { .s16, .s32, .s64 }
   see integer-arithmetic-instructions-abs
 
-[min.relu_s32] "The smaller of two integers, or zero where that is negative."
+[min.relu_s32] "The smaller of two integers, or zero if it is negative."
 min.relu.s32  =d: s32, a: s32, b: s32;
   since 8.0 on sm_90+
   see integer-arithmetic-instructions-min
@@ -140,7 +140,7 @@ min{.relu}.type  =d: .type, a: .type reg, b: .type reg;
   check relu_signed
   see integer-arithmetic-instructions-min
 
-[max.relu_s32] "The larger of two integers, or zero where that is negative."
+[max.relu_s32] "The larger of two integers, or zero if it is negative."
 max.relu.s32  =d: s32, a: s32, b: s32;
   since 8.0 on sm_90+
   see integer-arithmetic-instructions-max
@@ -169,7 +169,7 @@ clz.type  =d: u32, a: .type;
   .type = { .b32, .b64 }
   see integer-arithmetic-instructions-clz
 
-[bfind] "Position of the highest bit that is not the sign; .shiftamt: how far to shift it to the top."
+[bfind] "Position of the highest bit that differs from the sign; with .shiftamt, the left shift that moves it to the top."
 bfind{.shiftamt}.type  =d: u32, a: .type;
   .type = { .u32, .u64, .s32, .s64 }
   see integer-arithmetic-instructions-bfind
@@ -193,26 +193,26 @@ bfi.type  =f: .type, a: .type, b: .type, c: u32 0..255, d: u32 0..255;
   .type = { .b32, .b64 }
   see integer-arithmetic-instructions-bfi
 
-[szext] "Extend the low b bits of a with zeros or with their sign."
+[szext] "Extend the low b bits of a to the whole width, with zeros or with their sign."
 szext.mode.type  =d: .type, a: .type, b: u32;
   .mode = { .clamp, .wrap }
   .type = { .u32, .s32 }
   since 7.6
   see integer-arithmetic-instructions-szext
 
-[bmsk] "A mask of b ones from position a."
+[bmsk] "Make a mask of b ones that begins at bit a."
 bmsk.mode.b32  =d: u32, a: u32, b: u32;
   .mode = { .clamp, .wrap }
   since 7.6
   see integer-arithmetic-instructions-bmsk
 
-[dp4a] "c plus the products of four bytes of a with four of b."
+[dp4a] "Multiply four bytes of a with four bytes of b, and add the products to c."
 dp4a.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
   .atype = { .u32, .s32 }
   .btype = { .u32, .s32 }
   see integer-arithmetic-instructions-dp4a
 
-[dp2a] "c plus the products of two halves of a with the low or the high two bytes of b."
+[dp2a] "Multiply the two halves of a with the low or the high two bytes of b, and add the products to c."
 dp2a.half.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
   .atype = { .u32, .s32 }
   .btype = { .u32, .s32 }
@@ -221,13 +221,14 @@ dp2a.half.atype.btype  =d: u32, a: .atype, b: .btype, c: u32;
 
 
 def saturate_s32(chosen: dict[str, str]) -> str | None:
-    """.sat is for .s32 alone."""
+    """Refuse .sat for other types than .s32."""
     if "sat" in chosen and chosen["type"] != "s32":
-        return f".sat applies only to .s32, not to .{chosen['type']}"
+        return f".sat is only allowed with .s32, not with .{chosen['type']}"
     return None
 
 
 def relu_signed(chosen: dict[str, str]) -> str | None:
+    """Refuse .relu for unsigned types."""
     if "relu" in chosen and chosen["type"][0] != "s":
-        return f".relu is for signed types, not for .{chosen['type']}"
+        return f".relu is only allowed with signed types, not with .{chosen['type']}"
     return None

@@ -21,12 +21,12 @@ xor.type  =d: .type, a: .type, b: .type;
 not.type  =d: .type, a: .type;
   see logic-and-shift-instructions-not
 
-[shl] "Shift left; an amount beyond the width gives zero."
+[shl] "Shift left; an amount larger than the width gives zero."
 shl.type  =d: .type, a: .type, b: u32;
   .type = { .b16, .b32, .b64 }
   see logic-and-shift-instructions-shl
 
-[shr] "Shift right; signed types replicate the sign, and an amount beyond the width fills with it."
+[shr] "Shift right; signed types fill with the sign, also if the amount is larger than the width."
 shr.type  =d: .type, a: .type, b: u32;
   .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64 }
   see logic-and-shift-instructions-shr
@@ -41,7 +41,7 @@ lop3.b32  =d: b32, a: b32, b: b32, c: b32, immLut: u32 imm 0..255;
   STRICTER immLut beyond 255, which ptxas cuts to eight bits
   see logic-and-shift-instructions-lop3
 
-[lop3.bool] "A logical function of three values; p is whether any bit is set, combined with q."
+[lop3.bool] "Any logical function of three values, given as a table of eight bits; p combines q and whether any bit of d is set."
 lop3.bool.b32  =d|p: b32, a: b32, b: b32, c: b32, immLut: u32 imm 0..255, !q: pred;
   .bool = { .or, .and }
   since 8.2

@@ -1,10 +1,10 @@
-"""Loading, storing and transposing the fragments of matrices that a warp's mma takes."""
+"""ldmatrix, stmatrix and movmatrix: load, store and transpose the matrix fragments of a warp."""
 
 TEXT = r"""
 .num = { .x1, .x2, .x4 }
 .ss = { .shared, .shared::cta }
 
-[ldmatrix] "Load one, two or four 8x8 matrices of 16-bit elements from shared memory, each lane its fragments."
+[ldmatrix] "Load one, two or four 8x8 matrices of 16-bit elements from shared memory; each lane gets its fragments."
 ldmatrix.sync.aligned.m8n8.num{.trans}{.ss}.b16  =r: b32 x .num, [p: addr|u32 .ss];
   .ss = { .shared, .shared::cta since 7.8 }
   since 6.5

@@ -12,7 +12,7 @@ nanosleep.u32  t: u32;
 pmevent  a imm 0..15;
   see miscellaneous-instructions-pmevent
 
-[pmevent.mask] "Trigger performance monitor events, one bit each."
+[pmevent.mask] "Trigger performance monitor events, one for each bit."
 pmevent.mask  a imm 0..65535;
   since 3.0
   see miscellaneous-instructions-pmevent
@@ -35,29 +35,29 @@ clusterlaunchcontrol.try_cancel.async{.space}.completion{.multicast}.b128  [addr
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel
 
-[clusterlaunchcontrol.query_cancel.is_canceled] "Was the launch canceled?"
+[clusterlaunchcontrol.query_cancel.is_canceled] "Read from the answer whether the launch was canceled."
 clusterlaunchcontrol.query_cancel.is_canceled.pred.b128  =p: pred, try_cancel_response: b128 reg;
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel
 
-[clusterlaunchcontrol.query_cancel.v4] "Coordinates of the first CTA of the canceled cluster."
+[clusterlaunchcontrol.query_cancel.v4] "Read from the answer the coordinates of the first CTA of the canceled cluster."
 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128  =d: b32 x 4 reg sink, try_cancel_response: b128 reg;
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel
 
-[clusterlaunchcontrol.query_cancel] "One coordinate of the first CTA of the canceled cluster."
+[clusterlaunchcontrol.query_cancel] "Read from the answer one coordinate of the first CTA of the canceled cluster."
 clusterlaunchcontrol.query_cancel.dimension.b32.b128  =d: b32, try_cancel_response: b128 reg;
   .dimension = { .get_first_ctaid::x, .get_first_ctaid::y, .get_first_ctaid::z }
   since 8.6 on sm_100+
   see parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel
 
-[setmaxnreg] "Give registers back, or wait for more: the whole warpgroup."
+[setmaxnreg] "Release registers, or wait for more; the whole warpgroup executes it."
 setmaxnreg.action.sync.aligned.u32  imm-reg-count imm 24..256/8;
   .action = { .inc, .dec }
   since 8.0 on sm_90a sm_100f sm_110f sm_120f
   see miscellaneous-instructions-setmaxnreg
 
-[stacksave] "The stack pointer."
+[stacksave] "Read the stack pointer."
 stacksave.type  =d: .type;
   since 7.3
   see stack-manipulation-instructions-stacksave

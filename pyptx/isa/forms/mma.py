@@ -20,7 +20,7 @@ mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype  =d: by, a: f16x2 x 
   d by .dtype = { .f16 f16x2 x 4, .f32 f32 x 8 }
   c by .dtype.ctype = { .f16|.f32.f16 f16x2 x 4, .f32.f32 f32 x 8 }
   since 6.4
-  MEASURED from sm_80 on ptxas makes a call of it, without tensor cores
+  MEASURED from sm_80 on ptxas translates it into a call, without tensor cores
   STRICTER ptxas takes .bf16 and .tf32 for .f16, and writes no instruction for them
   STRICTER fragments are registers: ptxas takes immediates in some, and for some targets ends in an error of its own
   see warp-level-matrix-instructions-mma
@@ -77,7 +77,7 @@ mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale{.scale_vec::1X}.f32
   b by .btype = { .e4m3 e4m3x4 x 2, .e5m2 e5m2x4 x 2, .e3m2 e3m2x4 x 2, .e2m3 e2m3x4 x 2, .e2m1 e2m1p4x4 x 2 }
   check operands selects_1x
   since 8.7 on sm_120f
-  note a selector is {byte, thread}: which byte of which thread's scale register
+  note a selector is {byte, thread}: it names a byte of the scale register of a thread
   see warp-level-matrix-instructions-mma
 
 [mma.mxf4] "D = (A*scale)*(B*scale) + C on 4-bit floats; one scale for 32 elements."
@@ -99,7 +99,7 @@ mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e
 mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64{.rnd}  =d: b64 x 2, a: b64 x 1 reg, b: b64 x 1 reg, c: b64 x 2 reg;
   .rnd = { .rn, .rz, .rm, .rp }
   since 7.0 on sm_80+
-  MEASURED the rounding, which the manual shows in examples alone, is in the machine code
+  MEASURED the rounding, which the manual shows only in examples, is in the machine code
   see warp-level-matrix-instructions-mma
 
 [mma.f64] "D = A*B + C on doubles."
@@ -244,12 +244,12 @@ mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s3
   see warp-level-matrix-instructions-mma-sp
 """
 
-#: Threads of four whose scales a selector may name: two of A's four have them, any of B's.
+#: Which threads of each four have scales that a selector can name: two threads for A, all four for B.
 _THREADS = {"a": range(2), "b": range(4)}
 
 
 def _selects(operands: Mapping[str, Operand], bytes_: range) -> str | None:
-    """Why a selector ``{byte, thread}`` names no scale; registers may hold anything."""
+    """Refuse a selector ``{byte, thread}`` whose constants name no scale; registers are not checked."""
     for matrix, threads in _THREADS.items():
         selector = operands[f"select-{matrix}"]
         assert isinstance(selector, Vector)
@@ -257,20 +257,20 @@ def _selects(operands: Mapping[str, Operand], bytes_: range) -> str | None:
             ("byte", "thread"), selector.elements, (bytes_, threads), strict=True
         ):
             if isinstance(element, Immediate) and element.value not in legal:
-                return f"{what} {element} of select-{matrix} is not among {', '.join(map(str, legal))}"
+                return f"{what} of select-{matrix} is {element}; expected one of {', '.join(map(str, legal))}"
     return None
 
 
 def selects_1x(operands: Mapping[str, Operand]) -> str | None:
-    """Selectors of one scale a row: any byte."""
+    """Check selectors for one scale per row, which may be in any byte."""
     return _selects(operands, range(4))
 
 
 def selects_2x(operands: Mapping[str, Operand]) -> str | None:
-    """Selectors of two scales a row: the lower or the upper two bytes."""
+    """Check selectors for two scales per row, which are in the lower or the upper two bytes."""
     return _selects(operands, range(0, 4, 2))
 
 
 def selects_4x(operands: Mapping[str, Operand]) -> str | None:
-    """Selectors of four scales a row: all bytes of the register."""
+    """Check selectors for four scales per row, which fill the register."""
     return _selects(operands, range(1))

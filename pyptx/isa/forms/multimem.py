@@ -57,7 +57,7 @@ multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b16 x .vec,
   check multimem_fp8
   see data-movement-and-conversion-instructions-multimem
 
-[multimem.ld_reduce.fp8x4] "Load fours of 8-bit floats from all replicas of a multicast address and combine."
+[multimem.ld_reduce.fp8x4] "Load groups of four 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: b32 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
   .vec = { .v2, .v4 }
@@ -134,7 +134,7 @@ multimem.cp.async.bulk{.weak}.global.shared::cta.bulk_group{.cp_mask}  [dstMem: 
   since 9.1 on sm_90+
   see data-movement-and-conversion-instructions-multimem-cp-async-bulk
 
-[multimem.cp.async.bulk.relaxed] "The same by strong accesses of 16 bytes."
+[multimem.cp.async.bulk.relaxed] "Copy size bytes from shared memory to all replicas of a multicast address by strong accesses of 16 bytes; completes through a bulk group."
 multimem.cp.async.bulk.relaxed.scope.global.shared::cta.bulk_group{.cp_mask}.b128  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16 {, byteMask: u16};
   .cp_mask on sm_100+
   .cp_mask iff byteMask
@@ -155,7 +155,7 @@ multimem.cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.type  [dst
   since 9.1 on sm_90+
   see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
 
-[multimem.cp.reduce.async.bulk.relaxed] "Combine size bytes with all replicas of a multicast address, its order and scope spelled out."
+[multimem.cp.reduce.async.bulk.relaxed] "Combine size bytes with all replicas of a multicast address, with explicit order and scope."
 multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.op.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
   .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .type = { .f16, .bf16, .b32, .u32, .s32, .b64, .u64, .s64, .f32, .f64 }
@@ -163,7 +163,7 @@ multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.op.typ
   check global_reduction
   see data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk
 
-[multimem.cp.reduce.async.bulk.noftz.relaxed] "Add floats to all replicas of a multicast address, keeping subnormal numbers, order and scope spelled out."
+[multimem.cp.reduce.async.bulk.noftz.relaxed] "Add floats to all replicas of a multicast address, keeping subnormal numbers, with explicit order and scope."
 multimem.cp.reduce.async.bulk.relaxed.scope.global.shared::cta.bulk_group.add.noftz.type  [dstMem: addr global], [srcMem: addr shared], size: u32 reg imm 16..1048560/16;
   .type = { .f16, .bf16, .f32 since 9.4 }
   since 9.3 on sm_90+
@@ -175,6 +175,7 @@ _BITWISE = ("and", "or", "xor")
 
 
 def multimem_operation(chosen: dict[str, str]) -> str | None:
+    """Refuse integer types that the operation does not have."""
     op, kind = chosen["op"], chosen["type"]
     if (op in _BITWISE) != (kind[0] == "b") or (op, kind) == ("add", "s64"):
         return f".{op} does not exist for .{kind}"
@@ -182,32 +183,34 @@ def multimem_operation(chosen: dict[str, str]) -> str | None:
 
 
 def multimem_float(chosen: dict[str, str]) -> str | None:
-    """Whole words, at most 128 bits; min and max for 16-bit elements only."""
+    """Refuse vectors, operations and accumulators that the element type does not have."""
     kind = chosen["type"]
     lanes = int(chosen["vec"][1:]) if "vec" in chosen else 1
     if kind == "f64" and lanes > 1:
-        return "there are no vectors of .f64"
+        return "vectors of .f64 do not exist"
     if lanes * BITS[kind] > 128:
         return f".{chosen['vec']}.{kind} is {lanes * BITS[kind]} bits; a vector has at most 128"
     if BITS[kind] == 16 and lanes == 1:
-        return f".{kind} needs .v2, .v4 or .v8"
+        return f".{kind} requires .v2, .v4 or .v8"
     if chosen.get("op") in ("min", "max"):
         if kind in ("f32", "f64"):
             return f".{chosen['op']} does not exist for .{kind}"
         if "acc" in chosen:
-            return f".{chosen['acc']} is for .add"
+            return f".{chosen['acc']} is only allowed with .add, not with .{chosen['op']}"
     if "acc" in chosen and kind in ("f32", "f64"):
-        return f".{chosen['acc']} is for 16-bit elements"
+        return f".{chosen['acc']} is only allowed with 16-bit elements, not with .{kind}"
     return None
 
 
 def multimem_float_reduction(chosen: dict[str, str]) -> str | None:
+    """Check as :func:`multimem_float` does, and require vectors for min and max of packs."""
     if chosen["op"] in ("min", "max") and chosen["type"] in ("f16x2", "bf16x2") and "vec" not in chosen:
-        return f".{chosen['op']} of .{chosen['type']} needs .v2 or .v4"
+        return f".{chosen['op']} of .{chosen['type']} requires .v2 or .v4"
     return multimem_float(chosen)
 
 
 def multimem_fp8(chosen: dict[str, str]) -> str | None:
+    """Refuse an accumulator type for other operations than add."""
     if "acc" in chosen and chosen["op"] != "add":
-        return f".{chosen['acc']} is for .add"
+        return f".{chosen['acc']} is only allowed with .add, not with .{chosen['op']}"
     return None

@@ -1,24 +1,24 @@
 """Structured sparsity in registers: spcompress and spdecompress.
 
-The lengths of their vectors are quotients rounded up, which the notation's lengths cannot say: they are
-written out as cases.
+The lengths of their vectors are quotients that are rounded up. The notation has no expression for such a
+length, so this module computes a case for each choice of modifiers.
 """
 
 _ELEMENTS = {"b8": 8, "b16": 16}
 _INDICES = {"b2": 2, "b4": 4}
 _REPEATS = (1, 2, 4, 8, 16, 32, 64)
 _FACTORS = ((1, 2), (1, 4), (1, 8), (1, 16), (2, 4), (2, 8), (2, 16), (4, 8), (4, 16))
-#: Registers that all vectors of one instruction may have together.
+#: Largest number of registers in all vectors of one instruction together.
 _MOST_REGISTERS = 253
 
 
 def _words(bits: int) -> int:
-    """32-bit registers for so many bits."""
+    """Return the number of 32-bit registers that ``bits`` bits need."""
     return -(-bits // 32)
 
 
 def _compress_metadata() -> str:
-    """mdata of spcompress: an index of each of the two kept elements of four."""
+    """Return the cases of mdata of spcompress: one index for each of the two elements kept of every four."""
     return ", ".join(
         f".{element}.{index}.x{n} b32 x {-(-n * _INDICES[index] // _ELEMENTS[element])}"
         for element in _ELEMENTS
@@ -28,7 +28,10 @@ def _compress_metadata() -> str:
 
 
 def _decompress(bits: dict[str, int], kept: bool) -> str:
-    """A vector of spdecompress: so many bits for each kept element, or each element of the dense vector."""
+    """Return the cases of a vector of spdecompress.
+
+    The vector has ``bits`` bits for each kept element, or for each element of the dense vector.
+    """
     return ", ".join(
         f".sp::{source}:{dense}.{part}.x{n} b32 x {_words((source if kept else dense) * bits[part] * n)}"
         for source, dense in _FACTORS
@@ -38,7 +41,7 @@ def _decompress(bits: dict[str, int], kept: bool) -> str:
 
 
 TEXT = rf"""
-[spcompress] "Keep two of every four elements, and the indices that they had; spdesc says which."
+[spcompress] "Keep two of every four elements, and their indices; spdesc says which."
 spcompress.elemsize.idxsize.sp::2:4.num  =mdata: by, =cdata: b32 x .num, data: b32 x .num*2, spdesc: b32 reg;
   .elemsize = {{ .b8, .b16 }}
   .idxsize = {{ .b2, .b4 }}
@@ -47,7 +50,7 @@ spcompress.elemsize.idxsize.sp::2:4.num  =mdata: by, =cdata: b32 x .num, data: b
   since 9.4 on sm_107a
   see data-movement-and-conversion-instructions-spcompress
 
-[spdecompress] "Put elements to their indices among zeroes."
+[spdecompress] "Put elements at the positions that their indices name, and zeroes elsewhere."
 spdecompress.elemsize.idxsize.spfactor.num  =data: by, mdata: by reg, cdata: by reg;
   .elemsize = {{ .b8, .b16 }}
   .idxsize = {{ .b2, .b4 }}
@@ -63,18 +66,18 @@ spdecompress.elemsize.idxsize.spfactor.num  =data: by, mdata: by reg, cdata: by 
 
 
 def registers_suffice(chosen: dict[str, str]) -> str | None:
-    """What one step takes fits one register, an index reaches every place, and the vectors are of a size that exists."""
+    """Refuse groups that do not fit a register, indices that are too narrow, and vectors of illegal size."""
     source, dense = map(int, chosen["spfactor"].removeprefix("sp::").split(":"))
     element, index = _ELEMENTS[chosen["elemsize"]], _INDICES[chosen["idxsize"]]
     repeats = int(chosen["num"][1:])
     if source * element > 32:
-        return f".{chosen['spfactor']} of .{chosen['elemsize']} does not fit 32 bits"
+        return f".{chosen['spfactor']} with .{chosen['elemsize']} takes {source * element} bits; at most 32 are allowed"
     if dense > 1 << index:
-        return f".{chosen['idxsize']} does not reach {dense} places"
+        return f".{chosen['idxsize']} is too narrow for the {dense} positions of .{chosen['spfactor']}"
     bits = dense * element * repeats
     if not 32 <= bits <= 4096:
-        return f"the dense vector has {bits} bits, not 32 to 4096"
+        return f"the dense vector has {bits} bits; expected 32 to 4096"
     total = _words(bits) + _words(source * index * repeats) + _words(source * element * repeats)
     if total > _MOST_REGISTERS:
-        return f"{total} registers, of which there may be {_MOST_REGISTERS}"
+        return f"the vectors have {total} registers; at most {_MOST_REGISTERS} are allowed"
     return None

@@ -12,7 +12,7 @@ suld.b.geom{.cop}.dtype.clamp  =d: .dtype+ braces, [a: u64 reg symbol surface, b
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4, .a1d u32 then s32 x 2, .a2d u32 then s32 x 4 }
   note the fourth coordinate of .3d and .a2d is ignored
   STRICTER vectors longer than the geometry, and registers in place of vectors, which ptxas takes
-  MEASURED what to do out of bounds must be said, though some of the manual's examples do not
+  MEASURED the modifier for coordinates out of bounds is required, though some of the manual's examples leave it out
   NOT REGISTERED suld.p: no target has it
   see surface-instructions-suld
 
@@ -36,7 +36,7 @@ sust.b.geom{.cop}{.vec}.ctype.clamp  [a: u64 reg symbol surface, b: by], c: by+ 
 sust.p.geom{.cop}{.vec}.b32.clamp  [a: u64 reg symbol surface, b: by], c: b32+ x .vec braces;
   .cop = { .wb, .cg, .cs, .wt }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4, .a1d u32 then s32 x 2, .a2d u32 then s32 x 4 }
-  MEASURED .a1d, .a2d and the cache operators, which the manual gives to sust.b alone
+  MEASURED .a1d, .a2d and the cache operators, which the manual has only for sust.b
   see surface-instructions-sust
 
 [sured.add] "Add to bytes of a surface; the first coordinate counts bytes."
@@ -46,7 +46,7 @@ sured.b.add.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: .ctype+;
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   see surface-instructions-sured
 
-[sured.minmax] "Minimum or maximum with bytes of a surface; the first coordinate counts bytes."
+[sured.minmax] "Minimum or maximum of b and bytes of a surface; the first coordinate counts bytes."
 sured.b.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: .ctype+;
   .op = { .min, .max }
   .geom = { .1d, .2d, .3d }
@@ -54,14 +54,14 @@ sured.b.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: .ctype+;
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   see surface-instructions-sured
 
-[sured.bitwise] "And or or into bytes of a surface; the first coordinate counts bytes."
+[sured.bitwise] "Bitwise and or or of b and bytes of a surface; the first coordinate counts bytes."
 sured.b.op.geom.b32.clamp  [a: u64 reg symbol surface, b: by], c: b32+;
   .op = { .and, .or }
   .geom = { .1d, .2d, .3d }
   b by .geom = { .1d s32 x 1, .2d s32 x 2, .3d s32 x 4 }
   see surface-instructions-sured
 
-[sured.p] "Reduce into a sample of a surface, signed or not by its format; the first coordinate counts samples."
+[sured.p] "Combine b with a sample of a surface, signed or unsigned by its format; the first coordinate counts samples."
 sured.p.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: by+;
   .op = { .add, .min, .max, .and, .or }
   .geom = { .1d, .2d, .3d }
@@ -70,7 +70,7 @@ sured.p.op.geom.ctype.clamp  [a: u64 reg symbol surface, b: by], c: by+;
   c by .op.ctype = { .add|.min|.max|.and|.or.b32 .ctype, .min|.max.b64 .ctype }
   see surface-instructions-sured
 
-[suq] "An attribute of a surface."
+[suq] "Read an attribute of a surface."
 suq.query.b32  =d: b32, [a: u64 reg symbol surface];
   .query = { .width, .height, .depth, .channel_data_type, .channel_order, .array_size, .memory_layout }
   see surface-instructions-suq

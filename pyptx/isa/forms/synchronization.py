@@ -16,13 +16,13 @@ bar{.cta}.red.popc.u32  =d: u32, a: u32 0..15 {, b: u32 32..1024/32}, !c: pred;
   .cta since 7.8
   see parallel-synchronization-and-communication-instructions-bar
 
-[bar.red] "CTA barrier; is the predicate true in all threads (and), or in any (or)?"
+[bar.red] "CTA barrier; p is true if the predicate is true in all threads (.and), or in any (.or)."
 bar{.cta}.red.op.pred  =p: pred, a: u32 0..15 {, b: u32 32..1024/32}, !c: pred;
   .op = { .and, .or }
   .cta since 7.8
   see parallel-synchronization-and-communication-instructions-bar
 
-[barrier.sync] "CTA barrier that the threads of a warp may reach apart, unless .aligned."
+[barrier.sync] "CTA barrier that the lanes of a warp may reach at different times, unless .aligned is given."
 barrier{.cta}.sync{.aligned}  a: u32 0..15 {, b: u32 32..1024/32};
   .cta since 7.8
   since 6.0
@@ -59,12 +59,12 @@ fence{.sem}.scope;
   since 6.0
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.acquire.sync_restrict] "Acquire fence for objects in the shared memory of the cluster alone."
+[fence.acquire.sync_restrict] "Acquire fence that orders only accesses to objects in the cluster's shared memory."
 fence.acquire.sync_restrict::shared::cluster.cluster;
   since 8.6 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.release.sync_restrict] "Release fence for objects in this CTA's shared memory alone."
+[fence.release.sync_restrict] "Release fence that orders only accesses to objects in this CTA's shared memory."
 fence.release.sync_restrict::shared::cta.cluster;
   since 8.6 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
@@ -79,20 +79,20 @@ fence.proxy.alias;
   since 7.5
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.proxy.alias.sem] "One direction of a fence for accesses through different virtual addresses of the same memory."
+[fence.proxy.alias.sem] "Acquire or release fence for accesses through different virtual addresses of the same memory."
 fence.proxy.alias.sem.sys;
   .sem = { .acquire, .release }
   since 9.4 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.proxy.fabric] "Order accesses of fabric operations and others, in one direction."
+[fence.proxy.fabric] "Order fabric operations and other accesses, in one direction."
 fence.proxy.proxies.alias.sem.sys;
   .proxies = { .fabric::generic, .generic::fabric, .fabric::fabric }
   .sem = { .acquire, .release }
   since 9.3 on sm_100+
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.proxy.async] "Order generic-proxy accesses before later async-proxy accesses (TMA, tensor cores) and back."
+[fence.proxy.async] "Order generic-proxy accesses and async-proxy accesses (TMA, tensor cores), in both directions."
 fence.proxy.async{.space};
   .space = { .global, .shared::cta, .shared::cluster }
   since 8.0 on sm_90+
@@ -110,17 +110,17 @@ fence.proxy.tensormap::generic.acquire.scope  [addr: addr], size imm 128..128;
   since 8.3 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.proxy.async_generic.acquire] "Acquire between async and generic proxy for shared memory of the cluster alone."
+[fence.proxy.async_generic.acquire] "Acquire fence between async and generic proxy for the cluster's shared memory only."
 fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
   since 8.6 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.proxy.async_generic.release] "Release between async and generic proxy for this CTA's shared memory alone."
+[fence.proxy.async_generic.release] "Release fence between async and generic proxy for this CTA's shared memory only."
 fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
   since 8.6 on sm_90+
   see parallel-synchronization-and-communication-instructions-membar
 
-[fence.proxy.async_generic.release.read] "Release between async and generic proxy for reads of the shared memory of the cluster alone."
+[fence.proxy.async_generic.release.read] "Release fence between async and generic proxy for reads of the cluster's shared memory only."
 fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope;
   .scope = { .cta, .cluster }
   since 9.4 on sm_90+

@@ -1,4 +1,4 @@
-"""tcgen05: tensor memory: allocation, loads, stores, copies, and the order of asynchronous operations.
+"""tcgen05 except multiplications: allocation, loads, stores and copies of tensor memory, and ordering.
 
 The multiplications are in the chapter ``tcgen05_mma``.
 """
@@ -16,7 +16,7 @@ TEXT = r"""
 .pack = { .pack::16b }
 .unpack = { .unpack::16b }
 
-[tcgen05.alloc] "Allocate columns of tensor memory; the address is written to shared memory. Blocks until there is room."
+[tcgen05.alloc] "Allocate columns of tensor memory and write their address to shared memory. Blocks until there is room."
 tcgen05.alloc.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols: u32 32|64|128|256|512;
   .space = { .shared::cta }
   since 8.6 on sm_100f sm_110f
@@ -26,7 +26,7 @@ tcgen05.alloc.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols:
 tcgen05.alloc.exclusive.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols: u32 32..576/32;
   .space = { .shared::cta }
   since 9.4 on sm_100f sm_110f
-  note more than 512 columns exist on sm_107 alone
+  note only sm_107 has more than 512 columns
   STRICTER ptxas takes every multiple of 32 without a bound
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
@@ -35,18 +35,18 @@ tcgen05.dealloc.cta_group.sync.aligned.b32  taddr: u32, nCols: u32 32|64|128|256
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
-[tcgen05.dealloc.exclusive] "Free columns that were allocated exclusively, and give the permit to allocate back."
+[tcgen05.dealloc.exclusive] "Free columns that were allocated exclusively, and return the permit to allocate."
 tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32  taddr: u32, nCols: u32 32..576/32;
   since 9.4 on sm_100f sm_110f
   STRICTER ptxas takes every multiple of 32 without a bound
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
-[tcgen05.relinquish_alloc_permit] "Give up the right to allocate: no tcgen05.alloc of this CTA may follow."
+[tcgen05.relinquish_alloc_permit] "Give up the permit to allocate: no tcgen05.alloc of this CTA may follow."
 tcgen05.relinquish_alloc_permit.cta_group.sync.aligned;
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
-[tcgen05.ld.32x32b] "Load from tensor memory: each lane of the warp its own row."
+[tcgen05.ld.32x32b] "Load from tensor memory: each lane of the warp loads its own row."
 tcgen05.ld.sync.aligned.32x32b.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
@@ -68,12 +68,12 @@ tcgen05.ld.sync.aligned.16x256b.num{.pack}.b32  =r: b32 x .num*4, [taddr: b32|u3
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.ld.16x32bx2] "Load twice 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further."
+[tcgen05.ld.16x32bx2] "Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further."
 tcgen05.ld.sync.aligned.16x32bx2.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.ld.red.32x32b] "Load from tensor memory, each lane its own row, and the least or greatest value of that row."
+[tcgen05.ld.red.32x32b] "Load from tensor memory, each lane its own row, and the smallest or largest value of the row."
 tcgen05.ld.red.sync.aligned.32x32b.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor];
   .num = { .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
   .redOp = { .min, .max }
@@ -83,7 +83,7 @@ tcgen05.ld.red.sync.aligned.32x32b.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =
   since 8.8 on sm_103f sm_107f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.ld.red.16x32bx2] "The same in twice 16 rows of 32 bits, the second immHalfSplitoff columns further."
+[tcgen05.ld.red.16x32bx2] "Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row."
 tcgen05.ld.red.sync.aligned.16x32bx2.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
   .num = { .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
   .redOp = { .min, .max }
@@ -93,7 +93,7 @@ tcgen05.ld.red.sync.aligned.16x32bx2.num.redOp{.abs}{.NaN}.type  =r: b32 x .num,
   since 8.8 on sm_103f sm_107f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.ld.spcompress] "Load from tensor memory, each lane its own row, and keep the two greatest or least of every four values: mdata says which."
+[tcgen05.ld.spcompress] "Load from tensor memory, each lane its own row, and keep the two largest or smallest of every four values: mdata says which."
 tcgen05.ld.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}.f32.b2  =mdata: by, =cdata: b32 x .num/2, [taddr: b32|u32|s32 tensor];
   .num = { .x4, .x8, .x16, .x32, .x64, .x128 }
   .rowop = { .min, .max }
@@ -101,7 +101,7 @@ tcgen05.ld.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}.f32.b2  =mdata
   since 9.4 on sm_107a
   see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.ld.red.spcompress] "The same with the least or greatest value of the row."
+[tcgen05.ld.red.spcompress] "Load from tensor memory as .spcompress does, and the smallest or largest value of the row."
 tcgen05.ld.red.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}{.NaN}.f32.b2  =mdata: by, =cdata: b32 x .num/2, =redval: b32, [taddr: b32|u32|s32 tensor];
   .num = { .x4, .x8, .x16, .x32, .x64, .x128 }
   .rowop = { .min, .max }
@@ -109,7 +109,7 @@ tcgen05.ld.red.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}{.NaN}.f32.
   since 9.4 on sm_107a
   see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.st.32x32b] "Store to tensor memory: each lane of the warp its own row."
+[tcgen05.st.32x32b] "Store to tensor memory: each lane of the warp stores its own row."
 tcgen05.st.sync.aligned.32x32b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
   since 8.6 on sm_100f sm_110f
   check operands some_register
@@ -135,7 +135,7 @@ tcgen05.st.sync.aligned.16x256b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
-[tcgen05.st.16x32bx2] "Store twice 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further."
+[tcgen05.st.16x32bx2] "Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further."
 tcgen05.st.sync.aligned.16x32bx2.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm, r: b32 x .num;
   since 8.6 on sm_100f sm_110f
   check operands some_register
@@ -157,18 +157,18 @@ tcgen05.cp.cta_group.shape{.multicast}{.dst_fmt.src_fmt}  [taddr: b32|u32|s32 te
   check multicast_fits_shape
   see tcgen05-instructions-tcgen05-cp
 
-[tcgen05.shift] "Move the rows of tensor memory down by one, the last excepted, in 32-byte columns; asynchronous."
+[tcgen05.shift] "Move the rows of tensor memory down by one, except the last one, in 32-byte columns; asynchronous."
 tcgen05.shift.cta_group.down  [taddr: b32|u32|s32 tensor];
   since 8.6 on sm_100a sm_103a sm_107a sm_110a
   see tcgen05-instructions-tcgen05-shift
 
-[tcgen05.fence] "Order tcgen05 operations around a thread synchronization."
+[tcgen05.fence] "Order tcgen05 operations before or after a thread synchronization."
 tcgen05.op;
   .op = { .fence::before_thread_sync, .fence::after_thread_sync }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-fence
 
-[tcgen05.commit] "Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: one arrival when all completed."
+[tcgen05.commit] "Make an mbarrier track the thread's earlier asynchronous tcgen05 operations: it gets one arrival when all have completed."
 tcgen05.commit.cta_group.completion{.restrict}{.space}{.multicast}.b64  [mbar: addr|u32 .space] {, ctaMask: by reg};
   .completion = { .mbarrier::arrive::one }
   .restrict = { .sync_restrict::shared::read::mma::a since 9.4 on sm_107f }
@@ -182,26 +182,26 @@ tcgen05.commit.cta_group.completion{.restrict}{.space}{.multicast}.b64  [mbar: a
   see tcgen05-instructions-tcgen05-commit
 """
 
-#: What each shape is multicast to.
+#: The multicast modifiers of each shape that requires one.
 _MULTICASTS = {"64x128b": ("warpx2::02_13", "warpx2::01_23"), "32x128b": ("warpx4",)}
 
 
 def multicast_fits_shape(chosen: Chosen) -> str | None:
-    """The shapes of fewer than 128 rows, .4x256b excepted, are multicast to the other warps' lanes."""
+    """Require a multicast for the shapes of 32 and 64 rows, and refuse one for the other shapes."""
     shape, given = chosen["shape"], chosen.get("multicast")
     legal = _MULTICASTS.get(shape, ())
     if legal and given not in legal:
-        return f".{shape} needs {' or '.join(f'.{name}' for name in legal)}"
+        return f".{shape} requires {' or '.join(f'.{name}' for name in legal)}"
     if given is not None and not legal:
-        return f".{shape} takes no multicast, .{given} given"
+        return f".{given} is not allowed with .{shape}, which has no multicast"
     return None
 
 
 def some_register(operands: Mapping[str, Operand]) -> str | None:
-    """A vector may hold integer constants, beside at least one register; float constants stand alone too."""
+    """Refuse vectors of integer constants only. One register is enough, and float constants need none."""
     for name, operand in operands.items():
         if isinstance(operand, Vector) and all(
             isinstance(e, Immediate) and isinstance(e.value, int) for e in operand.elements
         ):
-            return f"{name} is a vector of constants alone: put at least one into a register"
+            return f"every element of {name} is a constant; expected at least one register"
     return None

@@ -31,7 +31,7 @@ tcgen05.mma.cta_group.kind{.collector_a}{.collector_b}
   STRICTER ptxas takes a scale-input-d with kind::i8, and breaks off in code generation with kind::ti16
   see tcgen05-mma-instructions-mma
 
-[tcgen05.mma.ts] "The same with A in tensor memory; .ashift moves its rows down by one."
+[tcgen05.mma.ts] "D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one."
 tcgen05.mma.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
   .collector_b since 9.4 on sm_107f
@@ -58,7 +58,7 @@ tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   check scale_fits_kind
   see tcgen05-mma-instructions-mma
 
-[tcgen05.mma.block_scale.ts] "The same with A in tensor memory."
+[tcgen05.mma.block_scale.ts] "D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory."
 tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4, .kind::mxf4nvf4 since 8.7 }
@@ -70,29 +70,29 @@ tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   check scale_fits_kind
   see tcgen05-mma-instructions-mma
 
-[tcgen05.mma.lut.ss] "D = A*B + D, B as indices of 3 bits into a lookup table in tensor memory; A and indices from shared memory."
+[tcgen05.mma.lut.ss] "D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory."
 tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred;
   since 9.4 on sm_107f
   check operands some_register
   see tcgen05-mma-instructions-mma
 
-[tcgen05.mma.lut.ts] "The same with A in tensor memory."
+[tcgen05.mma.lut.ts] "D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory."
 tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred;
   since 9.4 on sm_107f
   check operands some_register
   see tcgen05-mma-instructions-mma
 
-[tcgen05.mma.lut.block_scale.ss] "The same with blocks of A and B scaled."
+[tcgen05.mma.lut.block_scale.ss] "D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory."
 tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .scale = { .scale_vec::1X on sm_107a, .block32 }
   since 9.4 on sm_107f
-  MEASURED the manual has .block32 alone
+  MEASURED the manual has only .block32
   see tcgen05-mma-instructions-mma
 
-[tcgen05.mma.lut.block_scale.ts] "The same with A in tensor memory."
+[tcgen05.mma.lut.block_scale.ts] "D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory."
 tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .scale = { .scale_vec::1X on sm_107a, .block32 }
@@ -112,7 +112,7 @@ tcgen05.mma.sp.cta_group.kind{.collector_a}{.collector_b}
   check operands some_register
   see tcgen05-mma-instructions-mma-sp
 
-[tcgen05.mma.sp.ts] "The same with A in tensor memory; .ashift moves its rows down by one."
+[tcgen05.mma.sp.ts] "D = A*B + D, A sparse, A and its metadata in tensor memory, B from shared memory; .ashift moves the rows of A down by one."
 tcgen05.mma.sp.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
   .collector_b since 9.4 on sm_107f
@@ -127,7 +127,7 @@ tcgen05.mma.sp.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   check operands some_register
   see tcgen05-mma-instructions-mma-sp
 
-[tcgen05.mma.sp.block_scale.ss] "The same with A sparse; A and B from shared memory."
+[tcgen05.mma.sp.block_scale.ss] "D = (A*scale_A)*(B*scale_B) + D, A sparse with its metadata in tensor memory; A and B from shared memory."
 tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4 on sm_100a sm_103a sm_107a sm_110a,
@@ -140,7 +140,7 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   check scale_fits_kind
   see tcgen05-mma-instructions-mma-sp
 
-[tcgen05.mma.sp.block_scale.ts] "The same with A sparse, in tensor memory."
+[tcgen05.mma.sp.block_scale.ts] "D = (A*scale_A)*(B*scale_B) + D, A sparse, A and its metadata in tensor memory; B from shared memory."
 tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4 on sm_100a sm_103a sm_107a sm_110a,
@@ -164,7 +164,7 @@ tcgen05.mma.ws.cta_group::1.kind{.collector}
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws
 
-[tcgen05.mma.ws.ts] "The same with A in tensor memory."
+[tcgen05.mma.ws.ts] "D = A*B + D with B kept in one of four collector buffers; A in tensor memory, B from shared memory."
 tcgen05.mma.ws.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .collector = {
@@ -175,7 +175,7 @@ tcgen05.mma.ws.cta_group::1.kind{.collector}
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws
 
-[tcgen05.mma.ws.sp.ss] "The same with A sparse; A and B from shared memory."
+[tcgen05.mma.ws.sp.ss] "D = A*B + D with B kept in one of four collector buffers, A sparse; A and B from shared memory."
 tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .collector = {
@@ -186,7 +186,7 @@ tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws-sp
 
-[tcgen05.mma.ws.sp.ts] "The same with A sparse, in tensor memory."
+[tcgen05.mma.ws.sp.ts] "D = A*B + D with B kept in one of four collector buffers, A sparse in tensor memory; B from shared memory."
 tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .collector = {
@@ -198,7 +198,7 @@ tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   see tcgen05-mma-instructions-mma-ws-sp
 """
 
-#: The block sizes that each kind has, and their older names; mxf4nvf4 has no default.
+#: The block-size modifiers of each kind, with their older names; None stands for the kind's default.
 _SCALES = {
     "kind::mxf8f6f4": (None, "scale_vec::1X", "block32"),
     "kind::mxf4": (None, "scale_vec::2X", "block32"),
@@ -207,11 +207,11 @@ _SCALES = {
 
 
 def scale_fits_kind(chosen: Chosen) -> str | None:
-    """Each kind has its own block sizes."""
+    """Refuse block sizes that the kind does not have."""
     kind, scale = chosen["kind"], chosen.get("scale")
     if scale in _SCALES[kind]:
         return None
     legal = ", ".join(f".{known}" for known in _SCALES[kind] if known)
     if scale is None:
-        return f".{kind} has no default block size: name one of {legal}"
-    return f".{kind} takes {legal}, not .{scale}"
+        return f".{kind} has no default block size; expected one of {legal}"
+    return f".{scale} does not exist for .{kind}; expected one of {legal}"

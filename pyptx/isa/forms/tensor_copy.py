@@ -1,4 +1,7 @@
-"""Copies of tensor boxes by the TMA engine; of PTX 9.4 with reports of invalid data, wide masks, properties put in place of the map's."""
+"""Copies of tensor boxes by the TMA engine.
+
+PTX 9.4 adds reports of invalid data, wide masks of CTAs, and operands that replace fields of the tensor map.
+"""
 
 from .bulk_copy import own_cta_takes_no_multicast as own_cta_takes_no_multicast
 from .bulk_copy import unsigned_mask as unsigned_mask
@@ -238,7 +241,7 @@ cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.completion.multicas
   check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.load.override] "Copy a box to shared memory from another address than the map says."
+[cp.async.bulk.tensor.load.override] "Copy a box to shared memory at an address that replaces the map's."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
@@ -250,7 +253,7 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{
   check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.load.im2col.override] "Copy a box in im2col order to shared memory from another address than the map says."
+[cp.async.bulk.tensor.load.im2col.override] "Copy a box in im2col order to shared memory at an address that replaces the map's."
 cp.async.bulk.tensor.dim.dst.global.im2col.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: by} {, cache-policy: u64};
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
@@ -261,7 +264,7 @@ cp.async.bulk.tensor.dim.dst.global.im2col.completion{.report}{.multicast}{.cta_
   check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.load.im2col_w.override] "Copy a box in im2col order along W to shared memory from another address than the map says."
+[cp.async.bulk.tensor.load.im2col_w.override] "Copy a box in im2col order along W to shared memory at an address that replaces the map's."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x 2 {, ctaMask: by} {, cache-policy: u64};
   .load_mode = { .im2col::w, .im2col::w::128 }
@@ -273,7 +276,7 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.report}{.multicast}{.c
   check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.load.gather4.override] "Copy four rows of a matrix to shared memory from another address than the map says."
+[cp.async.bulk.tensor.load.gather4.override] "Copy four rows of a matrix to shared memory at an address that replaces the map's."
 cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5], [mbar: addr shared] {, ctaMask: by} {, cache-policy: u64};
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
@@ -305,7 +308,7 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{
   check multicast_to_a_cluster
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.store.override] "Copy a box from shared memory to a tensor at another address than the map says."
+[cp.async.bulk.tensor.store.override] "Copy a box from shared memory to a tensor at an address that replaces the map's."
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
@@ -320,7 +323,7 @@ cp.async.bulk.tensor.dim.global.shared::cta.im2col_no_offs::w.bulk_group{.cache}
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.store.im2col.override] "Copy a box in im2col order from shared memory to a tensor at another address than the map says."
+[cp.async.bulk.tensor.store.im2col.override] "Copy a box in im2col order from shared memory to a tensor at an address that replaces the map's."
 cp.async.bulk.tensor.dim.global.shared::cta.load_mode.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .load_mode = { .im2col_no_offs, .im2col_no_offs::w }
@@ -328,7 +331,7 @@ cp.async.bulk.tensor.dim.global.shared::cta.load_mode.bulk_group{.cache}.overrid
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.store.scatter4.override] "Copy four rows of a matrix from shared memory to a tensor at another address than the map says."
+[cp.async.bulk.tensor.store.scatter4.override] "Copy four rows of a matrix from shared memory to a tensor at an address that replaces the map's."
 cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5], [srcMem: addr shared] {, cache-policy: u64};
   .cache iff cache-policy
@@ -342,7 +345,7 @@ cp.async.bulk.tensor.1d.global.shared::cta{.load_mode}.bulk_group{.cache}.overri
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.async.bulk.tensor.store.override_dim_stride] "Copy a box from shared memory to a tensor whose address and sizes and strides replace the map's."
+[cp.async.bulk.tensor.store.override_dim_stride] "Copy a box from shared memory to a tensor whose address, sizes and strides replace the map's."
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim_stride
   [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
@@ -350,7 +353,7 @@ cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.overr
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
-[cp.reduce.async.bulk.tensor.override] "Combine a box in shared memory with a tensor at another address than the map says."
+[cp.reduce.async.bulk.tensor.override] "Combine a box in shared memory with a tensor at an address that replaces the map's."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
@@ -365,7 +368,7 @@ cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.im2col_no_offs::w.bulk_gro
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
 
-[cp.reduce.async.bulk.tensor.im2col.override] "Combine a box in im2col order in shared memory with a tensor at another address than the map says."
+[cp.reduce.async.bulk.tensor.im2col.override] "Combine a box in im2col order in shared memory with a tensor at an address that replaces the map's."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op.load_mode.bulk_group{.cache}.override::global_address
   [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], [srcMem: addr shared] {, cache-policy: u64};
   .load_mode = { .im2col_no_offs, .im2col_no_offs::w }
@@ -380,7 +383,7 @@ cp.reduce.async.bulk.tensor.1d.global.shared::cta.op{.load_mode}.bulk_group{.cac
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-reduce-async-bulk-tensor
 
-[cp.reduce.async.bulk.tensor.override_dim_stride] "Combine a box in shared memory with a tensor whose address and sizes and strides replace the map's."
+[cp.reduce.async.bulk.tensor.override_dim_stride] "Combine a box in shared memory with a tensor whose address, sizes and strides replace the map's."
 cp.reduce.async.bulk.tensor.dim.global.shared::cta.op{.load_mode}.bulk_group{.cache}.override::global_address.override::global_dim_stride
   [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [srcMem: addr shared] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
@@ -394,14 +397,14 @@ cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}.L2::evict_last  [tensorM
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[cp.async.bulk.prefetch.tensor.override] "Bring a box into L2 from another address than the map says."
+[cp.async.bulk.prefetch.tensor.override] "Bring a box into L2 at an address that replaces the map's."
 cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim] {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[applypriority.async.bulk.tensor.override] "Give a box at another address than the map says an L2 eviction priority."
+[applypriority.async.bulk.tensor.override] "Give a box at an address that replaces the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim];
   .dim = { .1d, .2d, .3d, .4d, .5d }
   since 9.4 on sm_107f
@@ -412,13 +415,13 @@ cp.async.bulk.prefetch.tensor.dim.L2.global.im2col.L2::evict_last  [tensorMap: a
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[cp.async.bulk.prefetch.tensor.im2col.override] "Bring a box in im2col order into L2 from another address than the map says."
+[cp.async.bulk.prefetch.tensor.im2col.override] "Bring a box in im2col order into L2 at an address that replaces the map's."
 cp.async.bulk.prefetch.tensor.dim.L2.global.im2col{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x .dim-2 {, cache-policy: u64};
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[applypriority.async.bulk.tensor.im2col.override] "Give a box in im2col order at another address than the map says an L2 eviction priority."
+[applypriority.async.bulk.tensor.im2col.override] "Give a box in im2col order at an address that replaces the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group.im2col.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x .dim-2;
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
@@ -429,14 +432,14 @@ cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode.L2::evict_last  [tensorMap
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[cp.async.bulk.prefetch.tensor.im2col_w.override] "Bring a box in im2col order along W into L2 from another address than the map says."
+[cp.async.bulk.prefetch.tensor.im2col_w.override] "Bring a box in im2col order along W into L2 at an address that replaces the map's."
 cp.async.bulk.prefetch.tensor.dim.L2.global.load_mode{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x 2 {, cache-policy: u64};
   .load_mode = { .im2col::w, .im2col::w::128 }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[applypriority.async.bulk.tensor.im2col_w.override] "Give a box in im2col order along W at another address than the map says an L2 eviction priority."
+[applypriority.async.bulk.tensor.im2col_w.override] "Give a box in im2col order along W at an address that replaces the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group.load_mode.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x .dim], im2colInfo: u16 x 2;
   .load_mode = { .im2col::w, .im2col::w::128 }
   since 9.4 on sm_107f
@@ -447,13 +450,13 @@ cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4.L2::evict_last  [tensor
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[cp.async.bulk.prefetch.tensor.gather4.override] "Bring four rows of a matrix into L2 from another address than the map says."
+[cp.async.bulk.prefetch.tensor.gather4.override] "Bring four rows of a matrix into L2 at an address that replaces the map's."
 cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4{.priority}.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5] {, cache-policy: u64};
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[applypriority.async.bulk.tensor.gather4.override] "Give four rows of a matrix at another address than the map says an L2 eviction priority."
+[applypriority.async.bulk.tensor.gather4.override] "Give four rows of a matrix at an address that replaces the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.2d{.global}.bulk_group.tile::gather4.L2::evict_normal.override::global_address  [tensorMap: addr global, gAddr: u64 reg, coords: s32 x 5];
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
@@ -469,14 +472,14 @@ applypriority.async.bulk.tensor.1d{.global}.bulk_group{.load_mode}.L2::evict_nor
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-applypriority-async-bulk-tensor
 
-[cp.async.bulk.prefetch.tensor.override_dim_stride] "Bring a box into L2 whose address and sizes and strides replace the map's."
+[cp.async.bulk.prefetch.tensor.override_dim_stride] "Bring a box into L2 whose address, sizes and strides replace the map's."
 cp.async.bulk.prefetch.tensor.dim.L2.global{.load_mode}{.priority}.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0] {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
   .L2::cache_hint iff cache-policy
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cp-async-bulk-prefetch-tensor
 
-[applypriority.async.bulk.tensor.override_dim_stride] "Give a box whose address and sizes and strides replace the map's an L2 eviction priority."
+[applypriority.async.bulk.tensor.override_dim_stride] "Give a box whose address, sizes and strides replace the map's an L2 eviction priority."
 applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0];
   .dim = { .2d, .3d, .4d, .5d }
   since 9.4 on sm_107f
@@ -485,13 +488,14 @@ applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_no
 
 
 def multicast_to_a_cluster(chosen: dict[str, str]) -> str | None:
-    """.shared::cta names this CTA's memory alone."""
+    """Refuse a multicast to .shared::cta, which is the memory of this CTA only."""
     if chosen["dst"] == "shared::cta" and "multicast" in chosen:
-        return f".{chosen['multicast']} needs the destination .shared::cluster"
+        return f".{chosen['multicast']} requires the destination .shared::cluster, not .shared::cta"
     return None
 
 
 def im2col_has_three_dimensions(chosen: dict[str, str]) -> str | None:
+    """Refuse im2col order for tensors of fewer than three dimensions."""
     if chosen.get("load_mode") == "im2col_no_offs" and chosen["dim"] in ("1d", "2d"):
-        return f".im2col_no_offs needs .3d, .4d or .5d, not .{chosen['dim']}"
+        return f".im2col_no_offs requires .3d, .4d or .5d, not .{chosen['dim']}"
     return None

@@ -1,7 +1,7 @@
 """Texture instructions: tex, tld4, txq, istypep.
 
-Every lookup has two forms: in unified mode the texture brings its sampler, in independent mode
-(``.target ..., texmode_independent``) the sampler is an operand of its own.  The second is made from the first.
+Every lookup has two forms. In unified mode the texture has its sampler; in independent mode
+(``.target ..., texmode_independent``) the sampler is an operand of its own.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ...ir import Operand, Pair, Sink, Vector
 
 _UNIFIED = r"""
-[tex] "Look a texture up, with filtering."
+[tex] "Look up a texture, with filtering."
 tex{.mipmap}.geom.vec.dtype.ctype  =d{|p}: by reg sink, [a: u64 reg symbol texture, c: by] {, e: by} {, f: by};
   .mipmap = { .base }
   .geom = { .1d, .2d, .3d, .a1d, .a2d, .cube, .acube, .2dms, .a2dms }
@@ -31,7 +31,7 @@ tex{.mipmap}.geom.vec.dtype.ctype  =d{|p}: by reg sink, [a: u64 reg symbol textu
   STRICTER vectors longer than the geometry, and registers in place of vectors, which ptxas takes
   see texture-instructions-tex
 
-[tex.level] "Look a texture up in a given level of its mipmap."
+[tex.level] "Look up a texture in a given level of its mipmap."
 tex.level.geom.vec.dtype.ctype  =d{|p}: by reg sink, [a: u64 reg symbol texture, c: by], lod: .ctype {, e: by} {, f: by};
   .geom = { .1d, .2d, .3d, .a1d, .a2d, .cube, .acube }
   .vec = { .v2, .v4 }
@@ -47,7 +47,7 @@ tex.level.geom.vec.dtype.ctype  =d{|p}: by reg sink, [a: u64 reg symbol texture,
   check operands packs_are_kept
   see texture-instructions-tex
 
-[tex.grad] "Look a texture up in the level of its mipmap that the derivatives of the coordinates choose."
+[tex.grad] "Look up a texture in the level of its mipmap that the derivatives of the coordinates choose."
 tex.grad.geom.vec.dtype.ctype  =d{|p}: by reg sink, [a: u64 reg symbol texture, c: by], dPdx: by, dPdy: by {, e: by} {, f: by};
   .geom = { .1d, .2d, .3d, .a1d, .a2d, .cube, .acube }
   .vec = { .v2, .v4 }
@@ -65,7 +65,7 @@ tex.grad.geom.vec.dtype.ctype  =d{|p}: by reg sink, [a: u64 reg symbol texture, 
   check operands packs_are_kept
   see texture-instructions-tex
 
-[tld4] "One component of each of the four texels that bilinear filtering would read."
+[tld4] "Load one component of each of the four texels that bilinear filtering would read."
 tld4.comp.geom.v4.dtype.f32  =d{|p}: .dtype x 4 reg sink, [a: u64 reg symbol texture, c: by] {, e: by} {, f: f32};
   .comp = { .r, .g, .b, .a }
   .geom = { .2d, .a2d, .cube, .acube }
@@ -89,7 +89,7 @@ TEXT = (
     _UNIFIED
     + _independent(_UNIFIED)
     + r"""
-[txq] "An attribute of a texture, or of its sampler."
+[txq] "Read an attribute of a texture, or of its sampler."
 txq.query.b32  =d: b32, [a: u64 reg symbol texture];
   .query = { .width, .height, .depth, .channel_data_type, .channel_order, .normalized_coords, .array_size,
              .num_mipmap_levels, .num_samples, .memory_layout, .filter_mode, .addr_mode_0, .addr_mode_1, .addr_mode_2 }
@@ -97,17 +97,17 @@ txq.query.b32  =d: b32, [a: u64 reg symbol texture];
   MEASURED .memory_layout, which the manual has for surfaces
   see texture-instructions-txq
 
-[txq.sampler] "Whether a sampler takes coordinates as they are; independent mode."
+[txq.sampler] "Ask whether a sampler takes unnormalized coordinates; independent mode."
 txq.force_unnormalized_coords.b32  =d: b32, [a: u64 reg sampler];
   STRICTER the name of a sampler, which ptxas takes in independent mode
   see texture-instructions-txq
 
-[txq.level] "The size of one level of a texture's mipmap."
+[txq.level] "Read the size of one level of a texture's mipmap."
 txq.level.query.b32  =d: b32, [a: u64 reg symbol texture], lod: u32;
   .query = { .width, .height, .depth }
   see texture-instructions-txq
 
-[istypep] "Does the address point to a texture, a sampler, a surface?"
+[istypep] "Ask whether the address points to a texture, a sampler or a surface."
 istypep.type  =p: pred, a: u64;
   .type = { .texref, .samplerref, .surfref }
   see texture-instructions-istypep
@@ -116,9 +116,9 @@ istypep.type  =p: pred, a: u64;
 
 
 def packs_are_kept(operands: Mapping[str, Operand]) -> str | None:
-    """Of four elements some may be thrown away; of two packs of halves none."""
+    """Refuse ``_`` for one of two packs of halves. Elements of a vector of four may be ``_``."""
     given = operands["d"]
     d = given.first if isinstance(given, Pair) else given
     if isinstance(d, Vector) and len(d.elements) == 2 and Sink() in d.elements:
-        return "a pack of two halves may not be _"
+        return "an element of d is _; expected a register for each pack of two halves"
     return None

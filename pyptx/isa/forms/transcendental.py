@@ -52,7 +52,7 @@ lg2.approx{.ftz}.f32  =d: f32, a: f32;
 ex2.approx{.ftz}.f32  =d: f32, a: f32;
   see floating-point-instructions-ex2
 
-[rsqrt.f64] "Reciprocal of the square root, approximate; .ftz looks at the upper half of a alone."
+[rsqrt.f64] "Reciprocal of the square root, approximate; .ftz reads only the upper half of a."
 rsqrt.approx{.ftz}.f64  =d: f64, a: f64;
   see floating-point-instructions-rsqrt
 

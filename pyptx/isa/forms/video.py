@@ -1,4 +1,4 @@
-"""Video instructions: on parts of a register, saturating, with a second operation."""
+"""Video instructions: arithmetic on parts of registers, with saturation and a second operation."""
 
 from __future__ import annotations
 
@@ -14,81 +14,81 @@ TEXT = r"""
 .mode = { .clamp, .wrap }
 .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
 
-[vadd] "Add two integers, perhaps saturate, then perhaps combine with c."
+[vadd] "Add two integers, optionally saturate, then optionally combine with c."
 vadd.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vadd.merge] "Add two integers, perhaps saturate, and put the result into a part of c."
+[vadd.merge] "Add two integers, optionally saturate, and put the result into a part of c."
 vadd.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vsub] "Subtract two integers, perhaps saturate, then perhaps combine with c."
+[vsub] "Subtract two integers, optionally saturate, then optionally combine with c."
 vsub.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vsub.merge] "Subtract two integers, perhaps saturate, and put the result into a part of c."
+[vsub.merge] "Subtract two integers, optionally saturate, and put the result into a part of c."
 vsub.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vabsdiff] "Absolute difference of two integers, perhaps saturate, then perhaps combine with c."
+[vabsdiff] "Absolute difference of two integers, optionally saturate, then optionally combine with c."
 vabsdiff.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vabsdiff.merge] "Absolute difference of two integers, perhaps saturate, and put the result into a part of c."
+[vabsdiff.merge] "Absolute difference of two integers, optionally saturate, and put the result into a part of c."
 vabsdiff.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vmin] "The smaller of two integers, perhaps saturate, then perhaps combine with c."
+[vmin] "The smaller of two integers, optionally saturate, then optionally combine with c."
 vmin.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vmin.merge] "The smaller of two integers, perhaps saturate, and put the result into a part of c."
+[vmin.merge] "The smaller of two integers, optionally saturate, and put the result into a part of c."
 vmin.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vmax] "The larger of two integers, perhaps saturate, then perhaps combine with c."
+[vmax] "The larger of two integers, optionally saturate, then optionally combine with c."
 vmax.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vmax.merge] "The larger of two integers, perhaps saturate, and put the result into a part of c."
+[vmax.merge] "The larger of two integers, optionally saturate, and put the result into a part of c."
 vmax.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
-[vshl] "Shift left, perhaps saturate, then perhaps combine with c."
+[vshl] "Shift left, optionally saturate, then optionally combine with c."
 vshl.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vshl-vshr
 
-[vshl.merge] "Shift left, perhaps saturate, and put the result into a part of c."
+[vshl.merge] "Shift left, optionally saturate, and put the result into a part of c."
 vshl.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
   see scalar-video-instructions-vshl-vshr
 
-[vshr] "Shift right, perhaps saturate, then perhaps combine with c."
+[vshr] "Shift right, optionally saturate, then optionally combine with c."
 vshr.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
   .op2 iff c
   see scalar-video-instructions-vshl-vshr
 
-[vshr.merge] "Shift right, perhaps saturate, and put the result into a part of c."
+[vshr.merge] "Shift right, optionally saturate, and put the result into a part of c."
 vshr.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
   see scalar-video-instructions-vshl-vshr
 
-[vmad] "Multiply, add c, shift right by .scale, perhaps saturate."
+[vmad] "Multiply, add c, shift right by .scale, optionally saturate."
 vmad.dtype.atype.btype{.sat}{.scale}  =d: .dtype, a: .atype reg imm part minus, b: .btype reg imm part minus, c: .dtype reg imm minus;
   .scale = { .shr7, .shr15 }
   check operands one_negation
   see scalar-video-instructions-vmad
 
-[vmad.po] "Multiply, add c and one, shift right by .scale, perhaps saturate."
+[vmad.po] "Multiply, add c and 1, shift right by .scale, optionally saturate."
 vmad.dtype.atype.btype.po{.sat}{.scale}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   .scale = { .shr7, .shr15 }
   see scalar-video-instructions-vmad
 
-[vset] "Compare two integers: 1 or 0, then perhaps combine with c."
+[vset] "Compare two integers: 1 or 0, then optionally combine with c."
 vset.atype.btype.cmp{.op2}  =d: u32, a: .atype reg imm part, b: .btype reg imm part {, c: u32};
   .op2 iff c
   see scalar-video-instructions-vset
@@ -168,8 +168,8 @@ vset4.atype.btype.cmp{.add}  =d: u32 reg mask4, a: .atype reg bytes, b: .btype r
 
 
 def one_negation(operands: Mapping[str, Operand]) -> str | None:
-    """Either the product or c is subtracted."""
+    """Refuse to negate both the product and c."""
     product = isinstance(operands["a"], Minus) != isinstance(operands["b"], Minus)
     if isinstance(operands["c"], Minus) and product:
-        return "either a or b is negated, or c"
+        return "the product of a and b is negated, and so is c; only one of them may be"
     return None

@@ -14,7 +14,7 @@ wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
-[wgmma.mma_async.f16.rs] "The same with A in registers: four pairs of elements."
+[wgmma.mma_async.f16.rs] "D = A*B + D in f16 or bf16, A in registers (four pairs of elements), B from shared memory."
 wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1, imm-trans-b imm 0|1;
   d by .dtype.atype.btype = {
@@ -29,7 +29,7 @@ wgmma.mma_async.sync.aligned.shape.f32.tf32.tf32
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
-[wgmma.mma_async.tf32.rs] "The same with A in registers: four elements."
+[wgmma.mma_async.tf32.rs] "D = A*B + D in tf32, A in registers (four elements), B from shared memory."
 wgmma.mma_async.sync.aligned.shape.f32.tf32.tf32
   +d: f32 x .shape.n/2, a: f16x2 x 4 reg, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k8 }
@@ -47,7 +47,7 @@ wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
-[wgmma.mma_async.fp8.rs] "The same with A in registers: four times four elements."
+[wgmma.mma_async.fp8.rs] "D = A*B + D in 8-bit floats, A in registers (four times four elements), B from shared memory."
 wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k32 }
@@ -67,7 +67,7 @@ wgmma.mma_async.sync.aligned.shape{.satfinite}.s32.atype.btype  +d: s32 x .shape
   .u8.s8 since 8.4
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
-[wgmma.mma_async.int.rs] "The same with A in registers: four times four elements."
+[wgmma.mma_async.int.rs] "D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory."
 wgmma.mma_async.sync.aligned.shape{.satfinite}.s32.atype.btype  +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, !scale-d: pred;
   .shape = { .m64n[8..32/8]k32, .m64n[48..256/16]k32 }
   .atype = { .s8, .u8 }
@@ -83,7 +83,7 @@ wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc  +d: s32 x .shape.n/2, a-d
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
-[wgmma.mma_async.b1.rs] "The same with A in registers: four times 32 bits."
+[wgmma.mma_async.b1.rs] "D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory."
 wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc  +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, !scale-d: pred;
   .shape = { .m64n[8..32/8]k256, .m64n[48..256/16]k256 }
   since 8.0 on sm_90a
@@ -99,7 +99,7 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   STRICTER ptxas takes a predicate as sp-meta
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
-[wgmma.mma_async.sp.f16.rs] "The same with A in registers: four pairs of elements."
+[wgmma.mma_async.sp.f16.rs] "D = A*B + D in f16 or bf16, A sparse 2:4 in registers (four pairs of elements), B from shared memory."
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1, imm-trans-b imm 0|1;
   .shape = { .m64n[8..256/8]k32 }
@@ -114,13 +114,13 @@ wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
-[wgmma.mma_async.sp.tf32.rs] "The same with A in registers: four elements."
+[wgmma.mma_async.sp.tf32.rs] "D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory."
 wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
   +d: f32 x .shape.n/2, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
-[wgmma.mma_async.sp.fp8.ss] "D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads hold metadata."
+[wgmma.mma_async.sp.fp8.ss] "D = A*B + D in 8-bit floats, A sparse 2:4; A and B from shared memory. All threads have metadata."
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k64 }
@@ -130,7 +130,7 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
-[wgmma.mma_async.sp.fp8.rs] "The same with A in registers: four times four elements."
+[wgmma.mma_async.sp.fp8.rs] "D = A*B + D in 8-bit floats, A sparse 2:4 in registers (four times four elements), B from shared memory."
 wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: by, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
   .shape = { .m64n[8..256/8]k64 }
@@ -140,7 +140,7 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
-[wgmma.mma_async.sp.int.ss] "D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads hold metadata."
+[wgmma.mma_async.sp.int.ss] "D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata."
 wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.s32.atype.btype
   +d: s32 x .shape.n/2, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred;
   .shape = { .m64n[8..32/8]k64, .m64n[48..256/16]k64 }
@@ -151,7 +151,7 @@ wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.s32.atype.btype
   .u8.s8 since 8.4
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
-[wgmma.mma_async.sp.int.rs] "The same with A in registers: four times four elements."
+[wgmma.mma_async.sp.int.rs] "D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory."
 wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.s32.atype.btype
   +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred;
   .shape = { .m64n[8..32/8]k64, .m64n[48..256/16]k64 }
@@ -167,7 +167,7 @@ wgmma.fence.sync.aligned;
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-fence
 
-[wgmma.commit_group] "Put the warp's wgmma.mma_async that are in no group yet into one."
+[wgmma.commit_group] "Put the warp's wgmma.mma_async that are in no group yet into a new group."
 wgmma.commit_group.sync.aligned;
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-commit-group

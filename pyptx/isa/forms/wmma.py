@@ -1,4 +1,4 @@
-"""wmma: matrices loaded, multiplied and stored by a warp, in fragments whose layout is the machine's own."""
+"""wmma: a warp loads, multiplies and stores matrices in fragments whose layout the hardware chooses."""
 
 TEXT = r"""
 .layout = { .row, .col }

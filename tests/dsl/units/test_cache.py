@@ -109,7 +109,7 @@ def test_refuses() -> None:
                 unit.policy("evict_last", fraction=fraction)  # rejected
         with rejected(OperandError, "primary_size is -1", "0..4294967295"):
             unit.policy_range(a, -1, 16, "evict_last")  # rejected
-        with rejected(OperandError, "primary-size 32", "total-size 16"):
+        with rejected(OperandError, "primary-size is 32", "at most total-size, which is 16"):
             unit.policy_range(a, 32, 16, "evict_last")  # rejected
         with rejected(OperandError, "space is 'shared'", "'global', None"):
             unit.policy_range(a, 16, 32, "evict_last", space="shared")  # rejected
