@@ -73,7 +73,7 @@ def call(
     """
     trace = current()
     condition = guard(pred, trace)
-    words = ("uni",) if uni else ()
+    modifiers = ("uni",) if uni else ()
     target: Any = function
     if isinstance(function, Reg):
         target = owned(function, trace).operand
@@ -107,9 +107,9 @@ def call(
             operands = [given[0], target, *given[1:]]
         source = here()[1]
         if prototype is None:
-            trace.record("call", words, operands, condition, source)
+            trace.record("call", modifiers, operands, condition, source)
         else:
-            trace.to_label("call", words, operands, branch_target(prototype), condition, source)
+            trace.to_label("call", modifiers, operands, branch_target(prototype), condition, source)
 
 
 def _typed(trace: Trace, function: Sym | str | Reg, arguments: Sequence[Any] | None) -> list[Any] | None:

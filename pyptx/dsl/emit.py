@@ -22,14 +22,14 @@ def emit(opcode: str, modifiers: tuple[str | None, ...], *operands: Any, pred: P
     For each ``~p`` among the operands, one ``not.pred`` is recorded first.
     """
     trace = current()
-    words = tuple(word for word in modifiers if word is not None)
+    present = tuple(modifier for modifier in modifiers if modifier is not None)
     condition = guard(pred, trace)
     if any(isinstance(value, NotPred) for value in operands):
         with trace.atomic():
             values = [operand(materialize(value, trace), trace) for value in operands]
-            trace.record(opcode, words, values, condition)
+            trace.record(opcode, present, values, condition)
         return
-    trace.record(opcode, words, [operand(value, trace) for value in operands], condition)
+    trace.record(opcode, present, [operand(value, trace) for value in operands], condition)
 
 
 def checked(what: str, value: Any, low: int, high: int, *, see: str, hint: str = "") -> Any:

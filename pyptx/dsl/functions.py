@@ -39,7 +39,7 @@ from .operators import new_register, writable
 from .program import directives_of
 from .recording import ended, finished
 from .registers import NotPred, Number, Reg, RegArray, owned
-from .trace import Plan, Trace, current, word
+from .trace import Plan, Trace, current, identifier
 from .types import as_number, bits_of, declared, memory_type, move_type
 from .variables import constant
 
@@ -145,7 +145,7 @@ class DeviceFunction:
         self._body = body
         self.__doc__ = body.__doc__
         self.__name__ = body.__name__
-        self.name = word(name if name is not None else body.__name__)
+        self.name = identifier(name if name is not None else body.__name__)
         self.location = defined_at(body)
         self._signature = inspect.signature(body)
         self._directives = directives_of(directives, "func")
@@ -262,8 +262,8 @@ class DeviceFunction:
                     see=_SEE,
                 )
             results = self._destinations(trace, known.results, out, condition, site, source)
-            words = ("uni",) if uniform else ()
-            self._emit(trace, known, words, passed, results, condition, source)
+            modifiers = ("uni",) if uniform else ()
+            self._emit(trace, known, modifiers, passed, results, condition, source)
         if not results:
             return None
         return results[0] if len(results) == 1 else tuple(results)
@@ -349,7 +349,7 @@ class DeviceFunction:
     def _emit(
         trace: Trace,
         known: _Recorded,
-        words: tuple[str, ...],
+        modifiers: tuple[str, ...],
         passed: list[Register | Immediate],
         results: list[Reg],
         condition: Guard | None,
@@ -361,7 +361,7 @@ class DeviceFunction:
         if len(results) < 2:
             if results:
                 operands.insert(0, Arguments((results[0].operand,)))
-            trace.record("call", words, operands, condition, source)
+            trace.record("call", modifiers, operands, condition, source)
             return
         assert known.results is not None
         layout = _Layout(known.results)
@@ -369,7 +369,7 @@ class DeviceFunction:
         array = Variable(symbol, "param", b8, layout.size, layout.align, source=source)
         trace.symbols.names.append(symbol)
         trace.statements += [ScopeMark(True, source), array]
-        trace.record("call", words, [Arguments((Symbol(symbol),)), *operands], condition, source)
+        trace.record("call", modifiers, [Arguments((Symbol(symbol),)), *operands], condition, source)
         for register, kind, offset in zip(results, known.results, layout.offsets, strict=True):
             address = Address(Symbol(symbol), offset)
             trace.record("ld", _memory(kind), (register.operand, address), condition, source)
@@ -445,7 +445,7 @@ class DeviceFunction:
                 register = trace.declare(kind, name, listed=False)
                 params.append(Param(register.name, register.type, source=self.location, space="reg"))
             else:
-                symbol = trace.free_symbol(word(name))
+                symbol = trace.free_symbol(identifier(name))
                 trace.symbols.names.append(symbol)
                 params.append(Param(symbol, b16, source=self.location))
                 register = trace.prepare(("param", index), kind, name, _load(symbol, kind), self.location)

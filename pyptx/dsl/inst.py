@@ -28,7 +28,7 @@ from .trace import Trace, current
 if TYPE_CHECKING:
     from ._instructions import Instructions
 
-__all__ = ["Inst", "InstRoot", "attribute_name", "inst", "modifier_word"]
+__all__ = ["Inst", "InstRoot", "attribute_name", "inst", "modifier_of"]
 
 
 class Inst:
@@ -45,13 +45,13 @@ class Inst:
         _public(name)
         child = self._children.get(name)
         if child is None:
-            child = self._children[name] = Inst(self._opcode, (*self._modifiers, modifier_word(name)))
+            child = self._children[name] = Inst(self._opcode, (*self._modifiers, modifier_of(name)))
         return child
 
     def __getitem__(self, text: str) -> Inst:
         child = self._children.get("." + text)
         if child is None:
-            child = self._children["." + text] = Inst(self._opcode, (*self._modifiers, *_words(text)))
+            child = self._children["." + text] = Inst(self._opcode, (*self._modifiers, *_split(text)))
         return child
 
     def __call__(self, *operands: Any, pred: Reg | NotPred | None = None) -> None:
@@ -114,7 +114,7 @@ class Inst:
         )
 
     def __dir__(self) -> list[str]:
-        return sorted({attribute_name(word) for word in _next_words(self._opcode, self._modifiers)})
+        return sorted(map(attribute_name, _next_modifiers(self._opcode, self._modifiers)))
 
     def __repr__(self) -> str:
         return f"<ptx.inst {'.'.join((self._opcode, *self._modifiers))}>"
@@ -132,18 +132,18 @@ class InstRoot:
         _public(name)
         child = self._children.get(name)
         if child is None:
-            child = self._children[name] = Inst(modifier_word(name), ())
+            child = self._children[name] = Inst(modifier_of(name), ())
         return child
 
     def __getitem__(self, text: str) -> Inst:
         child = self._children.get("." + text)
         if child is None:
-            opcode, *modifiers = _words(text)
+            opcode, *modifiers = _split(text)
             child = self._children["." + text] = Inst(opcode, tuple(modifiers))
         return child
 
     def __dir__(self) -> list[str]:
-        return sorted(attribute_name(word) for word in opcodes())
+        return sorted(map(attribute_name, opcodes()))
 
     def __repr__(self) -> str:
         return "<ptx.inst: every instruction of the table>"
@@ -161,7 +161,7 @@ def _public(name: str) -> None:
         raise AttributeError(name)
 
 
-def modifier_word(name: str) -> str:
+def modifier_of(name: str) -> str:
     """Return the PTX modifier of a Python attribute: ``shared::cta`` for ``shared__cta``.
 
     A name that is a PTX modifier already is returned as it is.
@@ -173,24 +173,24 @@ def modifier_word(name: str) -> str:
     return name.replace("__", "::")
 
 
-def attribute_name(word: str) -> str:
+def attribute_name(modifier: str) -> str:
     """Return the Python attribute of a PTX modifier: ``shared__cta`` for ``shared::cta``."""
-    name = word.replace("::", "__")
+    name = modifier.replace("::", "__")
     if name[0].isdigit():
         return "_" + name
     return name + "_" if keyword.iskeyword(name) else name
 
 
-def _words(text: str) -> tuple[str, ...]:
-    words = tuple(str(text).split("."))
-    if not all(words):
+def _split(text: str) -> tuple[str, ...]:
+    modifiers = tuple(str(text).split("."))
+    if not all(modifiers):
         raise InstructionError(
             f"{text!r} does not spell an instruction", hint='write it as the manual does: "ld.global.v4.b32"'
         )
-    return words
+    return modifiers
 
 
-def _next_words(opcode: str, given: tuple[str, ...]) -> set[str]:
+def _next_modifiers(opcode: str, given: tuple[str, ...]) -> set[str]:
     """Return the modifiers that may follow ``given`` in some form of ``opcode``."""
     found: set[str] = set()
 

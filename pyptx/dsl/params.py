@@ -22,7 +22,7 @@ from ..layout import SWIZZLE_BYTES
 from .operands import Addr
 from .operators import result
 from .registers import Reg, owned
-from .trace import Plan, Trace, current, word
+from .trace import Plan, Trace, current, identifier
 from .types import as_whole, memory_type
 from .valueless import Valueless
 
@@ -205,7 +205,7 @@ class TileParam(Valueless):
 
         trace = self._trace
         operand = trace.prepare(
-            ("param", self._index, 1), u64, f"{word(self.name)}_ptr", build, trace.location
+            ("param", self._index, 1), u64, f"{identifier(self.name)}_ptr", build, trace.location
         )
         return Reg(
             trace, operand, u64, trace.regions[0], trace.location, f"the pointer of parameter {self.name}"
@@ -258,7 +258,7 @@ class TileParam(Valueless):
 
     @property
     def _hint(self) -> str:
-        return f"{word(self.name)}_at"
+        return f"{identifier(self.name)}_at"
 
     def _steps(self, strides: Sequence[int] | None) -> list[int]:
         """Return the number of bytes from one index to the next along each dim."""
@@ -316,7 +316,7 @@ class TileParam(Valueless):
 
         trace = self._trace
         operand = trace.prepare(
-            ("param", self._index, 0), u64, f"{word(self.name)}_map", build, trace.location
+            ("param", self._index, 0), u64, f"{identifier(self.name)}_map", build, trace.location
         )
         return TensorMapReg(trace, operand, self)
 
@@ -353,7 +353,7 @@ class Parameters:
         ]
 
     def _symbol(self, name: str) -> str:
-        stem = symbol = word(name)
+        stem = symbol = identifier(name)
         count = 0
         while symbol in self._taken:
             count += 1

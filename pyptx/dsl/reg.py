@@ -14,7 +14,7 @@ from .call_sites import here
 from .operators import move, new_register
 from .registers import NotPred, Number, Reg, RegArray
 from .symbols import declare
-from .trace import Trace, current, word
+from .trace import Trace, current, identifier
 from .types import the_type
 
 __all__ = ["array", "declare", "scalar"]
@@ -90,7 +90,7 @@ def array(
     with trace.atomic():
         hints: Sequence[str] = site.names
         if name is not None or len(hints) != count:
-            stem = _stem(trace, word(hint), count)
+            stem = _stem(trace, identifier(hint), count)
             hints = [f"{stem}{i}" for i in range(count)]
         registers = [new_register(trace, kind, wish, source) for wish in hints]
         for register, value in zip(registers, values, strict=True):

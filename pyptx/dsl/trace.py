@@ -40,13 +40,13 @@ from .module_builder import ModuleBuilder, Symbols
 from .regions import Made, Region, check_defined
 from .types import declared
 
-__all__ = ["PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "word"]
+__all__ = ["PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current_or_none", "identifier"]
 
 #: Names that a register may not have: ``%tid`` must stay the special register.
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
 #: Names that no label, parameter or variable may have.
 _SYMBOLS = frozenset({"_", "WARP_SZ"})
-_NOT_WORD = re.compile(r"[^A-Za-z0-9_$]")
+_NOT_IN_IDENTIFIER = re.compile(r"[^A-Za-z0-9_$]")
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx recording", default=None)
 
@@ -175,10 +175,10 @@ class Trace:
 
     def free_name(self, hint: str) -> str:
         """Return the name that a register made now from ``hint`` would get, without claiming it."""
-        return self._free(word(hint))[0]
+        return self._free(identifier(hint))[0]
 
     def _claim(self, name: str, hint: str) -> None:
-        stem = word(hint)
+        stem = identifier(hint)
         previous = self._counters.get(stem, 0)
         self._claimed.append(_Name(name, stem, previous))
         self._names.add(name)
@@ -509,9 +509,9 @@ def _resolve(target: Label | str, scopes: tuple[LabelScope, ...], source: Source
 
 
 @lru_cache(maxsize=4096)
-def word(hint: str) -> str:
+def identifier(hint: str) -> str:
     """Convert ``hint`` to a PTX identifier."""
-    found = _NOT_WORD.sub("_", hint)
+    found = _NOT_IN_IDENTIFIER.sub("_", hint)
     if not found or found == "_" or found[0].isdigit():
         found = "r" + found.rstrip("_")
     return found

@@ -19,7 +19,7 @@ from ..core.errors import PyptxWarning, SpecError, UnsupportedError
 from ..core.source import defined_at
 from ..core.tracebacks import short_traceback
 from ..dsl import Scalar, Tile
-from ..dsl.trace import word
+from ..dsl.trace import identifier
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
@@ -117,7 +117,7 @@ def kernel(
                 extern_smem=extern_smem,
                 min_ctas_per_sm=_positive("min_ctas_per_sm", min_ctas_per_sm),
                 max_registers=_positive("max_registers", max_registers),
-                entry=word(name or function.__name__),
+                entry=identifier(name or function.__name__),
                 location=defined_at(function),
             ),
         )

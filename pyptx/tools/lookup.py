@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ..core.errors import InstructionError
-from ..dsl.inst import modifier_word
+from ..dsl.inst import modifier_of
 from ..isa import Form, Match, Target, all_forms, forms_of, match_modifiers, opcodes
 from ..isa.notation import ModifierGroup
 from ..isa.table import CHAPTERS, chapter_of
@@ -133,7 +133,7 @@ def has_modifiers(form: Form, words: Sequence[str]) -> bool:
 def _instruction(name: str, target: Target | None) -> Found:
     forms = tuple(_on(all_forms(), target))
     chapter = name.lower().replace(" ", "_").replace("-", "_")
-    opcode, *words = (modifier_word(word) if word else word for word in name.split("."))
+    opcode, *words = (modifier_of(word) if word else word for word in name.split("."))
     if opcode in opcodes():
         by_id = tuple(form for form in forms if form.id == name)
         spelled = _spelled(opcode, tuple(words), tuple(_on(forms_of(opcode), target)), target)

@@ -13,7 +13,7 @@ from ..operators import new_register
 from ..registers import Reg, owned
 from ..trace import current
 from .qualifiers import destination
-from .values import value, words
+from .values import present, value
 
 __all__ = ["answer"]
 
@@ -35,10 +35,10 @@ def answer(
     as ``!p``.
     """
     trace = current()
-    present = words(*modifiers)
+    given = present(*modifiers)
     values = tuple(operand(item, trace) for item in operands)
     if second is None:
-        return value(kind, opcode, present, values, out=out, pred=pred, hint=hint)
+        return value(kind, opcode, given, values, out=out, pred=pred, hint=hint)
     condition = guard(pred, trace)
     site, source = here()
     with trace.atomic():
@@ -46,5 +46,5 @@ def answer(
         if first is None:
             first = new_register(trace, kind, site.name or hint, source)
         both = Pair(owned(first, trace).operand, owned(second, trace).operand)
-        trace.record(opcode, present, (both, *values), condition, source)
+        trace.record(opcode, given, (both, *values), condition, source)
     return first

@@ -21,7 +21,7 @@ from ..records import records
 from ..registers import Reg, RegArray
 from ..types import as_whole, encode_number, memory_type
 from .places import Shared, barrier, check_place
-from .qualifiers import global_space, one_of, shared_space, type_word
+from .qualifiers import global_space, one_of, shared_space, type_modifier
 
 __all__ = [
     "red_async",
@@ -64,12 +64,12 @@ def typed_value(
         if not isinstance(first, Reg):
             raise OperandError(f"the type of {value!r} is not known", hint="pass dtype=", see=see)
         dtype = memory_type(first.type)
-    word = type_word(dtype, allowed, see=see)
+    type_name = type_modifier(dtype, allowed, see=see)
     if isinstance(given, (RegArray, list)):
-        return f"v{len(given)}", word, given
+        return f"v{len(given)}", type_name, given
     if not isinstance(given, Reg):
-        given = encode_number(given, TYPES[word])
-    return None, word, given
+        given = encode_number(given, TYPES[type_name])
+    return None, type_name, given
 
 
 def _scope(scope: str, mmio: bool, *, see: str) -> str | None:
@@ -105,10 +105,10 @@ def st_async(
 
     PTX ISA: `#data-movement-and-conversion-instructions-st-async`.
     """
-    vector, word, given = typed_value(value, dtype, _REMOTE, see=_ST)
+    vector, type_name, given = typed_value(value, dtype, _REMOTE, see=_ST)
     where = shared_space(space, ("cluster", None), see=_ST)
-    words = ("async", "weak" if weak else None, where, _COMPLETE, vector, word)
-    emit("st", words, addr(dst), given, barrier(mbar), pred=pred)
+    modifiers = ("async", "weak" if weak else None, where, _COMPLETE, vector, type_name)
+    emit("st", modifiers, addr(dst), given, barrier(mbar), pred=pred)
 
 
 @records("st.async.release")
@@ -138,9 +138,10 @@ def st_async_release(
 
     PTX ISA: `#data-movement-and-conversion-instructions-st-async`.
     """
-    _, word, given = typed_value(value, dtype, STORED, see=_ST)
-    words = ("async", _scope(scope, mmio, see=_ST), "release", scope, global_space(space, see=_ST), word)
-    emit("st", words, addr(dst), given, pred=pred)
+    _, type_name, given = typed_value(value, dtype, STORED, see=_ST)
+    mode, space = _scope(scope, mmio, see=_ST), global_space(space, see=_ST)
+    modifiers = ("async", mode, "release", scope, space, type_name)
+    emit("st", modifiers, addr(dst), given, pred=pred)
 
 
 @records("red.async")
@@ -172,10 +173,10 @@ def red_async(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-red-async`.
     """
-    _, word, given = typed_value(value, dtype, _REDUCED, see=_RED)
+    _, type_name, given = typed_value(value, dtype, _REDUCED, see=_RED)
     where = shared_space(space, ("cluster", None), see=_RED)
-    words = ("async", "relaxed", "cluster", where, _COMPLETE, op, word)
-    emit("red", words, addr(dst), given, barrier(mbar), pred=pred)
+    modifiers = ("async", "relaxed", "cluster", where, _COMPLETE, op, type_name)
+    emit("red", modifiers, addr(dst), given, barrier(mbar), pred=pred)
 
 
 @records("red.async.release")
@@ -195,10 +196,10 @@ def red_async_release(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-red-async`.
     """
-    _, word, given = typed_value(value, dtype, _ADDED, see=_RED)
+    _, type_name, given = typed_value(value, dtype, _ADDED, see=_RED)
     mode = _scope(scope, mmio, see=_RED)
-    words = ("async", mode, "release", scope, global_space(space, see=_RED), "add", word)
-    emit("red", words, addr(dst), given, pred=pred)
+    modifiers = ("async", mode, "release", scope, global_space(space, see=_RED), "add", type_name)
+    emit("red", modifiers, addr(dst), given, pred=pred)
 
 
 @records("st.bulk", "st.bulk.u32")
@@ -232,5 +233,5 @@ def st_bulk(
             f"size is {size!r}: expected a multiple of 8 bytes, 0..{_MAX_FILL}, or a register", see=see
         )
     check_place("the destination", dst, number if isinstance(number, int) else None, 8, see=see)
-    words = ("bulk", "weak" if weak else None, shared_space(space, ("cta", None), see=see))
-    emit("st", words, addr(dst), number, 0, pred=pred)
+    modifiers = ("bulk", "weak" if weak else None, shared_space(space, ("cta", None), see=see))
+    emit("st", modifiers, addr(dst), number, 0, pred=pred)

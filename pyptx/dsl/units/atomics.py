@@ -22,7 +22,7 @@ from ..registers import Number, Reg, RegArray
 from ..trace import current
 from ..types import bits_of, the_type
 from .memory import Place, cached, length, space_of
-from .values import meet, typed, value, values, words
+from .values import meet, present, typed, value, values
 
 __all__ = ["atom", "atom_cas", "red"]
 
@@ -34,7 +34,7 @@ _ON_BITS = frozenset({"and", "or", "xor", "exch"})
 _HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
 
 
-def _word(op: str, kind: ScalarType) -> str:
+def _type_modifier(op: str, kind: ScalarType) -> str:
     """Return the type modifier of ``op`` on a value of ``kind``."""
     if op in _ON_BITS:
         return bits_of(kind).name
@@ -71,7 +71,7 @@ def _operation(
     elements: list[Any] = [typed(item, kind, trace) for item in items]
     hint, policies = cached(cache_hint, trace)
     sem, scope, space = order
-    modifiers = words(
+    modifiers = present(
         sem,
         scope,
         space_of(place, space),
@@ -79,7 +79,7 @@ def _operation(
         (noftz or (kind.name in _HALVES and op not in _ON_BITS)) and "noftz",
         hint,
         length(count, see),
-        _word(op, kind),
+        _type_modifier(op, kind),
     )
     combined: Operand = Vector(tuple(elements)) if several else elements[0]
     return _Operation(kind, count, modifiers, (address(place, trace), combined, *policies))
@@ -210,7 +210,7 @@ def atom_cas(
     """
     trace = current()
     kind = the_type(kind) if kind is not None else _meet("cas", [compare, given])
-    modifiers = words(sem, scope, space_of(target, space), "cas", bits_of(kind).name)
+    modifiers = present(sem, scope, space_of(target, space), "cas", bits_of(kind).name)
     operands = (address(target, trace), typed(compare, kind, trace), typed(given, kind, trace))
     return value(kind, "atom", modifiers, operands, out=out, pred=pred, hint="old")
 

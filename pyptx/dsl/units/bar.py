@@ -41,7 +41,7 @@ def whole_warps(threads: Reg | int) -> Any:
 def reduction(
     kind: ScalarType,
     opcode: str,
-    words: tuple[str | None, ...],
+    modifiers: tuple[str | None, ...],
     p: object,
     id: Reg | int,
     threads: Reg | int | None,
@@ -52,7 +52,7 @@ def reduction(
         raise OperandError(f"p is {p!r}: expected a predicate register, or ~p", see=_SEE)
     some = () if threads is None else (whole_warps(threads),)
     hint = "p" if kind is predicate else "count"
-    return answer(kind, opcode, words, numbered(id), *some, p, hint=hint, out=out)
+    return answer(kind, opcode, modifiers, numbered(id), *some, p, hint=hint, out=out)
 
 
 @records("bar.sync")

@@ -19,8 +19,8 @@ from .bar import numbered, reduction, whole_warps
 __all__ = ["arrive", "red_and", "red_or", "red_popc", "sync"]
 
 
-def _words(cta: bool, aligned: bool, *words: str) -> tuple[str | None, ...]:
-    return ("cta" if cta else None, *words, "aligned" if aligned else None)
+def _modifiers(cta: bool, aligned: bool, *modifiers: str) -> tuple[str | None, ...]:
+    return ("cta" if cta else None, *modifiers, "aligned" if aligned else None)
 
 
 @records("barrier.sync")
@@ -47,7 +47,7 @@ def sync(
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
     some = () if threads is None else (whole_warps(threads),)
-    emit("barrier", _words(cta, aligned, "sync"), numbered(id), *some, pred=pred)
+    emit("barrier", _modifiers(cta, aligned, "sync"), numbered(id), *some, pred=pred)
 
 
 @records("barrier.arrive")
@@ -60,7 +60,7 @@ def arrive(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
-    emit("barrier", _words(cta, aligned, "arrive"), numbered(id), whole_warps(threads), pred=pred)
+    emit("barrier", _modifiers(cta, aligned, "arrive"), numbered(id), whole_warps(threads), pred=pred)
 
 
 @records("barrier.red.popc")
@@ -79,7 +79,8 @@ def red_popc(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
-    return reduction(u32, "barrier", (*_words(cta, aligned, "red", "popc"), "u32"), p, id, threads, out)
+    modifiers = (*_modifiers(cta, aligned, "red", "popc"), "u32")
+    return reduction(u32, "barrier", modifiers, p, id, threads, out)
 
 
 @records("barrier.red")
@@ -98,7 +99,8 @@ def red_and(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
-    return reduction(predicate, "barrier", (*_words(cta, aligned, "red", "and"), "pred"), p, id, threads, out)
+    modifiers = (*_modifiers(cta, aligned, "red", "and"), "pred")
+    return reduction(predicate, "barrier", modifiers, p, id, threads, out)
 
 
 @records("barrier.red")
@@ -117,4 +119,5 @@ def red_or(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """
-    return reduction(predicate, "barrier", (*_words(cta, aligned, "red", "or"), "pred"), p, id, threads, out)
+    modifiers = (*_modifiers(cta, aligned, "red", "or"), "pred")
+    return reduction(predicate, "barrier", modifiers, p, id, threads, out)

@@ -19,7 +19,7 @@ from ..records import records
 from ..registers import NotPred, Number, Reg
 from ..trace import current
 from ..types import as_whole, bits_of
-from .values import integer_word, meet, typed, value, value_pair, words
+from .values import integer_modifier, meet, present, typed, value, value_pair
 
 __all__ = [
     "bfe",
@@ -68,7 +68,7 @@ def _of_bits(opcode: str, a: Reg, out: Reg | None, pred: Predicate, kind: Scalar
     return _record(kind or given, opcode, (bits_of(given).name,), ((a, given),), out, pred)
 
 
-def _word(name: str, see: str, *given: Value) -> ScalarType:
+def _bits32(name: str, see: str, *given: Value) -> ScalarType:
     """Return the common type of the values; raise :class:`OperandError` if it has not 32 bits."""
     kind = meet(name, *given)
     if kind.bits != 32:
@@ -126,7 +126,7 @@ def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predi
     PTX ISA: `#integer-arithmetic-instructions-bfind`.
     """
     kind = meet("bfind", a)
-    modifiers = words(shiftamt and "shiftamt", integer_word(kind))
+    modifiers = present(shiftamt and "shiftamt", integer_modifier(kind))
     return _record(_U32, "bfind", modifiers, ((a, kind),), out, pred)
 
 
@@ -160,7 +160,7 @@ def bfe(a: Reg, position: Value, count: Value, *, out: Reg | None = None, pred: 
     """
     kind = meet("bfe", a)
     given = ((a, kind), (position, _U32), (count, _U32))
-    return _record(kind, "bfe", (integer_word(kind),), given, out, pred)
+    return _record(kind, "bfe", (integer_modifier(kind),), given, out, pred)
 
 
 @records("bfi")
@@ -224,7 +224,7 @@ def szext(
     PTX ISA: `#integer-arithmetic-instructions-szext`.
     """
     kind = meet("szext", a)
-    modifiers = (mode, integer_word(kind))
+    modifiers = (mode, integer_modifier(kind))
     return _record(kind, "szext", modifiers, ((a, kind), (count, _U32)), out, pred)
 
 
@@ -250,7 +250,7 @@ def shf(
 
     PTX ISA: `#logic-and-shift-instructions-shf`.
     """
-    kind = _word("shf", _SHF, low, high)
+    kind = _bits32("shf", _SHF, low, high)
     given = ((low, kind), (high, kind), (amount, _U32))
     return _record(kind, "shf", (direction, mode, "b32"), given, out, pred)
 
@@ -277,9 +277,9 @@ def prmt(
 
     PTX ISA: `#data-movement-and-conversion-instructions-prmt`.
     """
-    kind = _word("prmt", _PRMT, a, b)
+    kind = _bits32("prmt", _PRMT, a, b)
     given = ((a, kind), (b, kind), (selector, _U32))
-    return _record(kind, "prmt", words("b32", mode), given, out, pred)
+    return _record(kind, "prmt", present("b32", mode), given, out, pred)
 
 
 def _table(logic: Logic) -> int:
@@ -307,7 +307,7 @@ def _table(logic: Logic) -> int:
 
 def _three(a: Value, b: Value, c: Value, logic: Logic) -> tuple[ScalarType, tuple[Operand, ...]]:
     trace = current()
-    kind = _word("lop3", _LOP3, a, b, c)
+    kind = _bits32("lop3", _LOP3, a, b, c)
     return kind, (*(typed(item, kind, trace) for item in (a, b, c)), Immediate(_table(logic)))
 
 

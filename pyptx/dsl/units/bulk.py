@@ -27,11 +27,11 @@ from .places import Shared, barrier, check_place
 from .qualifiers import (
     group_count,
     hinted,
-    multicast_word,
+    multicast_modifier,
     order,
-    report_word,
+    report_modifier,
     shared_space,
-    type_word,
+    type_modifier,
 )
 from .tensor_copy import (
     apply_priority_tensor,
@@ -144,13 +144,13 @@ def load(
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk`.
     """
     number = transfer(size, dst, "the destination", see=_SEE)
-    word = shared_space(space, ("cluster", "cta"), see=_SEE)
+    target = shared_space(space, ("cluster", "cta"), see=_SEE)
     given, at = order(sem, scope, COPY_ORDERS, see=_SEE)
     hint, policy = hinted(cache_hint)
-    cast, mask = multicast_word(multicast, multicast_bits, see=_SEE)
+    cast, mask = multicast_modifier(multicast, multicast_bits, see=_SEE)
     ignored: list[Any] = []
     if ignore_bytes is not None:
-        if word != "shared::cta":
+        if target != "shared::cta":
             raise OperandError(
                 f"ignore_bytes is {ignore_bytes!r} with space {space!r}: expected space 'cta'", see=_SEE
             )
@@ -159,12 +159,12 @@ def load(
             checked("ignore_bytes on the left", left, 0, 15, see=_SEE),
             checked("ignore_bytes on the right", right, 0, 15, see=_SEE),
         ]
-    words = (
-        *("async", "bulk", given, at, word, "global", _COMPLETE, report_word(report), cast, hint),
+    modifiers = (
+        *("async", "bulk", given, at, target, "global", _COMPLETE, report_modifier(report), cast, hint),
         "ignore_oob" if ignored else None,
         strong(sem),
     )
-    emit("cp", words, addr(dst), addr(src), number, *ignored, barrier(mbar), *mask, *policy, pred=pred)
+    emit("cp", modifiers, addr(dst), addr(src), number, *ignored, barrier(mbar), *mask, *policy, pred=pred)
 
 
 @records("cp.async.bulk.store", "cp.async.bulk.store.sem")
@@ -201,9 +201,9 @@ def store(
     number = transfer(size, src, "the source", see=_SEE)
     given, at = order(sem, scope, COPY_ORDERS, see=_SEE)
     hint, policy = hinted(cache_hint)
-    masked, mask = byte_mask_word(byte_mask, see=_SEE)
-    words = ("async", "bulk", given, at, "global", "shared::cta", "bulk_group", hint, masked, strong(sem))
-    emit("cp", words, addr(dst), addr(src), number, *policy, *mask, pred=pred)
+    masked, mask = byte_mask_modifier(byte_mask, see=_SEE)
+    modifiers = ("async", "bulk", given, at, "global", "shared::cta", "bulk_group", hint, masked, strong(sem))
+    emit("cp", modifiers, addr(dst), addr(src), number, *policy, *mask, pred=pred)
 
 
 @records("cp.async.bulk.cluster", "cp.async.bulk.cluster.sem")
@@ -236,11 +236,11 @@ def store_cluster(
     number = transfer(size, src, "the source", see=_SEE)
     transfer(size, dst, "the destination", see=_SEE)
     given, at = order(sem, scope, COPY_ORDERS, ("cta", "cluster"), see=_SEE)
-    words = ("async", "bulk", given, at, "shared::cluster", "shared::cta", _COMPLETE, strong(sem))
-    emit("cp", words, addr(dst), addr(src), number, barrier(mbar), pred=pred)
+    modifiers = ("async", "bulk", given, at, "shared::cluster", "shared::cta", _COMPLETE, strong(sem))
+    emit("cp", modifiers, addr(dst), addr(src), number, barrier(mbar), pred=pred)
 
 
-def byte_mask_word(byte_mask: Reg | int | None, *, see: str) -> tuple[str | None, tuple[Any, ...]]:
+def byte_mask_modifier(byte_mask: Reg | int | None, *, see: str) -> tuple[str | None, tuple[Any, ...]]:
     """Return the modifier and the operand of a byte mask; None and no operand without a mask."""
     if byte_mask is None:
         return None, ()
@@ -254,14 +254,14 @@ def reduction(
     op: str, dtype: ScalarType | str, types: Sequence[str], noftz: bool, *, see: str
 ) -> tuple[str | None, ...]:
     """Return the modifiers of a reduction: operation, ``noftz``, type."""
-    word = type_word(dtype, types, see=see)
-    if noftz and not (op == "add" and word in ("f16", "bf16", "f32")):
+    name = type_modifier(dtype, types, see=see)
+    if noftz and not (op == "add" and name in ("f16", "bf16", "f32")):
         raise OperandError(
-            f"noftz=True with {op!r} of {word}: only 'add' of f16, bf16 or f32 takes it", see=see
+            f"noftz=True with {op!r} of {name}: only 'add' of f16, bf16 or f32 takes it", see=see
         )
     # 16-bit floats have no other addition.
-    keeps = noftz or (op == "add" and word in ("f16", "bf16"))
-    return op, "noftz" if keeps else None, word
+    keeps = noftz or (op == "add" and name in ("f16", "bf16"))
+    return op, "noftz" if keeps else None, name
 
 
 @records(
@@ -310,11 +310,11 @@ def reduce(
     given, at = order(sem, scope, ("relaxed",), see=see)
     hint, policy = hinted(cache_hint)
     operation = reduction(op, dtype, GLOBAL_TYPES, noftz, see=see)
-    words = (
+    modifiers = (
         *("reduce", "async", "bulk", given, at, "global", "shared::cta", "bulk_group", hint),
         *operation,
     )
-    emit("cp", words, addr(dst), addr(src), number, *policy, pred=pred)
+    emit("cp", modifiers, addr(dst), addr(src), number, *policy, pred=pred)
 
 
 @records("cp.reduce.async.bulk.cluster", "cp.reduce.async.bulk.cluster.relaxed")
@@ -353,8 +353,9 @@ def reduce_cluster(
     transfer(size, dst, "the destination", see=see)
     given, at = order(sem, scope, ("relaxed",), ("cta", "cluster"), see=see)
     operation = reduction(op, dtype, _CLUSTER_TYPES, False, see=see)
-    words = ("reduce", "async", "bulk", given, at, "shared::cluster", "shared::cta", _COMPLETE, *operation)
-    emit("cp", words, addr(dst), addr(src), number, barrier(mbar), pred=pred)
+    spaces = ("shared::cluster", "shared::cta")
+    modifiers = ("reduce", "async", "bulk", given, at, *spaces, _COMPLETE, *operation)
+    emit("cp", modifiers, addr(dst), addr(src), number, barrier(mbar), pred=pred)
 
 
 # --- caches ---------------------------------------------------------------------------------------
@@ -398,8 +399,8 @@ def apply_priority(src: Global, size: Reg | int, *, pred: Predicate = None) -> N
     """
     see = "data-movement-and-conversion-instructions-applypriority-async-bulk"
     number = transfer(size, src, "the source", see=see)
-    words = ("async", "bulk", "global", "bulk_group", "L2::evict_normal")
-    emit("applypriority", words, addr(src), number, pred=pred)
+    modifiers = ("async", "bulk", "global", "bulk_group", "L2::evict_normal")
+    emit("applypriority", modifiers, addr(src), number, pred=pred)
 
 
 # --- groups ---------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def policy(
         if number is None or not 0 < number <= 1:
             raise OperandError(f"fraction is {fraction!r}: expected 0 < fraction <= 1", see=_POLICY)
         some = (float(number),)
-    words = ("fractional", *_priorities(primary, secondary), "b64")
-    return answer(b64, "createpolicy", words, *some, hint="policy", out=out, pred=pred)
+    modifiers = ("fractional", *_priorities(primary, secondary), "b64")
+    return answer(b64, "createpolicy", modifiers, *some, hint="policy", out=out, pred=pred)
 
 
 @records("createpolicy.range")
@@ -113,12 +113,12 @@ def policy_range(
 
     PTX ISA: `#data-movement-and-conversion-instructions-createpolicy`.
     """
-    words = ("range", global_space(space, see=_POLICY), *_priorities(primary, secondary), "b64")
+    modifiers = ("range", global_space(space, see=_POLICY), *_priorities(primary, secondary), "b64")
     sizes = (
         checked("primary_size", primary_size, 0, 0xFFFFFFFF, see=_POLICY),
         checked("total_size", total_size, 0, 0xFFFFFFFF, see=_POLICY),
     )
-    return answer(b64, "createpolicy", words, addr(place), *sizes, hint="policy", out=out, pred=pred)
+    return answer(b64, "createpolicy", modifiers, addr(place), *sizes, hint="policy", out=out, pred=pred)
 
 
 @records("createpolicy.cvt")
@@ -163,11 +163,11 @@ def prefetch(
     """
     one_of("level", level, ("L1", "L2", "L1::32B"), see=_PREFETCH)
     one_of("space", space, ("global",) if evict else ("global", "local", None), see=_PREFETCH)
-    words: tuple[str | None, ...] = (space, level, "valid_addr" if level == "L1::32B" else None)
+    modifiers: tuple[str | None, ...] = (space, level, "valid_addr" if level == "L1::32B" else None)
     if evict is not None:
         one_of("level", level, ("L2",), see=_PREFETCH)
-        words = (space, f"L2::{evict}")
-    emit("prefetch", words, addr(place), pred=pred)
+        modifiers = (space, f"L2::{evict}")
+    emit("prefetch", modifiers, addr(place), pred=pred)
 
 
 @records("prefetchu")
@@ -205,5 +205,5 @@ def apply_priority(place: Global, *, space: str | None = "global", pred: Predica
     PTX ISA: `#data-movement-and-conversion-instructions-applypriority`.
     """
     see = "data-movement-and-conversion-instructions-applypriority"
-    words = (global_space(space, see=see), "L2::evict_normal")
-    emit("applypriority", words, addr(place), _LINE, pred=pred)
+    modifiers = (global_space(space, see=see), "L2::evict_normal")
+    emit("applypriority", modifiers, addr(place), _LINE, pred=pred)

@@ -43,8 +43,8 @@ def _address(place: Reg | Buffer, space: str | None, *, see: str) -> tuple[Reg, 
     if space == "auto":
         space = "cluster" if register.type.bits == 32 else None
     one_of("space", space, ("cluster", None), see=see)
-    word = None if space is None else "shared::cluster"
-    return register, word, f"u{register.type.bits}"
+    state_space = None if space is None else "shared::cluster"
+    return register, state_space, f"u{register.type.bits}"
 
 
 @records("mapa")
@@ -77,9 +77,9 @@ def map(
     """
     which = checked("rank", rank, 0, _MAX_RANK, see=_MAPA)
     with current().atomic():
-        register, word, kind = _address(place, space, see=_MAPA)
+        register, state_space, kind = _address(place, space, see=_MAPA)
         given = u32 if kind == "u32" else u64
-        return answer(given, "mapa", (word, kind), register, which, hint="mapped", out=out, pred=pred)
+        return answer(given, "mapa", (state_space, kind), register, which, hint="mapped", out=out, pred=pred)
 
 
 @records("getctarank")
@@ -98,8 +98,8 @@ def getctarank(
     """
     see = "data-movement-and-conversion-instructions-getctarank"
     with current().atomic():
-        register, word, kind = _address(address, space, see=see)
-        return answer(u32, "getctarank", (word, kind), register, hint="rank", out=out, pred=pred)
+        register, state_space, kind = _address(address, space, see=see)
+        return answer(u32, "getctarank", (state_space, kind), register, hint="rank", out=out, pred=pred)
 
 
 @records("mov")

@@ -59,13 +59,13 @@ def try_cancel(
     PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`.
     """
     check_place("the answer", answer, 16, 16, see=_TRY)
-    words = (
+    modifiers = (
         *("try_cancel", "async", shared_space(space, ("cta", None), see=_TRY)),
         "mbarrier::complete_tx::bytes",
         "multicast::cluster::all" if multicast else None,
         "b128",
     )
-    emit("clusterlaunchcontrol", words, addr(answer), barrier(mbar), pred=pred)
+    emit("clusterlaunchcontrol", modifiers, addr(answer), barrier(mbar), pred=pred)
 
 
 def _response(response: object) -> Reg:
@@ -86,16 +86,16 @@ def is_canceled(response: Reg, *, out: Reg | None = None, pred: Predicate = None
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
     """
-    words = ("query_cancel", "is_canceled", "pred", "b128")
+    modifiers = ("query_cancel", "is_canceled", "pred", "b128")
     return answer(
-        predicate, "clusterlaunchcontrol", words, _response(response), hint="canceled", out=out, pred=pred
+        predicate, "clusterlaunchcontrol", modifiers, _response(response), hint="canceled", out=out, pred=pred
     )
 
 
 def _coordinate(axis: str, response: Reg, out: Reg | None, pred: Predicate) -> Reg:
-    words = ("query_cancel", f"get_first_ctaid::{axis}", "b32", "b128")
+    modifiers = ("query_cancel", f"get_first_ctaid::{axis}", "b32", "b128")
     return answer(
-        u32, "clusterlaunchcontrol", words, _response(response), hint=f"ctaid_{axis}", out=out, pred=pred
+        u32, "clusterlaunchcontrol", modifiers, _response(response), hint=f"ctaid_{axis}", out=out, pred=pred
     )
 
 
@@ -143,10 +143,10 @@ def first_ctaid(
     PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-query-cancel`.
     """
     given = operand(_response(response), current())
-    words = ("query_cancel", "get_first_ctaid", "v4", "b32", "b128")
+    modifiers = ("query_cancel", "get_first_ctaid", "v4", "b32", "b128")
     with current().atomic():
         three = reg.array(u32, 3) if out is None else list(out)
         if len(three) != 3:
             raise OperandError(f"out is {out!r}: expected three registers", see=_QUERY)
-        values(u32, 4, "clusterlaunchcontrol", words, (given,), out=(*three, None), pred=pred)
+        values(u32, 4, "clusterlaunchcontrol", modifiers, (given,), out=(*three, None), pred=pred)
     return three if isinstance(three, RegArray) else RegArray(three, u32, "out")

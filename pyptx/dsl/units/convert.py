@@ -22,7 +22,7 @@ from ..records import records
 from ..registers import Number, Reg, owned
 from ..trace import Trace, current
 from ..types import the_type
-from .values import meet, typed, value, words
+from .values import meet, present, typed, value
 
 __all__ = ["cvt", "cvt_pack", "cvt_x2", "cvt_x4", "cvta", "cvta_to", "isspacep"]
 
@@ -78,7 +78,7 @@ def _record(
     """Record one ``cvt``, with the modifiers in the order of its form."""
     types = (to.name, of.name)
     given = (*modifiers, *types)
-    spelled = next((words for words in orders("cvt", given) if words[-2:] == types), given)
+    spelled = next((order for order in orders("cvt", given) if order[-2:] == types), given)
     return value(to, "cvt", spelled, operands, out=out, pred=pred, storage=storage)
 
 
@@ -188,7 +188,7 @@ def _modifiers(
     pzo: bool = False,
     factor: str | None = None,
 ) -> tuple[str, ...]:
-    return words(
+    return present(
         rounding,
         ftz and "ftz",
         sat and "sat",
@@ -320,7 +320,7 @@ def cvt_pack(
         )
     rest = () if below is None else (typed(below, TYPES["b32"], trace),)
     operands = (typed(high, s32, trace), typed(low, s32, trace), *rest)
-    modifiers = words("pack", "sat", to, "s32", None if below is None else "b32")
+    modifiers = present("pack", "sat", to, "s32", None if below is None else "b32")
     return value(TYPES["u32"], "cvt", modifiers, operands, out=out, pred=pred)
 
 

@@ -93,7 +93,7 @@ class Async:
         if ignore_src is not None:
             extra.append(ignore_src)
         hint, policy = hinted(cache_hint)
-        words = (
+        modifiers = (
             "async",
             cache,
             shared_space(space, ("cta", "shared"), see=_SEE),
@@ -101,7 +101,7 @@ class Async:
             hint,
             None if prefetch is None else f"L2::{prefetch}B",
         )
-        emit("cp", words, addr(dst), addr(src), size, *extra, *policy, pred=pred)
+        emit("cp", modifiers, addr(dst), addr(src), size, *extra, *policy, pred=pred)
 
     @staticmethod
     @records("cp.async.commit_group")
@@ -158,9 +158,9 @@ class Async:
         PTX ISA: `#parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive`.
         """
         see = "parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive"
-        word = shared_space(space, ("cta", "shared", None), see=see)
-        words = ("async", "mbarrier", "arrive", "noinc" if noinc else None, word, "b64")
-        emit("cp", words, barrier(mbar), pred=pred)
+        state_space = shared_space(space, ("cta", "shared", None), see=see)
+        modifiers = ("async", "mbarrier", "arrive", "noinc" if noinc else None, state_space, "b64")
+        emit("cp", modifiers, barrier(mbar), pred=pred)
 
 
 #: ``ptx.cp.async_``; ``async`` is a Python keyword.

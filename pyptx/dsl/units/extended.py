@@ -13,7 +13,7 @@ from ..emit import Predicate
 from ..records import records
 from ..registers import Number, Reg, RegArray
 from ..trace import current
-from .values import Vector, integer_word, meet, typed, value, words
+from .values import Vector, integer_modifier, meet, present, typed, value
 
 __all__ = ["add_cc", "add_wide", "addc", "mad_cc", "madc", "sub_cc", "sub_wide", "subc"]
 
@@ -32,7 +32,7 @@ def _record(
     trace = current()
     kind = meet(opcode, *given)
     operands = [typed(item, kind, trace) for item in given]
-    return value(kind, opcode, words(*before, integer_word(kind)), operands, out=out, pred=pred)
+    return value(kind, opcode, present(*before, integer_modifier(kind)), operands, out=out, pred=pred)
 
 
 @records("add.cc")

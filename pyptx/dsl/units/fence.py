@@ -147,8 +147,8 @@ def proxy_async_acquire(*, pred: Predicate = None) -> None:
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    words = ("proxy", "async::generic", "acquire", "sync_restrict::shared::cluster", "cluster")
-    emit("fence", words, pred=pred)
+    modifiers = ("proxy", "async::generic", "acquire", "sync_restrict::shared::cluster", "cluster")
+    emit("fence", modifiers, pred=pred)
 
 
 @records("fence.proxy.async_generic.release", "fence.proxy.async_generic.release.read")
@@ -174,8 +174,8 @@ def proxy_async_release(
     """
     one_of("scope", scope, ("cta", "cluster") if read else ("cluster",), see=_SEE)
     restriction = "shared::cluster::read" if read else "shared::cta"
-    words = ("proxy", "async::generic", "release", f"sync_restrict::{restriction}", scope)
-    emit("fence", words, pred=pred)
+    modifiers = ("proxy", "async::generic", "release", f"sync_restrict::{restriction}", scope)
+    emit("fence", modifiers, pred=pred)
 
 
 @records("fence.proxy.alias", "fence.proxy.alias.sem")
@@ -240,5 +240,5 @@ def proxy_tensormap_acquire(tensor_map: Reg | Addr | Shared, scope: Scope, *, pr
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-membar`.
     """
-    words = ("proxy", "tensormap::generic", "acquire", scope)
-    emit("fence", words, addr(tensor_map), 128, pred=pred)
+    modifiers = ("proxy", "tensormap::generic", "acquire", scope)
+    emit("fence", modifiers, addr(tensor_map), 128, pred=pred)

@@ -18,7 +18,7 @@ from ..records import records
 from ..registers import Number, Reg
 from ..trace import current
 from .qualifiers import one_of
-from .values import integer_word, meet, typed, value, words
+from .values import integer_modifier, meet, present, typed, value
 
 __all__ = [
     "abs",
@@ -70,7 +70,7 @@ def _record(
     """Record one instruction on values of ``kind``, its last modifier, with a result of ``kind``."""
     trace = current()
     operands = [typed(item, kind, trace) for item in given]
-    return value(kind, opcode, words(*modifiers, integer_word(kind)), operands, out=out, pred=pred)
+    return value(kind, opcode, present(*modifiers, integer_modifier(kind)), operands, out=out, pred=pred)
 
 
 def _has_sign(name: str, kind: ScalarType) -> None:
@@ -96,7 +96,7 @@ def _sum(
     if _is_mixed(a, b):
         assert isinstance(a, Reg)
         trace, f32 = current(), TYPES["f32"]
-        modifiers = words(rounding or "rn", *flags, "f32", a.type.name)
+        modifiers = present(rounding or "rn", *flags, "f32", a.type.name)
         return value(
             f32, opcode, modifiers, (typed(a, a.type, trace), typed(b, f32, trace)), out=out, pred=pred
         )
@@ -186,8 +186,8 @@ def _half(opcode: str, kind: ScalarType, half: str | None) -> str | None:
 
 def _twice(kind: ScalarType) -> ScalarType:
     """Return the type of a product that keeps all its bits."""
-    word = integer_word(kind)
-    wide = TYPES.get(f"{word[0]}{2 * kind.bits}")
+    modifier = integer_modifier(kind)
+    wide = TYPES.get(f"{modifier[0]}{2 * kind.bits}")
     if wide is None or kind.lanes > 1:
         raise OperandError(f"half='wide' takes 16- or 32-bit integers, not .{kind}", see=_MUL)
     return wide
@@ -221,7 +221,8 @@ def mul(
         return _record("mul", modifiers, (a, b), kind, out, pred)
     trace = current()
     operands = [typed(item, kind, trace) for item in (a, b)]
-    return value(_twice(kind), "mul", words(*modifiers, integer_word(kind)), operands, out=out, pred=pred)
+    spelled = present(*modifiers, integer_modifier(kind))
+    return value(_twice(kind), "mul", spelled, operands, out=out, pred=pred)
 
 
 @records("mad.int", "mad.wide", "mad.sat")
@@ -254,7 +255,7 @@ def mad(
         return _record("mad", modifiers, (a, b, c), kind, out, pred)
     trace, total = current(), _twice(kind)
     operands = (typed(a, kind, trace), typed(b, kind, trace), typed(c, total, trace))
-    return value(total, "mad", words(*modifiers, integer_word(kind)), operands, out=out, pred=pred)
+    return value(total, "mad", present(*modifiers, integer_modifier(kind)), operands, out=out, pred=pred)
 
 
 @records("fma.f32", "fma.f64", "fma.f32x2", "fma.half", "fma.bfloat", "fma.mixed")
@@ -287,7 +288,7 @@ def fma(
     if _is_mixed(a, c):
         factors, f32 = meet("fma", a, b), TYPES["f32"]
         operands = (typed(a, factors, trace), typed(b, factors, trace), typed(c, f32, trace))
-        modifiers = words(rounding or "rn", *flags, "f32", factors.name)
+        modifiers = present(rounding or "rn", *flags, "f32", factors.name)
         return value(f32, "fma", modifiers, operands, out=out, pred=pred)
     kind = meet("fma", a, b, c)
     return _record("fma", (rounding or "rn", *flags), (a, b, c), kind, out, pred)
@@ -580,7 +581,7 @@ def _dot(opcode: str, half: str | None, a: Reg, b: Reg, c: Value, out: Reg | Non
     signed = any(kind.kind == "s" for kind in factors)
     kind = TYPES["s32" if signed else "u32"]
     operands = (typed(a, factors[0], trace), typed(b, factors[1], trace), typed(c, kind, trace))
-    modifiers = words(half, *(integer_word(factor) for factor in factors))
+    modifiers = present(half, *(integer_modifier(factor) for factor in factors))
     return value(kind, opcode, modifiers, operands, out=out, pred=pred)
 
 

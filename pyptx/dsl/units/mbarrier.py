@@ -113,8 +113,9 @@ def init(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-init`.
     """
-    words = ("init", None if layout is None else _layout(layout), shared_space(space, _OWN, see=_SEE), "b64")
-    emit("mbarrier", words, barrier(mbar), _count(count), pred=pred)
+    which = None if layout is None else _layout(layout)
+    modifiers = ("init", which, shared_space(space, _OWN, see=_SEE), "b64")
+    emit("mbarrier", modifiers, barrier(mbar), _count(count), pred=pred)
 
 
 @records("mbarrier.check_layout")
@@ -132,8 +133,8 @@ def check_layout(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-check-layout`.
     """
-    words = ("check_layout", _layout(layout), shared_space(space, _OWN, see=_SEE), "b64")
-    return answer(predicate, "mbarrier", words, barrier(mbar), hint="p", out=out, pred=pred)
+    modifiers = ("check_layout", _layout(layout), shared_space(space, _OWN, see=_SEE), "b64")
+    return answer(predicate, "mbarrier", modifiers, barrier(mbar), hint="p", out=out, pred=pred)
 
 
 @records("mbarrier.inval")
@@ -172,24 +173,24 @@ def _arrive(
     multicast: Reg | int | None,
     pred: Predicate,
 ) -> None:
-    word = shared_space(space, _ANY, see=f"{_SEE}-arrive")
-    if word == "shared::cluster" and state is not None:
+    state_space = shared_space(space, _ANY, see=f"{_SEE}-arrive")
+    if state_space == "shared::cluster" and state is not None:
         raise OperandError(
             'state= is given with space="cluster": an arrival on another CTA\'s barrier returns no state',
             hint="leave state= out, or arrive on this CTA's own barrier",
             see=f"{_SEE}-arrive",
         )
-    cast, mask = _multicast(multicast, word)
+    cast, mask = _multicast(multicast, state_space)
     given = () if number is None else (number,)
-    words = (
+    modifiers = (
         verb,
         operation,
         *order(sem, scope, ("release", "relaxed"), _SCOPES, see=f"{_SEE}-arrive"),
-        word,
+        state_space,
         cast,
         "b64",
     )
-    emit("mbarrier", words, destination("state", state), barrier(mbar), *given, *mask, pred=pred)
+    emit("mbarrier", modifiers, destination("state", state), barrier(mbar), *given, *mask, pred=pred)
 
 
 @records("mbarrier.arrive", "mbarrier.arrive.remote", "mbarrier.arrive.multicast")
@@ -310,14 +311,14 @@ def _no_complete(
     pred: Predicate,
 ) -> None:
     see = f"{_SEE}-{verb.replace('_', '-')}"
-    words = (
+    modifiers = (
         *(verb, "noComplete", *order(sem, scope, ("release",), ("cta",), see=see)),
         *(shared_space(space, _OWN, see=see), "b64"),
     )
     written = destination("state", state)
     if written is None:
         raise OperandError("state is None: this instruction needs a b64 register for the state", see=see)
-    emit("mbarrier", words, written, barrier(mbar), _count(count), pred=pred)
+    emit("mbarrier", modifiers, written, barrier(mbar), _count(count), pred=pred)
 
 
 @records("mbarrier.arrive.noComplete")
@@ -382,10 +383,10 @@ def _tx(
     pred: Predicate,
 ) -> None:
     see = f"{_SEE}-{operation.replace('_', '-')}-operation"
-    word = shared_space(space, _ANY, see=see)
-    cast, mask = _multicast(multicast, word)
-    words = (operation, *order(sem, scope, ("relaxed",), _SCOPES, see=see), word, cast, "b64")
-    emit("mbarrier", words, barrier(mbar), _bytes(nbytes), *mask, pred=pred)
+    state_space = shared_space(space, _ANY, see=see)
+    cast, mask = _multicast(multicast, state_space)
+    modifiers = (operation, *order(sem, scope, ("relaxed",), _SCOPES, see=see), state_space, cast, "b64")
+    emit("mbarrier", modifiers, barrier(mbar), _bytes(nbytes), *mask, pred=pred)
 
 
 @records("mbarrier.expect_tx", "mbarrier.expect_tx.multicast")
@@ -469,7 +470,7 @@ def _wait(
         one_of("phase_type", phase_type, ("primary", "conditional"), see=_WAIT)
     extra = () if suspend_hint is None else (checked("suspend_hint", suspend_hint, 0, 0xFFFFFFFF, see=_WAIT),)
     value = destination("report_value", report_value)
-    words = (
+    modifiers = (
         verb,
         "parity" if phase is not None else None,
         None if phase_type is None else f"phase_type::{phase_type}",
@@ -480,7 +481,7 @@ def _wait(
     return answer(
         predicate,
         "mbarrier",
-        words,
+        modifiers,
         *(() if value is None else (value,)),
         barrier(mbar),
         which,
@@ -650,5 +651,5 @@ def pending_count(
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-pending-count`.
     """
     see = f"{_SEE}-pending-count"
-    word = None if layout is None else f"layout::{one_of('layout', layout, ('v0',), see=see)}"
-    return answer(u32, "mbarrier", ("pending_count", word, "b64"), state, hint="pending", out=out, pred=pred)
+    which = None if layout is None else f"layout::{one_of('layout', layout, ('v0',), see=see)}"
+    return answer(u32, "mbarrier", ("pending_count", which, "b64"), state, hint="pending", out=out, pred=pred)

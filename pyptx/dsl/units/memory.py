@@ -32,7 +32,7 @@ from ..symbols import Sym
 from ..trace import Trace, current
 from ..types import as_number, encode_number, memory_type, the_type
 from .qualifiers import hinted
-from .values import Vector, value, values, words
+from .values import Vector, present, value, values
 
 __all__ = ["ldu", "load", "store"]
 
@@ -54,8 +54,8 @@ def cached(cache_hint: Reg | None, trace: Trace) -> tuple[str | None, tuple[Oper
             f"cache_hint is {cache_hint!r}: expected a 64-bit register made by ptx.cache.policy",
             see="cache-eviction-priority-hints",
         )
-    word, registers = hinted(cache_hint)
-    return word, tuple(operand(register, trace) for register in registers)
+    hint, registers = hinted(cache_hint)
+    return hint, tuple(operand(register, trace) for register in registers)
 
 
 def length(vector: Any, see: str) -> str | None:
@@ -213,7 +213,7 @@ def load(
     stored = memory_type(the_type(kind)).name
     hint, policies = cached(cache_hint, trace)
     place = address(addr(source, suffix="unified") if unified else source, trace)
-    modifiers = words(
+    modifiers = present(
         weak and "weak",
         volatile and "volatile",
         mmio and "mmio",
@@ -296,7 +296,7 @@ def ldu(
     PTX ISA: `#data-movement-and-conversion-instructions-ldu`.
     """
     trace = current()
-    modifiers = words(space, length(vector, _LD), memory_type(the_type(kind)).name)
+    modifiers = present(space, length(vector, _LD), memory_type(the_type(kind)).name)
     return _loaded("ldu", kind, vector, modifiers, (address(source, trace),), out, pred)
 
 
@@ -359,7 +359,7 @@ def store(
     items: list[Any] = list(given) if several else [given]  # type: ignore[arg-type]
     kind = _kind_stored(target, items, kind)
     hint, policies = cached(cache_hint, trace)
-    modifiers = words(
+    modifiers = present(
         weak and "weak",
         volatile and "volatile",
         mmio and "mmio",

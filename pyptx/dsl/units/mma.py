@@ -210,7 +210,7 @@ class Mma:
         operation: tuple[str | None, ...] = (bit_op,)
         if types[1] == "b1":
             operation = (bit_op or "xor", "popc")
-        words = (
+        modifiers = (
             variant if sparse else None,
             "sync",
             "aligned",
@@ -223,7 +223,7 @@ class Mma:
             rounding,
             *scaling[3:],
         )
-        emit("mma", words, *values, pred=pred)
+        emit("mma", modifiers, *values, pred=pred)
 
     @staticmethod
     def fragment(

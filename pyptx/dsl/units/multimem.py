@@ -30,7 +30,7 @@ from ..operators import writable
 from ..records import records
 from ..registers import Reg, RegArray
 from .async_store import STORED, Value, typed_value
-from .bulk import COPY_ORDERS, GLOBAL_TYPES, byte_mask_word, reduction, strong, transfer
+from .bulk import COPY_ORDERS, GLOBAL_TYPES, byte_mask_modifier, reduction, strong, transfer
 from .places import Shared
 from .qualifiers import global_space, one_of, order
 
@@ -94,21 +94,21 @@ def ld_reduce(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem`.
     """
-    vector, word, given = _value(dst, dtype, (*_INTEGERS, *_FLOATS, *_FP8))
+    vector, type_name, given = _value(dst, dtype, (*_INTEGERS, *_FLOATS, *_FP8))
     for register in (given,) if isinstance(given, Reg) else given:
         writable(register)
     if acc is not None:
         one_of("acc", acc, ("f16", "f32"), see=_SEE)
-    words = (
+    modifiers = (
         *(
             "ld_reduce",
             *order(sem, scope, ("weak", "relaxed", "acquire"), see=_SEE),
             global_space(space, see=_SEE),
             op,
         ),
-        *(None if acc is None else f"acc::{acc}", vector, word),
+        *(None if acc is None else f"acc::{acc}", vector, type_name),
     )
-    emit("multimem", words, given, addr(src), pred=pred)
+    emit("multimem", modifiers, given, addr(src), pred=pred)
 
 
 @records("multimem.st", "multimem.st.float", "multimem.st.fp8", "multimem.st.fp8x2", "multimem.st.fp8x4")
@@ -137,15 +137,15 @@ def st(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem`.
     """
-    vector, word, given = _value(value, dtype, (*_INTEGERS, *_FLOATS, *_FP8))
-    words = (
+    vector, type_name, given = _value(value, dtype, (*_INTEGERS, *_FLOATS, *_FP8))
+    modifiers = (
         "st",
         *order(sem, scope, ("weak", "relaxed", "release"), see=_SEE),
         global_space(space, see=_SEE),
         vector,
-        word,
+        type_name,
     )
-    emit("multimem", words, addr(dst), given, pred=pred)
+    emit("multimem", modifiers, addr(dst), given, pred=pred)
 
 
 @records("multimem.red", "multimem.red.float")
@@ -166,16 +166,16 @@ def red(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem`.
     """
-    vector, word, given = _value(value, dtype, (*_INTEGERS, *_FLOATS))
-    words = (
+    vector, type_name, given = _value(value, dtype, (*_INTEGERS, *_FLOATS))
+    modifiers = (
         "red",
         *order(sem, scope, ("relaxed", "release"), see=_SEE),
         global_space(space, see=_SEE),
         op,
         vector,
-        word,
+        type_name,
     )
-    emit("multimem", words, addr(dst), given, pred=pred)
+    emit("multimem", modifiers, addr(dst), given, pred=pred)
 
 
 @records("multimem.st.async")
@@ -200,10 +200,10 @@ def st_async(
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem-st-async`.
     """
-    _, word, given = typed_value(value, dtype, STORED, see=_SEE)
+    _, type_name, given = typed_value(value, dtype, STORED, see=_SEE)
     emit(
         "multimem",
-        ("st", "async", "release", scope, global_space(space, see=_SEE), word),
+        ("st", "async", "release", scope, global_space(space, see=_SEE), type_name),
         addr(dst),
         given,
         pred=pred,
@@ -227,9 +227,9 @@ def red_async(
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-multimem-red-async`.
     """
-    _, word, given = typed_value(value, dtype, ("u32", "s32", "u64"), see=_SEE)
-    words = ("red", "async", "release", scope, global_space(space, see=_SEE), "add", word)
-    emit("multimem", words, addr(dst), given, pred=pred)
+    _, type_name, given = typed_value(value, dtype, ("u32", "s32", "u64"), see=_SEE)
+    modifiers = ("red", "async", "release", scope, global_space(space, see=_SEE), "add", type_name)
+    emit("multimem", modifiers, addr(dst), given, pred=pred)
 
 
 @records("multimem.cp.async.bulk", "multimem.cp.async.bulk.relaxed")
@@ -252,9 +252,9 @@ def cp_async_bulk(
     see = "data-movement-and-conversion-instructions-multimem-cp-async-bulk"
     number = transfer(size, src, "the source", see=see)
     given, at = order(sem, scope, COPY_ORDERS, see=see)
-    masked, mask = byte_mask_word(byte_mask, see=see)
-    words = ("cp", "async", "bulk", given, at, "global", "shared::cta", "bulk_group", masked, strong(sem))
-    emit("multimem", words, addr(dst), addr(src), number, *mask, pred=pred)
+    masked, mask = byte_mask_modifier(byte_mask, see=see)
+    modifiers = ("cp", "async", "bulk", given, at, "global", "shared::cta", "bulk_group", masked, strong(sem))
+    emit("multimem", modifiers, addr(dst), addr(src), number, *mask, pred=pred)
 
 
 @records(
@@ -285,5 +285,6 @@ def cp_reduce_async_bulk(
     number = transfer(size, src, "the source", see=see)
     given, at = order(sem, scope, ("relaxed",), see=see)
     operation = reduction(op, dtype, GLOBAL_TYPES, noftz, see=see)
-    words = ("cp", "reduce", "async", "bulk", given, at, "global", "shared::cta", "bulk_group", *operation)
-    emit("multimem", words, addr(dst), addr(src), number, pred=pred)
+    spaces = ("global", "shared::cta")
+    modifiers = ("cp", "reduce", "async", "bulk", given, at, *spaces, "bulk_group", *operation)
+    emit("multimem", modifiers, addr(dst), addr(src), number, pred=pred)

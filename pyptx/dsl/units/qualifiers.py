@@ -23,12 +23,12 @@ __all__ = [
     "global_space",
     "group_count",
     "hinted",
-    "multicast_word",
+    "multicast_modifier",
     "one_of",
     "order",
-    "report_word",
+    "report_modifier",
     "shared_space",
-    "type_word",
+    "type_modifier",
 ]
 
 _SPACES = {
@@ -70,8 +70,8 @@ def shared_space(space: str | None, allowed: Sequence[str | None], *, see: str) 
 
 def global_space(space: str | None, *, see: str) -> str | None:
     """Return the modifier of global memory, or None for a generic address."""
-    word: str | None = one_of("space", space, ("global", None), see=see)
-    return word
+    modifier: str | None = one_of("space", space, ("global", None), see=see)
+    return modifier
 
 
 def order(
@@ -96,11 +96,11 @@ def hinted(cache_hint: Reg | None) -> tuple[str | None, tuple[Reg, ...]]:
     return (None, ()) if cache_hint is None else ("L2::cache_hint", (cache_hint,))
 
 
-def type_word(dtype: ScalarType | str, allowed: Sequence[str], *, see: str) -> str:
+def type_modifier(dtype: ScalarType | str, allowed: Sequence[str], *, see: str) -> str:
     """Return the name of a type if it is one of ``allowed``; else raise :class:`OperandError`."""
     name = dtype.name if isinstance(dtype, ScalarType) else str(dtype).lstrip(".")
-    word: str = one_of("dtype", name, allowed, see=see)
-    return word
+    modifier: str = one_of("dtype", name, allowed, see=see)
+    return modifier
 
 
 def destination(what: str, register: Reg | None) -> Reg | None:
@@ -134,7 +134,7 @@ def group_count(n: int, *, see: str) -> int:
     return number
 
 
-def multicast_word(
+def multicast_modifier(
     multicast: Reg | int | None, bits: int | None, *, see: str
 ) -> tuple[str | None, tuple[Reg | int, ...]]:
     """Return the modifier and the operand of a mask of CTAs; None and no operand without a mask."""
@@ -144,11 +144,11 @@ def multicast_word(
         if bits is not None:
             raise OperandError(f"multicast_bits is {bits} without a mask: pass multicast= too", see=see)
         return None, ()
-    word = "multicast::cluster" if bits is None else f"multicast::cluster::{bits}b"
-    return word, (cta_mask(multicast, bits or 16, see=see),)
+    modifier = "multicast::cluster" if bits is None else f"multicast::cluster::{bits}b"
+    return modifier, (cta_mask(multicast, bits or 16, see=see),)
 
 
-def report_word(report: Validity | None) -> str | None:
+def report_modifier(report: Validity | None) -> str | None:
     """Return the modifier of a copy's report on its mbarrier, such as ``"disabled"``; or None."""
     if report is None:
         return None

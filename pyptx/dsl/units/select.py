@@ -17,7 +17,7 @@ from ..registers import NotPred, Number, Reg
 from ..trace import Trace, current
 from ..types import move_type, the_type
 from .qualifiers import one_of
-from .values import meet, typed, value, value_pair, words
+from .values import meet, present, typed, value, value_pair
 
 __all__ = ["selp", "set_", "setp", "setp_pair", "slct"]
 
@@ -70,7 +70,7 @@ def slct(
     trace = current()
     kind, by = meet("slct", a, b), meet("slct", c)
     operands = (typed(a, kind, trace), typed(b, kind, trace), typed(c, by, trace))
-    modifiers = words(ftz and "ftz", move_type(kind).name, by.name)
+    modifiers = present(ftz and "ftz", move_type(kind).name, by.name)
     return value(kind, "slct", modifiers, operands, out=out, pred=pred)
 
 
@@ -111,7 +111,7 @@ def setp(
     PTX ISA: `#comparison-and-selection-instructions-setp`.
     """
     kind, how, operands = _compared("setp", a, b, combine, current())
-    modifiers = words(comparison, how, ftz and "ftz", kind)
+    modifiers = present(comparison, how, ftz and "ftz", kind)
     return value(predicate, "setp", modifiers, operands, out=out, pred=pred, hint="p")
 
 
@@ -133,7 +133,7 @@ def setp_pair(
     PTX ISA: `#comparison-and-selection-instructions-setp`.
     """
     kind, how, operands = _compared("setp_pair", a, b, combine, current())
-    modifiers = words(comparison, how, ftz and "ftz", kind)
+    modifiers = present(comparison, how, ftz and "ftz", kind)
     return value_pair((predicate, predicate), ("p", "q"), "setp", modifiers, operands, pred)
 
 
@@ -159,5 +159,5 @@ def set_(
     PTX ISA: `#comparison-and-selection-instructions-set`.
     """
     kind, how, operands = _compared("set_", a, b, combine, current())
-    modifiers = words(comparison, how, ftz and "ftz", the_type(to).name, kind)
+    modifiers = present(comparison, how, ftz and "ftz", the_type(to).name, kind)
     return value(to, "set", modifiers, operands, out=out, pred=pred)

@@ -28,7 +28,7 @@ from ..registers import Reg, RegArray
 from ..smem import Buffer
 from ..types import as_whole
 from .places import Shared, barrier, check_place, is_wide
-from .qualifiers import hinted, multicast_word, one_of, report_word, shared_space
+from .qualifiers import hinted, multicast_modifier, one_of, report_modifier, shared_space
 
 __all__ = [
     "TensorCopy",
@@ -270,14 +270,14 @@ class TensorCopy:
                         else "",
                         see=_SEE,
                     )
-            word = _mode(mode, rank, _STORES if op is None else _REDUCTIONS)
+            load_mode = _mode(mode, rank, _STORES if op is None else _REDUCTIONS)
             coordinates = _coordinates(rank, coord, mode)
             _check_map(rank, dst, src, mode)  # type: ignore[arg-type]
-            words: tuple[str | None, ...] = (
+            modifiers: tuple[str | None, ...] = (
                 *(None if op is None else "reduce", "async", "bulk", "tensor", f"{rank}d"),
-                *("global", "shared::cta", op, word, "bulk_group", hint),
+                *("global", "shared::cta", op, load_mode, "bulk_group", hint),
             )
-            emit("cp", words, addr(dst, coord=coordinates), addr(src), *policy, pred=pred)
+            emit("cp", modifiers, addr(dst, coord=coordinates), addr(src), *policy, pred=pred)
             return
         if op is not None:
             raise OperandError(
@@ -292,18 +292,18 @@ class TensorCopy:
         if cta_group is not None:
             one_of("cta_group", cta_group, (1, 2), see=_SEE)
         where = shared_space("cluster" if space is None else space, ("cluster", "cta"), see=_SEE)
-        word = _mode(mode, rank, _LOADS)
+        load_mode = _mode(mode, rank, _LOADS)
         coordinates = _coordinates(rank, coord, mode)
         _check_map(rank, src, dst, mode)  # type: ignore[arg-type]
-        cast, mask = multicast_word(multicast, multicast_bits, see=_SEE)
-        words = (
-            *("async", "bulk", "tensor", f"{rank}d", where, "global", word),
-            *("mbarrier::complete_tx::bytes", report_word(report), cast),
+        cast, mask = multicast_modifier(multicast, multicast_bits, see=_SEE)
+        modifiers = (
+            *("async", "bulk", "tensor", f"{rank}d", where, "global", load_mode),
+            *("mbarrier::complete_tx::bytes", report_modifier(report), cast),
             None if cta_group is None else f"cta_group::{cta_group}",
             hint,
         )
         places = (addr(dst), addr(src, coord=coordinates), barrier(mbar))
-        emit("cp", words, *places, *_offsets(offsets, mode, rank), *mask, *policy, pred=pred)
+        emit("cp", modifiers, *places, *_offsets(offsets, mode, rank), *mask, *policy, pred=pred)
 
 
 #: Forms of the table: for any tensor; for matrices only; for tensors of pixels, with 3 or more dimensions.
@@ -357,10 +357,10 @@ def _touch(
         raise OperandError(f"{count} coordinates: expected 1 to 5, innermost dimension first", see=_SEE)
     if not is_wide(src):
         raise OperandError(f"src is {src!r}: expected a tensor map, such as A.tma_desc()", see=_SEE)
-    word = _mode(mode, rank, _LOADS)
+    load_mode = _mode(mode, rank, _LOADS)
     coordinates = _coordinates(rank, coord, mode)
     _check_map(rank, src, None, mode)
-    return rank, word, addr(src, coord=coordinates), _offsets(offsets, mode, rank)
+    return rank, load_mode, addr(src, coord=coordinates), _offsets(offsets, mode, rank)
 
 
 @records(
@@ -400,10 +400,10 @@ def prefetch_tensor(
     """
     if evict_last and cache_hint is not None:
         raise OperandError("evict_last and cache_hint are both given: expected at most one of them", see=_SEE)
-    rank, word, place, info = _touch(src, coord, mode, offsets)
+    rank, load_mode, place, info = _touch(src, coord, mode, offsets)
     hint, policy = ("L2::evict_last", ()) if evict_last else hinted(cache_hint)
-    words = ("async", "bulk", "prefetch", "tensor", f"{rank}d", "L2", "global", word, hint)
-    emit("cp", words, place, *info, *policy, pred=pred)
+    modifiers = ("async", "bulk", "prefetch", "tensor", f"{rank}d", "L2", "global", load_mode, hint)
+    emit("cp", modifiers, place, *info, *policy, pred=pred)
 
 
 @records(
@@ -426,6 +426,6 @@ def apply_priority_tensor(
 
     PTX ISA: `#data-movement-and-conversion-instructions-applypriority-async-bulk-tensor`.
     """
-    rank, word, place, info = _touch(src, coord, mode, offsets)
-    words = ("async", "bulk", "tensor", f"{rank}d", "global", "bulk_group", word, "L2::evict_normal")
-    emit("applypriority", words, place, *info, pred=pred)
+    rank, load_mode, place, info = _touch(src, coord, mode, offsets)
+    modifiers = ("async", "bulk", "tensor", f"{rank}d", "global", "bulk_group", load_mode, "L2::evict_normal")
+    emit("applypriority", modifiers, place, *info, pred=pred)

@@ -68,9 +68,9 @@ def _replace(
     if space == "auto":
         space = None if is_wide(place) else "cta"
     one_of("space", space, ("global", "cta", None), see=_SEE)
-    word = "shared::cta" if space == "cta" else space
-    words = ("replace", "tile", field, word, "b1024", "b64" if wide else "b32")
-    emit("tensormap", words, addr(place), *values, pred=pred)
+    state_space = "shared::cta" if space == "cta" else space
+    modifiers = ("replace", "tile", field, state_space, "b1024", "b64" if wide else "b32")
+    emit("tensormap", modifiers, addr(place), *values, pred=pred)
 
 
 def _axis(axis: int, last: int) -> int:
@@ -324,11 +324,11 @@ def cp_fenceproxy(dst: Reg | Addr, src: Shared, scope: Scope, *, pred: Predicate
     """
     see = "parallel-synchronization-and-communication-instructions-tensormap-cp-fenceproxy"
     check_place("the tensor map", src, _BYTES, _ALIGNMENT, see=see)
-    words = (
+    modifiers = (
         *("cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release", scope),
         *("sync", "aligned"),
     )
-    emit("tensormap", words, addr(dst), addr(src), _BYTES, pred=pred)
+    emit("tensormap", modifiers, addr(dst), addr(src), _BYTES, pred=pred)
 
 
 @records("prefetch.tensormap")

@@ -22,15 +22,15 @@ from ..registers import Reg, RegArray, owned
 from ..trace import Trace, current
 from ..types import as_number, encode_number
 
-__all__ = ["Vector", "integer_word", "meet", "typed", "value", "value_pair", "values", "words"]
+__all__ = ["Vector", "integer_modifier", "meet", "typed", "value", "value_pair", "values", "present"]
 
 #: Registers that are read or written together.
 Vector = RegArray | Sequence[Reg]
 
 
-def words(*modifiers: str | bool | None) -> tuple[str, ...]:
+def present(*modifiers: str | bool | None) -> tuple[str, ...]:
     """Return the modifiers that are present: those that are not None, False or empty."""
-    return tuple(word for word in modifiers if isinstance(word, str) and word)
+    return tuple(modifier for modifier in modifiers if isinstance(modifier, str) and modifier)
 
 
 def meet(name: str, *given: Any) -> ScalarType:
@@ -66,7 +66,7 @@ def typed(given: Any, kind: ScalarType, trace: Trace) -> Operand:
     return Immediate(encode_number(number, kind))
 
 
-def integer_word(kind: ScalarType) -> str:
+def integer_modifier(kind: ScalarType) -> str:
     """Return the type modifier of ``kind`` in arithmetic: untyped bits count as unsigned."""
     return f"u{kind.bits}" if kind.kind == "b" else kind.name
 

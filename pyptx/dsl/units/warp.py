@@ -26,7 +26,7 @@ from ..types import bits_of
 from . import math
 from .bar import warp_sync
 from .qualifiers import one_of
-from .values import integer_word, value, value_pair, words
+from .values import integer_modifier, present, value, value_pair
 
 __all__ = [
     "FULL",
@@ -543,8 +543,8 @@ def redux(
     operands = (_register("redux", given, (32,), _REDUX), _members(mask, _REDUX))
     kind = given.type
     on_bits = op in ("and", "or", "xor")
-    word = "b32" if on_bits else integer_word(kind) if op == "add" else kind.name
-    modifiers = words("sync", op, magnitude and "abs", nan and "NaN", word)
+    type_name = "b32" if on_bits else integer_modifier(kind) if op == "add" else kind.name
+    modifiers = present("sync", op, magnitude and "abs", nan and "NaN", type_name)
     return value(kind, "redux", modifiers, operands, out=out)
 
 

@@ -41,7 +41,7 @@ from .fragments import Fragment, declare, type_name
 from .places import check_place
 from .qualifiers import one_of
 from .tcgen05 import advance
-from .values import words
+from .values import present
 
 __all__ = [
     "accumulator",
@@ -243,7 +243,7 @@ def mma_async(
     values.append(scale_d if isinstance(scale_d, (Reg, NotPred)) else int(scale_d))
     values += _signs(element_a, scale_a, scale_b)
     values += _transpositions(element_a, vector is not None, trans_a, trans_b)
-    modifiers = words(
+    modifiers = present(
         "mma_async",
         None if metadata is None else "sp",
         "sync",

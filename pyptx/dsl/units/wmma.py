@@ -64,8 +64,8 @@ def _stride(stride: Reg | int | None, see: str) -> list[Reg | int]:
 
 
 def _space(space: str | None, see: str) -> str | None:
-    words = {"global": "global", "shared": "shared", "cta": "shared::cta", None: None}
-    return words[one_of("space", space, tuple(words), see=see)]
+    spaces = {"global": "global", "shared": "shared", "cta": "shared::cta", None: None}
+    return spaces[one_of("space", space, tuple(spaces), see=see)]
 
 
 def _load(

@@ -18,7 +18,7 @@ from ...registers import Reg, RegArray, owned
 from ...smem import Buffer
 from ...trace import current
 from ...types import as_whole
-from ..qualifiers import one_of, shared_space, type_word
+from ..qualifiers import one_of, shared_space, type_modifier
 from .arguments import group, register
 
 __all__ = [
@@ -280,10 +280,10 @@ def ld(
     emit("tcgen05", modifiers, vector, addr(taddr), *split, pred=pred)
 
 
-def _reduction(op: str, shapes: Sequence[str], shape: str, words: dict[str, bool]) -> tuple[str, ...]:
-    """Check the shape of a reduction, and return those modifiers of ``words`` that are True."""
+def _reduction(op: str, shapes: Sequence[str], shape: str, options: dict[str, bool]) -> tuple[str, ...]:
+    """Check the shape of a reduction, and return those modifiers of ``options`` that are True."""
     one_of("shape", shape, shapes, see=_LD)
-    return tuple(word for word, given in words.items() if given)
+    return tuple(modifier for modifier, given in options.items() if given)
 
 
 @records("tcgen05.ld.red.32x32b", "tcgen05.ld.red.16x32bx2")
@@ -323,14 +323,14 @@ def ld_red(
 
     PTX ISA: `#tcgen05-instructions-tcgen05-ld`.
     """
-    kind = type_word(dtype, ("f32", "u32", "s32"), see=_LD)
+    kind = type_modifier(dtype, ("f32", "u32", "s32"), see=_LD)
     if kind != "f32" and (abs or nan):
         raise OperandError(
             f"abs is {abs!r} and nan is {nan!r} with dtype {kind!r}: both are for 'f32' only", see=_LD
         )
     options = _reduction(op, ("32x32b", _HALVES), shape, {"abs": abs, "NaN": nan})
     vector, _ = _destinations(regs, reduced)
-    words = (
+    modifiers = (
         "ld",
         "red",
         "sync",
@@ -342,7 +342,7 @@ def ld_red(
         kind,
     )
     split = _half_split(shape, half_split, _LD)
-    emit("tcgen05", words, vector, reduced, addr(taddr), *split, pred=pred)
+    emit("tcgen05", modifiers, vector, reduced, addr(taddr), *split, pred=pred)
 
 
 @records("tcgen05.ld.spcompress")
@@ -412,16 +412,16 @@ def _compressed(
     taddr: Reg | Addr,
     op: str,
     count: int | None,
-    words: dict[str, bool],
+    options: dict[str, bool],
     pred: Predicate,
 ) -> None:
-    options = _reduction(op, ("32x32b",), "32x32b", words)
+    given = _reduction(op, ("32x32b",), "32x32b", options)
     scalars: list[Any] = [] if reduced is None else [reduced]
     kept, chosen, *_ = _destinations(metadata, values, *scalars)
     repetition = f"x{2 * len(chosen) if count is None else count}"
     modifiers = (
         *("ld", *name.split("."), "sync", "aligned", "32x32b", repetition, op, "sp::2:4"),
-        *options,
+        *given,
         *("f32", "b2"),
     )
     emit("tcgen05", modifiers, kept, chosen, *scalars, addr(taddr), pred=pred)

@@ -24,6 +24,7 @@ from ...registers import NotPred, Reg, RegArray
 from ...trace import current
 from ...types import as_number, as_whole
 from ..qualifiers import one_of
+from ..values import present
 from .arguments import group, register
 
 __all__ = ["mma", "mma_sp", "mma_ws", "mma_ws_sp"]
@@ -38,7 +39,7 @@ _SCALES = "tcgen05-mma-scale-valid-comb-detail"
 _USES = (None, "fill", "use", "lastuse", "discard")
 _SCALED = tuple(kind for kind in KINDS if mma_kind(kind).scaled)
 #: Values of ``scale_vec`` by kind; None if the kind has a default.
-_SCALE_WORDS: dict[str, tuple[str | None, ...]] = {
+_SCALE_MODIFIERS: dict[str, tuple[str | None, ...]] = {
     "mxf8f6f4": (None, "1X", "block32"),
     "mxf4": (None, "2X", "block32"),
     "mxf4nvf4": ("2X", "4X", "block16", "block32"),
@@ -81,18 +82,18 @@ def _idesc(given: Descriptor, **call: Any) -> tuple[Any, InstructionDescriptor |
                     see=_INSTRUCTION,
                 )
         return given.encode(), given
-    word = as_whole(given)
-    if word is None or call["kind"] not in KINDS or current().target.number == _NEWER:
+    encoded = as_whole(given)
+    if encoded is None or call["kind"] not in KINDS or current().target.number == _NEWER:
         return given, None
     sparse = call.pop("sparse")
-    known = InstructionDescriptor.decode(word, **call)
+    known = InstructionDescriptor.decode(encoded, **call)
     if known.sparse != sparse:
         raise OperandError(
-            f"the instruction descriptor {word:#010x} says sparse = {known.sparse}, "
+            f"the instruction descriptor {encoded:#010x} says sparse = {known.sparse}, "
             f"the instruction sparse = {sparse}",
             see=_INSTRUCTION,
         )
-    return word, known
+    return encoded, known
 
 
 def _collector(name: str, use: str | None, see: str) -> str | None:
@@ -100,17 +101,18 @@ def _collector(name: str, use: str | None, see: str) -> str | None:
     return None if use is None else f"collector::{name}::{use}"
 
 
-def _record(words: Sequence[str | None], operands: Sequence[Any], pred: Predicate) -> None:
+def _record(modifiers: Sequence[str | None], operands: Sequence[Any], pred: Predicate) -> None:
     """Record one instruction; ``~p`` among the operands is written as ``!p``."""
     trace = current()
-    modifiers = tuple(word for word in words if word is not None)
-    trace.record("tcgen05", modifiers, [operand(value, trace) for value in operands], guard(pred, trace))
+    trace.record(
+        "tcgen05", present(*modifiers), [operand(value, trace) for value in operands], guard(pred, trace)
+    )
 
 
 class _Scaling(NamedTuple):
     """The modifiers and operands of block scaling; empty for the kinds without scales."""
 
-    words: tuple[str, ...] = ()
+    modifiers: tuple[str, ...] = ()
     size: tuple[str, ...] = ()
     operands: tuple[Addr, ...] = ()
     #: Elements of K with one scale.
@@ -149,7 +151,7 @@ def _scaling(
                 f"{what} is {value!s} with the block-scaled kind {kind!r}, which does not take it", see=_MMA
             )
     scale_vec = None if scale_vec is None else scale_vec.removeprefix("scale_vec::")
-    legal = _SCALE_WORDS[kind]
+    legal = _SCALE_MODIFIERS[kind]
     if scale_vec not in legal:
         raise OperandError(
             f"scale_vec is {scale_vec!r} with kind {kind!r}: expected one of {', '.join(map(repr, legal))}",
@@ -200,7 +202,7 @@ def _multiply(
         raise OperandError(
             f"lut is {lut!s} with kind {kind!r}: expected kind 'f8f6f4' or 'mxf8f6f4'", see=see
         )
-    word, known = _idesc(
+    encoded, known = _idesc(
         idesc,
         kind=kind,
         cta_group=cta_group,
@@ -210,12 +212,12 @@ def _multiply(
     )
     if ashift and known is not None and known.m == 64:
         raise OperandError(f"ashift is {ashift!r} with M = 64: expected M = 128 or 256", see=see)
-    words = [
+    modifiers = [
         "mma",
         None if metadata is None else "sp",
         group(cta_group),
         f"kind::{kind}",
-        *scaling.words,
+        *scaling.modifiers,
         None if lut is None else "decompress::lut::b",
         *scaling.size,
         "ashift" if ashift else None,
@@ -224,13 +226,13 @@ def _multiply(
     ]
     operands: list[Any] = [addr(d_tmem), a, desc_b]
     operands += [addr(extra) for extra in (metadata, lut) if extra is not None]
-    operands.append(word)
+    operands.append(encoded)
     if disable_output_lane is not None:
         operands.append(list(disable_output_lane))
     operands += [*scaling.operands, _enable(pred_operand, see)]
     if scale_input_d is not None:
         operands.append(checked("scale_input_d", scale_input_d, 0, 15, see=see))
-    _record(words, operands, pred)
+    _record(modifiers, operands, pred)
 
 
 # --- the instructions -----------------------------------------------------------------------------
@@ -352,13 +354,13 @@ def _mask(given: Reg | int | ZeroColumnMask, known: InstructionDescriptor | None
     if isinstance(given, Reg):
         return given
     if not isinstance(given, ZeroColumnMask):
-        word = as_whole(given)
-        if word is None:
+        encoded = as_whole(given)
+        if encoded is None:
             raise OperandError(
                 f"zero_column_mask is {given!r}: expected a 64-bit register, a number or a ZeroColumnMask",
                 see=_MASK,
             )
-        given = ZeroColumnMask.decode(word)
+        given = ZeroColumnMask.decode(encoded)
     if known is not None:
         given.zeros(known.m, known.n)  # refuses a shift that M does not have
         if given.shift > known.max_shift:
@@ -396,7 +398,7 @@ def _stationary(
             see=see,
         )
     one_of("collector", collector, _USES, see=see)
-    word, known = _idesc(
+    encoded, known = _idesc(
         idesc,
         kind=kind,
         cta_group=1,
@@ -404,7 +406,7 @@ def _stationary(
         ws=True,
         a_in_tensor_memory=in_tensor_memory,
     )
-    words = [
+    modifiers = [
         "mma",
         "ws",
         None if metadata is None else "sp",
@@ -414,10 +416,10 @@ def _stationary(
     ]
     operands: list[Any] = [addr(d_tmem), a, desc_b]
     operands += [addr(extra) for extra in (metadata,) if extra is not None]
-    operands += [word, _enable(pred_operand, see)]
+    operands += [encoded, _enable(pred_operand, see)]
     if zero_column_mask is not None:
         operands.append(_mask(zero_column_mask, known))
-    _record(words, operands, pred)
+    _record(modifiers, operands, pred)
 
 
 @records("tcgen05.mma.ws.ss", "tcgen05.mma.ws.ts")

@@ -8,7 +8,7 @@ from ...operands import Addr, addr
 from ...records import records
 from ...registers import Reg
 from ...smem import Buffer
-from ..qualifiers import multicast_word, one_of, shared_space
+from ..qualifiers import multicast_modifier, one_of, shared_space
 from .arguments import group
 
 __all__ = ["commit", "fence_after_thread_sync", "fence_before_thread_sync"]
@@ -49,7 +49,7 @@ def commit(
 
     PTX ISA: `#tcgen05-instructions-tcgen05-commit`.
     """
-    word = shared_space(space, ("cluster", None), see=_COMMIT)
+    state_space = shared_space(space, ("cluster", None), see=_COMMIT)
     target = addr(mbar)
     base = target.base
     if space is None and isinstance(base, Reg) and base.type.bits != 64:
@@ -58,14 +58,14 @@ def commit(
             hint='for a shared address pass space="cluster"',
             see=_COMMIT,
         )
-    multicast_to, mask = multicast_word(multicast, multicast_bits, see=_COMMIT)
+    multicast_to, mask = multicast_modifier(multicast, multicast_bits, see=_COMMIT)
     one_of("sync_restrict", sync_restrict, _RESTRICTIONS, see=_COMMIT)
     modifiers = (
         "commit",
         group(cta_group),
         "mbarrier::arrive::one",
         None if sync_restrict is None else f"sync_restrict::{sync_restrict}",
-        word,
+        state_space,
         multicast_to,
         "b64",
     )
