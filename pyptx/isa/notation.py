@@ -70,6 +70,23 @@ class ModifierGroup:
     slots: tuple[ModifierSlot, ...]
     optional: bool
 
+    def written(self) -> tuple[str, ...]:
+        """Return how a syntax line names the slots: ``.type``, or the modifier itself where it is fixed.
+
+        A modifier is fixed if the group is always present and the slot has one alternative.
+        """
+        return tuple(
+            f".{slot.alternatives[0].text if self.fixes(slot) else slot.name}" for slot in self.slots
+        )
+
+    def fixes(self, slot: ModifierSlot) -> bool:
+        """True if every instruction of the form has the same modifier in this slot of the group."""
+        return not self.optional and len(slot.alternatives) == 1
+
+    def __str__(self) -> str:
+        text = "".join(self.written())
+        return f"{{{text}}}" if self.optional else text
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -478,7 +495,7 @@ class _Reader:
             notes=tuple(self.notes),
             operand_limits=tuple(self.operand_limits),
             sequence_limits=tuple(self.sequence_limits),
-            syntax=self.syntax,
+            syntax=f"{opcode.group()}{''.join(map(str, modifiers))} {operands}".rstrip(),
         )
         self._verify(form)
         return form

@@ -42,6 +42,7 @@ __all__ = [
     "matrix_fragment",
     "mma_fragment",
     "mma_metadata",
+    "product_extents",
     "wgmma_fragment",
     "wgmma_metadata",
 ]
@@ -260,7 +261,8 @@ SPARSE_SHAPES: dict[str, tuple[str, ...]] = {
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
-def _extents(shape: str) -> tuple[int, int, int]:
+def product_extents(shape: str) -> tuple[int, int, int]:
+    """Return M, N and K of a product's shape, such as ``m16n8k16``. Raises SpecError for another text."""
     found = _SHAPE.fullmatch(shape)
     if found is None:
         raise SpecError(f"shape is {shape!r}: expected the shape of a product, such as 'm16n8k16'", see=_MMA)
@@ -277,7 +279,7 @@ def _check_shape(shape: str, dtype: str, sparse: bool) -> tuple[int, int, int]:
         raise SpecError(
             f"{opcode} has no shape {shape!r} for {dtype}: expected {', '.join(shapes[dtype])}", see=see
         )
-    return _extents(shape)
+    return product_extents(shape)
 
 
 def _width(dtype: str, k: int) -> int:
@@ -407,7 +409,7 @@ def _accumulator(operand: str, shape: str, dtype: str, sparse: bool) -> Fragment
         )
     if shape == "m8n8k4" and dtype != "f64":
         return _quarters(operand, dtype, "row")
-    m, n, _ = _extents(shape)
+    m, n, _ = product_extents(shape)
     return _d(m, n, _ACCUMULATORS[dtype])
 
 

@@ -234,13 +234,13 @@ def _list(words: Sequence[str], last: str = "and") -> str:
 
 def _modifiers(form: Form) -> Iterable[ModifierText]:
     for group in form.modifiers:
-        for slot in group.slots:
+        for slot, name in zip(group.slots, group.written(), strict=True):
             members = tuple(
                 Member(a.text, attribute_name(a.text), needs(a.since, [a.on])) for a in slot.alternatives
             )
             others = tuple(f".{other.name}" for other in group.slots if other is not slot)
-            literal = len(members) == 1 and members[0].text == slot.name
-            yield ModifierText(f".{slot.name}", group.optional, others, literal, members)
+            literal = len(members) == 1 and f".{members[0].text}" == name
+            yield ModifierText(name, group.optional, others, literal, members)
 
 
 # --- operands -----------------------------------------------------------------------------------
@@ -288,8 +288,11 @@ def _place(form: Form, spec: OperandSpec) -> str:
     suffix = ", .unified may follow" if "unified" in spec.kinds else ""
     if not spec.space.startswith("."):
         return f"{spec.space or 'generic'} memory{suffix}"
-    optional = any(spec.space[1:] == slot.name for g in form.modifiers if g.optional for slot in g.slots)
-    return f"memory of {spec.space}{', generic without it' if optional else ''}{suffix}"
+    for group in form.modifiers:
+        for slot, name in zip(group.slots, group.written(), strict=True):
+            if spec.space[1:] == slot.name:
+                return f"memory of {name}{', generic without it' if group.optional else ''}{suffix}"
+    raise AssertionError(f"{form.id}: no slot {spec.space}")
 
 
 def _type(spec: OperandSpec) -> str:
@@ -345,10 +348,7 @@ def _limit(limit: Alternative) -> str:
 
 def _syntax(form: Form) -> str:
     """Return the syntax as the manual writes it: names only, since the operands' lines have the types."""
-    words = form.opcode
-    for group in form.modifiers:
-        names = "".join(f".{slot.name}" for slot in group.slots)
-        words += f"{{{names}}}" if group.optional else names
+    words = form.opcode + "".join(map(str, form.modifiers))
     operands = ""
     for operand_group in form.operands:
         names = ", ".join(_written(form, spec) for spec in operand_group.specs)

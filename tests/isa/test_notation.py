@@ -70,6 +70,40 @@ def test_a_set_of_the_chapter_is_for_entries_without_their_own() -> None:
     assert [a.text for a in list(read_form(text).slots())[-1].alternatives] == ["ctype"]
 
 
+def test_a_literal_with_a_name_is_shown_as_the_modifier() -> None:
+    text = ENTRY.replace("made.shape.atype.btype ", "made.shape.atype{.btype}.ctype ").replace(
+        "  .btype = { .s8, .u8 }", "  .btype = { .s8 }\n  .ctype = { .s32 }"
+    )
+    form = read_form(text)
+    assert form.syntax == "made.shape.atype{.btype}.s32 a: b32"
+    assert [slot.name for slot in form.slots()] == ["shape", "atype", "btype", "ctype"]
+
+
+#: What the simulator reads by name from the modifiers of families of forms.
+NAMED = {
+    "mma": ("shape", "dtype", "atype", "btype", "ctype"),
+    "wgmma.mma_async": ("shape", "dtype", "atype", "btype"),
+    "wmma.mma": ("shape", "dtype", "ctype"),
+    "wmma.load": ("shape", "layout"),
+    "ldmatrix": ("shape", "num"),
+    "stmatrix": ("shape", "num"),
+    "tcgen05.ld": ("shape", "num"),
+    "tcgen05.st": ("shape", "num"),
+    "tcgen05.mma": ("cta_group", "kind"),
+    "cvt": ("dtype", "atype"),
+}
+
+
+@pytest.mark.parametrize("family", NAMED)
+def test_modifiers_that_the_simulator_reads_have_names(family: str) -> None:
+    forms = [form for form in all_forms() if f"{form.id}.".startswith(f"{family}.")]
+    integer_packs = {"cvt.pack", "cvt.pack.insert"}
+    assert forms
+    for form in forms:
+        if form.id not in integer_packs:
+            assert set(NAMED[family]) <= {slot.name for slot in form.slots()}, form.id
+
+
 @pytest.mark.parametrize("head", [".a = { .b }\n.a = { .c }\n", "since 8.0\n", "a by .b = { .c u32 }\n"])
 def test_a_chapter_begins_with_sets_alone(head: str) -> None:
     with pytest.raises(NotationError, match="expected sets with different names"):

@@ -30,20 +30,23 @@ cvt.irnd{.ftz}.dtype.atype  =d: .dtype+, a: .atype;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow16] "f32 to f16 or bf16."
-cvt.rnd.dtype.f32  =d: .dtype, a: f32;
+cvt.rnd.dtype.atype  =d: .dtype, a: f32;
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16] "Two f32 to one packed f16x2 or bf16x2; a becomes the upper half."
-cvt.rnd.dtype.f32  =d: .dtype, a: f32, b: f32;
+cvt.rnd.dtype.atype  =d: .dtype, a: f32, b: f32;
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16x2, .bf16x2 }
   since 7.0 on sm_80+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.widen16] "f16 or bf16 to f32: exact."
-cvt{.ftz}.f32.atype  =d: f32, a: .atype reg;
+cvt{.ftz}.dtype.atype  =d: f32, a: .atype reg;
+  .dtype = { .f32 }
   .atype = { .f16, .bf16 since 7.1 on sm_80+ }
   check no_ftz_from_bf16
   MEASURED .bf16 is taken from sm_80 on
@@ -56,17 +59,20 @@ cvt.rnd{.ftz}{.sat}.dtype.atype  =d: .dtype, a: .atype+;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.half_from_int] "Integer to half or bfloat, rounded."
-cvt.rnd{.sat}.f16.atype  =d: f16, a: .atype+;
+cvt.rnd{.sat}.dtype.atype  =d: f16, a: .atype+;
+  .dtype = { .f16 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_int] "Integer to bfloat, rounded."
-cvt.rnd.bf16.atype  =d: bf16, a: .atype;
+cvt.rnd.dtype.atype  =d: bf16, a: .atype;
+  .dtype = { .bf16 }
   .atype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_byte] "A byte to bfloat: exact."
-cvt.rnd.bf16.atype  =d: bf16, a: .atype reg;
+cvt.rnd.dtype.atype  =d: bf16, a: .atype reg;
+  .dtype = { .bf16 }
   .atype = { .u8, .s8 }
   since 7.8 on sm_90+
   MEASURED the register has 8 bits: ptxas refuses a wider one
@@ -79,112 +85,151 @@ cvt.irnd{.ftz}.sat.dtype.atype  =d: .dtype+, a: .atype;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_half] "Half to integer, rounded and clamped."
-cvt.irnd{.sat}.dtype.f16  =d: .dtype+, a: f16 reg;
+cvt.irnd{.sat}.dtype.atype  =d: .dtype+, a: f16 reg;
+  .atype = { .f16 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_bfloat] "Bfloat to integer, rounded and clamped."
-cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
+cvt.irnd.dtype.atype  =d: .dtype, a: bf16 reg;
+  .atype = { .bf16 }
   .dtype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.byte_from_bfloat] "Bfloat to a byte, rounded and clamped."
-cvt.irnd.dtype.bf16  =d: .dtype, a: bf16 reg;
+cvt.irnd.dtype.atype  =d: .dtype, a: bf16 reg;
+  .atype = { .bf16 }
   .dtype = { .u8, .s8 }
   since 7.8 on sm_90+
   MEASURED the register has 8 bits: ptxas refuses a wider one
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32] "Round an f32 to an integral value, or apply .ftz or .sat."
-cvt{.irnd}{.ftz}{.sat}.f32.f32  =d: f32, a: f32;
+cvt{.irnd}{.ftz}{.sat}.dtype.atype  =d: f32, a: f32;
+  .dtype = { .f32 }
+  .atype = { .f32 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64] "Round an f64 to an integral value, or apply .sat."
-cvt{.irnd}{.sat}.f64.f64  =d: f64, a: f64;
+cvt{.irnd}{.sat}.dtype.atype  =d: f64, a: f64;
+  .dtype = { .f64 }
+  .atype = { .f64 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_f64] "f64 to f32, rounded."
-cvt.rnd{.ftz}{.sat}.f32.f64  =d: f32, a: f64;
+cvt.rnd{.ftz}{.sat}.dtype.atype  =d: f32, a: f64;
+  .dtype = { .f32 }
+  .atype = { .f64 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_f32] "f32 to f64: exact."
-cvt{.ftz}{.sat}.f64.f32  =d: f64, a: f32;
+cvt{.ftz}{.sat}.dtype.atype  =d: f64, a: f32;
+  .dtype = { .f64 }
+  .atype = { .f32 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16] "Round an f16 to an integral value, or apply .sat."
-cvt{.irnd}{.sat}.f16.f16  =d: f16, a: f16 reg;
+cvt{.irnd}{.sat}.dtype.atype  =d: f16, a: f16 reg;
+  .dtype = { .f16 }
+  .atype = { .f16 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16] "Round a bf16 to an integral value."
-cvt{.irnd}.bf16.bf16  =d: bf16, a: bf16 reg;
+cvt{.irnd}.dtype.atype  =d: bf16, a: bf16 reg;
+  .dtype = { .bf16 }
+  .atype = { .bf16 }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_bf16] "bf16 to f16, rounded."
-cvt{.rnd}.f16.bf16  =d: f16, a: bf16 reg;
+cvt{.rnd}.dtype.atype  =d: f16, a: bf16 reg;
+  .dtype = { .f16 }
+  .atype = { .bf16 }
   since 7.8 on sm_90+
   MEASURED the rounding may be absent
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f16] "f16 to bf16, rounded."
-cvt{.rnd}.bf16.f16  =d: bf16, a: f16 reg;
+cvt{.rnd}.dtype.atype  =d: bf16, a: f16 reg;
+  .dtype = { .bf16 }
+  .atype = { .f16 }
   since 7.8 on sm_90+
   MEASURED the rounding may be absent
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_f64] "f64 to f16, rounded."
-cvt.rnd{.sat}.f16.f64  =d: f16, a: f64;
+cvt.rnd{.sat}.dtype.atype  =d: f16, a: f64;
+  .dtype = { .f16 }
+  .atype = { .f64 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f64] "f64 to bf16, rounded."
-cvt.rnd.bf16.f64  =d: bf16, a: f64;
+cvt.rnd.dtype.atype  =d: bf16, a: f64;
+  .dtype = { .bf16 }
+  .atype = { .f64 }
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_f16] "f16 to f64: exact."
-cvt{.sat}.f64.f16  =d: f64, a: f16 reg;
+cvt{.sat}.dtype.atype  =d: f64, a: f16 reg;
+  .dtype = { .f64 }
+  .atype = { .f16 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_bf16] "bf16 to f64: exact."
-cvt{.rnd}.f64.bf16  =d: f64, a: bf16 reg;
+cvt{.rnd}.dtype.atype  =d: f64, a: bf16 reg;
+  .dtype = { .f64 }
+  .atype = { .bf16 }
   since 7.8 on sm_90+
   MEASURED ptxas takes a rounding, which changes nothing
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_f16.sat] "f16 to f32, clamped to [0, 1]."
-cvt{.ftz}.sat.f32.f16  =d: f32, a: f16 reg;
+cvt{.ftz}.sat.dtype.atype  =d: f32, a: f16 reg;
+  .dtype = { .f32 }
+  .atype = { .f16 }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_bf16.rnd] "bf16 to f32 with a rounding that changes nothing."
-cvt.rnd.f32.bf16  =d: f32, a: bf16 reg;
+cvt.rnd.dtype.atype  =d: f32, a: bf16 reg;
+  .dtype = { .f32 }
+  .atype = { .bf16 }
   since 7.1 on sm_80+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_bf16.ftz] "bf16 to f32; subnormal numbers become zero."
-cvt{.rnd}.ftz.f32.bf16  =d: f32, a: bf16 reg;
+cvt{.rnd}.ftz.dtype.atype  =d: f32, a: bf16 reg;
+  .dtype = { .f32 }
+  .atype = { .bf16 }
   since 7.8 on sm_90+
   MEASURED ptxas takes .ftz here
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow16.directed] "f32 to f16 or bf16, rounded down or up."
-cvt.rnd.dtype.f32  =d: .dtype, a: f32;
+cvt.rnd.dtype.atype  =d: .dtype, a: f32;
+  .atype = { .f32 }
   .rnd = { .rm, .rp }
   .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_f32] "f32 to f16 with .ftz or .sat."
-cvt.rnd{.ftz}{.sat}.f16.f32  =d: f16, a: f32;
+cvt.rnd{.ftz}{.sat}.dtype.atype  =d: f16, a: f32;
+  .dtype = { .f16 }
+  .atype = { .f32 }
   check ftz_or_sat
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f32.ftz] "f32 to bf16; subnormal numbers are read as zero."
-cvt.rnd.ftz.bf16.f32  =d: bf16, a: f32;
+cvt.rnd.ftz.dtype.atype  =d: bf16, a: f32;
+  .dtype = { .bf16 }
+  .atype = { .f32 }
   since 7.0 on sm_80+
   MEASURED ptxas takes .ftz here
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow16.relu] "f32 to f16 or bf16; .relu makes negative results zero, .satfinite clamps to the largest number."
-cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32;
+cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32;
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
   .relu since 7.0 on sm_80+
@@ -193,7 +238,8 @@ cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16.relu] "Two f32 to one pack; .relu makes negative results zero, .satfinite clamps to the largest number."
-cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32;
+cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32, b: f32;
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16x2, .bf16x2 }
   .satfinite since 8.1
@@ -202,94 +248,124 @@ cvt.rnd{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32;
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16.rs] "Two f32 to one pack, rounded stochastically with random bits."
-cvt.rs{.relu}{.satfinite}.dtype.f32  =d: .dtype, a: f32, b: f32, rbits: b32 reg;
+cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32, b: f32, rbits: b32 reg;
+  .atype = { .f32 }
+  .rnd = { .rs }
   .dtype = { .f16x2, .bf16x2 }
   since 8.7 on sm_100a sm_103a sm_107a
   check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.tf32.rna] "f32 to tf32, nearest, ties away from zero."
-cvt.rna{.satfinite}.tf32.f32  =d: tf32, a: f32;
+cvt.rna{.satfinite}.dtype.atype  =d: tf32, a: f32;
+  .dtype = { .tf32 }
+  .atype = { .f32 }
   .satfinite since 8.1
   since 7.0 on sm_80+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.tf32] "f32 to tf32."
-cvt.rnd{.satfinite}{.relu}.tf32.f32  =d: tf32, a: f32;
+cvt.rnd{.satfinite}{.relu}.dtype.atype  =d: tf32, a: f32;
+  .dtype = { .tf32 }
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .satfinite since 8.6 on sm_100+
   since 7.8 on sm_90+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x2] "Two f32 to two fp8; a becomes the upper one."
-cvt.rn.satfinite{.relu}.dtype.f32  =d: .dtype, a: f32, b: f32;
+cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f32, b: f32;
+  .atype = { .f32 }
+  .rnd = { .rn }
   .dtype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x2_from_f16x2] "Two f16 to two fp8."
-cvt.rn.satfinite{.relu}.dtype.f16x2  =d: .dtype, a: f16x2 reg;
+cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f16x2 reg;
+  .atype = { .f16x2 }
+  .rnd = { .rn }
   .dtype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_f8x2] "Two fp8 to two f16: exact."
-cvt.rn{.relu}.f16x2.atype  =d: f16x2, a: .atype reg;
+cvt.rnd{.relu}.dtype.atype  =d: f16x2, a: .atype reg;
+  .dtype = { .f16x2 }
+  .rnd = { .rn }
   .atype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x4.rs] "Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element."
-cvt.rs{.relu}.satfinite.dtype.f32  =d: .dtype, v: f32 x 4, rbits: b32 reg;
+cvt.rnd{.relu}.satfinite.dtype.atype  =d: .dtype, v: f32 x 4, rbits: b32 reg;
+  .atype = { .f32 }
+  .rnd = { .rs }
   .dtype = { .e4m3x4, .e5m2x4, .e2m3x4, .e3m2x4, .e2m1x4 }
   since 8.7 on sm_100a sm_103a sm_107a
   check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f6x2] "Two f32 to two fp6 or fp4; a becomes the upper one."
-cvt.rn.satfinite{.relu}.dtype.f32  =d: .dtype, a: f32, b: f32;
+cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f32, b: f32;
+  .atype = { .f32 }
+  .rnd = { .rn }
   .dtype = { .e2m3x2, .e3m2x2, .e2m1x2 }
   since 8.6 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_f6x2] "Two fp6 or fp4 to two f16: exact."
-cvt.rn{.relu}.f16x2.atype  =d: f16x2, a: .atype reg;
+cvt.rnd{.relu}.dtype.atype  =d: f16x2, a: .atype reg;
+  .dtype = { .f16x2 }
+  .rnd = { .rn }
   .atype = { .e2m3x2, .e3m2x2, .e2m1x2 }
   since 8.6 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue8m0x2] "Two f32 to two powers of two; a becomes the upper one."
-cvt.rnd{.satfinite}.ue8m0x2.f32  =d: ue8m0x2, a: f32, b: f32;
+cvt.rnd{.satfinite}.dtype.atype  =d: ue8m0x2, a: f32, b: f32;
+  .dtype = { .ue8m0x2 }
+  .atype = { .f32 }
   .rnd = { .rz, .rp }
   since 8.6 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue8m0x2_from_bf16x2] "Two bf16 to two powers of two."
-cvt.rnd{.satfinite}.ue8m0x2.bf16x2  =d: ue8m0x2, a: bf16x2 reg;
+cvt.rnd{.satfinite}.dtype.atype  =d: ue8m0x2, a: bf16x2 reg;
+  .dtype = { .ue8m0x2 }
+  .atype = { .bf16x2 }
   .rnd = { .rz, .rp }
   since 8.6 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_ue8m0x2] "Two powers of two to two bf16: exact."
-cvt.rn.bf16x2.ue8m0x2  =d: bf16x2, a: ue8m0x2 reg;
+cvt.rnd.dtype.atype  =d: bf16x2, a: ue8m0x2 reg;
+  .dtype = { .bf16x2 }
+  .atype = { .ue8m0x2 }
+  .rnd = { .rn }
   since 8.6 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x2_from_bf16x2] "Two bf16 to two fp8."
-cvt.rn.satfinite{.relu}.dtype.bf16x2  =d: .dtype, a: bf16x2 reg;
+cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: bf16x2 reg;
+  .atype = { .bf16x2 }
+  .rnd = { .rn }
   .dtype = { .e4m3x2, .e5m2x2 }
   since 9.1 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f6x2_from_pack] "Two f16 or bf16 to two fp6 or fp4."
-cvt.rn.satfinite{.relu}.dtype.atype  =d: .dtype, a: .atype reg;
+cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: .atype reg;
+  .rnd = { .rn }
   .dtype = { .e2m3x2, .e3m2x2, .e2m1x2 }
   .atype = { .f16x2, .bf16x2 }
   since 9.1 on sm_100f sm_110f sm_120f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_f8x2] "Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two."
-cvt.rn{.relu}{.satfinite}{.scaled::n2::ue8m0}.bf16x2.atype  =d: bf16x2, a: .atype reg {, scale-factor: b16 reg};
+cvt.rnd{.relu}{.satfinite}{.scaled::n2::ue8m0}.dtype.atype  =d: bf16x2, a: .atype reg {, scale-factor: b16 reg};
+  .dtype = { .bf16x2 }
+  .rnd = { .rn }
   .atype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
   .scaled::n2::ue8m0 iff scale-factor
   since 9.2 on sm_100f sm_110f sm_120f
@@ -297,7 +373,9 @@ cvt.rn{.relu}{.satfinite}{.scaled::n2::ue8m0}.bf16x2.atype  =d: bf16x2, a: .atyp
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.s2f6x2] "Two f32 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two."
-cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.f32  =d: s2f6x2, a: f32, b: f32 {, scale-factor: b16 reg};
+cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.dtype.atype  =d: s2f6x2, a: f32, b: f32 {, scale-factor: b16 reg};
+  .dtype = { .s2f6x2 }
+  .atype = { .f32 }
   .rnd = { .rn, .rz since 9.4 on sm_107a }
   .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
@@ -305,7 +383,9 @@ cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.f32  =d: s2f6x2, a: f32, b: 
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.s2f6x2_from_bf16x2] "Two bf16 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two."
-cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.bf16x2  =d: s2f6x2, a: bf16x2 reg {, scale-factor: b16 reg};
+cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.dtype.atype  =d: s2f6x2, a: bf16x2 reg {, scale-factor: b16 reg};
+  .dtype = { .s2f6x2 }
+  .atype = { .bf16x2 }
   .rnd = { .rn, .rz since 9.4 on sm_107a }
   .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
@@ -313,28 +393,34 @@ cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.s2f6x2.bf16x2  =d: s2f6x2, a: bf16x
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_s2f6x2] "Two fixed-point numbers of 2 and 6 bits to two bf16, each optionally multiplied by a power of two."
-cvt.rn{.satfinite}{.relu}{.scaled::n2::ue8m0}.bf16x2.s2f6x2  =d: bf16x2, a: s2f6x2 reg {, scale-factor: b16 reg};
+cvt.rnd{.satfinite}{.relu}{.scaled::n2::ue8m0}.dtype.atype  =d: bf16x2, a: s2f6x2 reg {, scale-factor: b16 reg};
+  .dtype = { .bf16x2 }
+  .atype = { .s2f6x2 }
+  .rnd = { .rn }
   .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
   check operands untyped_bits
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.half.pzo] "f32 to f16, bf16 or tf32; a result of minus zero becomes zero."
-cvt.rnd{.relu}{.satfinite}.pzo.dtype.f32  =d: .dtype, a: f32;
+cvt.rnd{.relu}{.satfinite}.pzo.dtype.atype  =d: .dtype, a: f32;
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16, .bf16, .tf32 }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16.pzo] "Two f32 to one pack; results of minus zero become zero."
-cvt.rnd{.relu}{.satfinite}.pzo.dtype.f32  =d: .dtype, a: f32, b: f32;
+cvt.rnd{.relu}{.satfinite}.pzo.dtype.atype  =d: .dtype, a: f32, b: f32;
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16x2, .bf16x2 }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow8] "Two f32 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two."
-cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.f32  =d: .dtype, a: f32, b: f32 {, scale-factor: b8 reg};
+cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.atype  =d: .dtype, a: f32, b: f32 {, scale-factor: b8 reg};
+  .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
   .scaled::n1::ue8m0 iff scale-factor
@@ -353,7 +439,9 @@ cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.atype  =d: .dtype, a: .
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue5m3x2] "Two f32 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two."
-cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.f32  =d: ue5m3x2, a: f32, b: f32 {, scale-factor: b8 reg};
+cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.dtype.atype  =d: ue5m3x2, a: f32, b: f32 {, scale-factor: b8 reg};
+  .dtype = { .ue5m3x2 }
+  .atype = { .f32 }
   .rnd = { .rn, .rz, .rp }
   .scaled::n1::ue8m0 iff scale-factor
   .scaled::n1::ue8m0 excludes .rp
@@ -361,7 +449,8 @@ cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.f32  =d: ue5m3x2, a: f32, b: f32
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue5m3x2_from_pack] "Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two."
-cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.atype  =d: ue5m3x2, a: .atype reg {, scale-factor: b8 reg};
+cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.dtype.atype  =d: ue5m3x2, a: .atype reg {, scale-factor: b8 reg};
+  .dtype = { .ue5m3x2 }
   .rnd = { .rn, .rz, .rp }
   .atype = { .f16x2, .bf16x2 }
   .scaled::n1::ue8m0 iff scale-factor
@@ -370,12 +459,18 @@ cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.ue5m3x2.atype  =d: ue5m3x2, a: .atype re
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two f16."
-cvt.rn.f16x2.ue5m3x2  =d: f16x2, a: ue5m3x2 reg;
+cvt.rnd.dtype.atype  =d: f16x2, a: ue5m3x2 reg;
+  .dtype = { .f16x2 }
+  .atype = { .ue5m3x2 }
+  .rnd = { .rn }
   since 9.4 on sm_107f
   see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two bf16, each optionally multiplied by a power of two."
-cvt.rn{.satfinite}{.scaled::n2::ue8m0}.bf16x2.ue5m3x2  =d: bf16x2, a: ue5m3x2 reg {, scale-factor: b16 reg};
+cvt.rnd{.satfinite}{.scaled::n2::ue8m0}.dtype.atype  =d: bf16x2, a: ue5m3x2 reg {, scale-factor: b16 reg};
+  .dtype = { .bf16x2 }
+  .atype = { .ue5m3x2 }
+  .rnd = { .rn }
   .scaled::n2::ue8m0 iff scale-factor
   since 9.4 on sm_107f
   check operands untyped_bits

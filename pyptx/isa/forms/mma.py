@@ -14,7 +14,10 @@ TEXT = r"""
 .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
 
 [mma.f16.m8n8k4] "D = A*B + C on halves: four products 8x8x4, one for each quarter of the warp."
-mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg;
+mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg;
+  .shape = { .m8n8k4 }
+  .atype = { .f16 }
+  .btype = { .f16 }
   .alayout = { .row, .col }
   .blayout = { .row, .col }
   d by .dtype = { .f16 f16x2 x 4, .f32 f32 x 8 }
@@ -26,7 +29,9 @@ mma.sync.aligned.m8n8k4.alayout.blayout.dtype.f16.f16.ctype  =d: by, a: f16x2 x 
   see warp-level-matrix-instructions-mma
 
 [mma.f16] "D = A*B + C on halves."
-mma.sync.aligned.shape.row.col.dtype.f16.f16.ctype  =d: by, a: by reg, b: by reg, c: by reg;
+mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
+  .atype = { .f16 }
+  .btype = { .f16 }
   .shape = { .m16n8k8, .m16n8k16 since 7.0 on sm_80+ }
   d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   a by .shape = { .m16n8k8 f16x2 x 2, .m16n8k16 f16x2 x 4 }
@@ -36,7 +41,9 @@ mma.sync.aligned.shape.row.col.dtype.f16.f16.ctype  =d: by, a: by reg, b: by reg
   see warp-level-matrix-instructions-mma
 
 [mma.alternate] "D = A*B + C on bfloats or tf32."
-mma.sync.aligned.shape.row.col.f32.atype.btype.f32  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg;
+mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg;
+  .dtype = { .f32 }
+  .ctype = { .f32 }
   .shape = { .m16n8k4, .m16n8k8, .m16n8k16 }
   a by .shape.atype = { .m16n8k8.bf16 bf16x2 x 2, .m16n8k16.bf16 bf16x2 x 4, .m16n8k4.tf32 tf32 x 2, .m16n8k8.tf32 tf32 x 4 }
   b by .shape.atype.btype = {
@@ -59,7 +66,9 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: by reg, b: by
   see warp-level-matrix-instructions-mma
 
 [mma.f8f6f4] "D = A*B + C on 8-bit, 6-bit or 4-bit floats, each in a byte."
-mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.dtype.atype.btype.ctype  =d: by, a: b32 x 4 reg, b: b32 x 2 reg, c: by reg;
+mma.sync.aligned.shape.row.col.kind.dtype.atype.btype.ctype  =d: by, a: b32 x 4 reg, b: b32 x 2 reg, c: by reg;
+  .shape = { .m16n8k32 }
+  .kind = { .kind::f8f6f4 }
   .dtype = { .f16 since 8.7, .f32 }
   .atype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
   .btype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
@@ -70,7 +79,13 @@ mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.dtype.atype.btype.ctype  =d: by, 
   see warp-level-matrix-instructions-mma
 
 [mma.mxf8f6f4] "D = (A*scale)*(B*scale) + C on 8-bit, 6-bit or 4-bit floats, each in a byte; one scale for 32 elements."
-mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale{.scale_vec::1X}.f32.atype.btype.f32.ue8m0  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+mma.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+  .shape = { .m16n8k32 }
+  .dtype = { .f32 }
+  .ctype = { .f32 }
+  .stype = { .ue8m0 }
+  .kind = { .kind::mxf8f6f4 }
+  .scale_vec = { .scale_vec::1X }
   .atype = { .e4m3, .e5m2, .e3m2, .e2m3, .e2m1 }
   .btype = { .e4m3, .e5m2, .e3m2, .e2m3, .e2m1 }
   a by .atype = { .e4m3 e4m3x4 x 4, .e5m2 e5m2x4 x 4, .e3m2 e3m2x4 x 4, .e2m3 e2m3x4 x 4, .e2m1 e2m1p4x4 x 4 }
@@ -81,7 +96,14 @@ mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale{.scale_vec::1X}.f32
   see warp-level-matrix-instructions-mma
 
 [mma.mxf4] "D = (A*scale)*(B*scale) + C on 4-bit floats; one scale for 32 elements."
-mma.sync.aligned.m16n8k64.row.col.kind.block_scale{.scale_vec::2X}.f32.e2m1.e2m1.f32.ue8m0  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 2 reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+mma.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 2 reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+  .shape = { .m16n8k64 }
+  .dtype = { .f32 }
+  .atype = { .e2m1 }
+  .btype = { .e2m1 }
+  .ctype = { .f32 }
+  .stype = { .ue8m0 }
+  .scale_vec = { .scale_vec::2X }
   .kind = { .kind::mxf4, .kind::mxf4nvf4 }
   .kind::mxf4nvf4 requires .scale_vec::2X
   check operands selects_2x
@@ -89,21 +111,37 @@ mma.sync.aligned.m16n8k64.row.col.kind.block_scale{.scale_vec::2X}.f32.e2m1.e2m1
   see warp-level-matrix-instructions-mma
 
 [mma.nvf4] "D = (A*scale)*(B*scale) + C on 4-bit floats; one scale for 16 elements."
-mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 2 reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+mma.sync.aligned.shape.row.col.kind.block_scale.scale_vec.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 2 reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+  .shape = { .m16n8k64 }
+  .dtype = { .f32 }
+  .atype = { .e2m1 }
+  .btype = { .e2m1 }
+  .ctype = { .f32 }
+  .kind = { .kind::mxf4nvf4 }
+  .scale_vec = { .scale_vec::4X }
   .stype = { .ue4m3, .ue8m0 since 9.1 }
   check operands selects_4x
   since 8.7 on sm_120f
   see warp-level-matrix-instructions-mma
 
 [mma.f64.m8n8k4] "D = A*B + C on doubles."
-mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64{.rnd}  =d: b64 x 2, a: b64 x 1 reg, b: b64 x 1 reg, c: b64 x 2 reg;
+mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{.rnd}  =d: b64 x 2, a: b64 x 1 reg, b: b64 x 1 reg, c: b64 x 2 reg;
+  .shape = { .m8n8k4 }
+  .dtype = { .f64 }
+  .atype = { .f64 }
+  .btype = { .f64 }
+  .ctype = { .f64 }
   .rnd = { .rn, .rz, .rm, .rp }
   since 7.0 on sm_80+
   MEASURED the rounding, which the manual shows only in examples, is in the machine code
   see warp-level-matrix-instructions-mma
 
 [mma.f64] "D = A*B + C on doubles."
-mma.sync.aligned.shape.row.col.f64.f64.f64.f64{.rnd}  =d: f64 x 4, a: by reg, b: by reg, c: b64 x 4 reg;
+mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{.rnd}  =d: f64 x 4, a: by reg, b: by reg, c: b64 x 4 reg;
+  .dtype = { .f64 }
+  .atype = { .f64 }
+  .btype = { .f64 }
+  .ctype = { .f64 }
   .shape = { .m16n8k4, .m16n8k8, .m16n8k16 }
   .rnd = { .rn, .rz, .rm, .rp }
   a by .shape = { .m16n8k4 b64 x 2, .m16n8k8 b64 x 4, .m16n8k16 b64 x 8 }
@@ -112,7 +150,9 @@ mma.sync.aligned.shape.row.col.f64.f64.f64.f64{.rnd}  =d: f64 x 4, a: by reg, b:
   see warp-level-matrix-instructions-mma
 
 [mma.i8] "D = A*B + C on bytes, in 32-bit integers that wrap or (.satfinite) saturate."
-mma.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: by, a: by reg, b: by reg, c: by reg;
+mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
+  .dtype = { .s32 }
+  .ctype = { .s32 }
   .shape = { .m8n8k16, .m16n8k16 since 7.0 on sm_80+, .m16n8k32 since 7.0 on sm_80+ }
   .atype = { .u8, .s8 }
   .btype = { .u8, .s8 }
@@ -124,7 +164,9 @@ mma.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: by, a: by re
   see warp-level-matrix-instructions-mma
 
 [mma.i4] "D = A*B + C on 4-bit integers, in 32-bit integers that wrap or (.satfinite) saturate."
-mma.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: by, a: by reg, b: by reg, c: by reg;
+mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
+  .dtype = { .s32 }
+  .ctype = { .s32 }
   .shape = { .m8n8k32, .m16n8k32 since 7.0 on sm_80+, .m16n8k64 since 7.0 on sm_80+ }
   .atype = { .u4, .s4 }
   .btype = { .u4, .s4 }
@@ -136,7 +178,11 @@ mma.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: by, a: by re
   see warp-level-matrix-instructions-mma
 
 [mma.b1] "D = C + the number of bits set in A xor B, or in A and B."
-mma.sync.aligned.shape.row.col.s32.b1.b1.s32.bitOp.popc  =d: by, a: by reg, b: by reg, c: by reg;
+mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype.bitOp.popc  =d: by, a: by reg, b: by reg, c: by reg;
+  .dtype = { .s32 }
+  .atype = { .b1 }
+  .btype = { .b1 }
+  .ctype = { .s32 }
   .shape = { .m8n8k128, .m16n8k128 on sm_80+, .m16n8k256 on sm_80+ }
   .bitOp = { .xor, .and since 7.1 on sm_80+ }
   d by .shape = { .m8n8k128 s32 x 2, .m16n8k128|.m16n8k256 s32 x 4 }
@@ -147,14 +193,20 @@ mma.sync.aligned.shape.row.col.s32.b1.b1.s32.bitOp.popc  =d: by, a: by reg, b: b
   see warp-level-matrix-instructions-mma
 
 [mma.sp.f16.m16n8k16] "D = A*B + C on halves, two of each four of A stored; one thread of each four has the metadata."
-mma.spvariant.sync.aligned.m16n8k16.row.col.dtype.f16.f16.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..3;
+mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..3;
+  .shape = { .m16n8k16 }
+  .atype = { .f16 }
+  .btype = { .f16 }
   d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
   c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
   since 7.1 on sm_80+
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f16.m16n8k32] "D = A*B + C on halves, two of each four of A stored; two threads of each four have the metadata."
-mma.spvariant.sync.aligned.m16n8k32.row.col.dtype.f16.f16.ctype  =d: by, a: f16x2 x 4 reg, b: f16x2 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..1;
+mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: f16x2 x 4 reg, b: f16x2 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..1;
+  .shape = { .m16n8k32 }
+  .atype = { .f16 }
+  .btype = { .f16 }
   d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
   c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
   since 7.1 on sm_80+
@@ -162,35 +214,47 @@ mma.spvariant.sync.aligned.m16n8k32.row.col.dtype.f16.f16.ctype  =d: by, a: f16x
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.alternate] "D = A*B + C on bfloats or tf32, half of A stored; one thread of each four has the metadata."
-mma.spvariant.sync.aligned.shape.row.col.f32.atype.btype.f32  =d: b32 x 4, a: b32 x 2 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..3;
+mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: b32 x 4, a: b32 x 2 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..3;
+  .dtype = { .f32 }
+  .ctype = { .f32 }
   .shape = { .m16n8k8, .m16n8k16 }
   b by .shape.atype.btype = { .m16n8k16.bf16.bf16 b32 x 2, .m16n8k8.tf32.tf32 b32 x 2 }
   since 7.1 on sm_80+
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.alternate.pairs] "D = A*B + C on bfloats or tf32, half of A stored; two threads of each four have the metadata."
-mma.spvariant.sync.aligned.shape.row.col.f32.atype.btype.f32  =d: b32 x 4, a: b32 x 4 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
+mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: b32 x 4, a: b32 x 4 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
+  .dtype = { .f32 }
+  .ctype = { .f32 }
   .shape = { .m16n8k16, .m16n8k32 }
   b by .shape.atype.btype = { .m16n8k32.bf16.bf16 b32 x 4, .m16n8k16.tf32.tf32 b32 x 4 }
   since 7.1 on sm_80+
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8] "D = A*B + C on 8-bit floats, two of each four of A stored."
-mma.spvariant.sync.aligned.m16n8k64.row.col.f32.atype.btype.f32  =d: f32 x 4, a: b32 x 4 reg, b: b32 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
+mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f32 x 4, a: b32 x 4 reg, b: b32 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
+  .shape = { .m16n8k64 }
+  .dtype = { .f32 }
+  .ctype = { .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   since 8.4 on sm_89+
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8.f16] "D = A*B + C on 8-bit floats in halves, two of each four of A stored."
-mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f16.atype.btype.f16  =d: f16x2 x 2, a: b32 x 4 reg, b: b32 x 4 reg, c: f16x2 x 2 reg, metadata: b32 reg, selector: u32 imm 0..0;
+mma.sp::ordered_metadata.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f16x2 x 2, a: b32 x 4 reg, b: b32 x 4 reg, c: f16x2 x 2 reg, metadata: b32 reg, selector: u32 imm 0..0;
+  .shape = { .m16n8k64 }
+  .dtype = { .f16 }
+  .ctype = { .f16 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
   since 8.7 on sm_120f
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8f6f4] "D = A*B + C on 8-bit, 6-bit or 4-bit floats, each in a byte, two of each four of A stored."
-mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.dtype.atype.btype.ctype  =d: by, a: b32 x 4 reg, b: b32 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..0;
+mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.dtype.atype.btype.ctype  =d: by, a: b32 x 4 reg, b: b32 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..0;
+  .shape = { .m16n8k64 }
+  .kind = { .kind::f8f6f4 }
   .dtype = { .f16 since 8.7 on sm_120f, .f32 }
   .atype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
   .btype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
@@ -201,7 +265,13 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::f8f6f4.dtype.atype.
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.mxf8f6f4] "D = (A*scale)*(B*scale) + C on 8-bit, 6-bit or 4-bit floats, two of each four of A stored; one scale for 32 elements."
-mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::mxf8f6f4.block_scale{.scale_vec::1X}.f32.atype.btype.f32.ue8m0  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+  .shape = { .m16n8k64 }
+  .dtype = { .f32 }
+  .ctype = { .f32 }
+  .stype = { .ue8m0 }
+  .kind = { .kind::mxf8f6f4 }
+  .scale_vec = { .scale_vec::1X }
   .atype = { .e4m3, .e5m2, .e3m2, .e2m3, .e2m1 }
   .btype = { .e4m3, .e5m2, .e3m2, .e2m3, .e2m1 }
   a by .atype = { .e4m3 e4m3x4 x 4, .e5m2 e5m2x4 x 4, .e3m2 e3m2x4 x 4, .e2m3 e2m3x4 x 4, .e2m1 e2m1p4x4 x 4 }
@@ -211,7 +281,14 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.kind::mxf8f6f4.block_scal
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.mxf4] "D = (A*scale)*(B*scale) + C on 4-bit floats, four of each eight of A stored; one scale for 32 elements."
-mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind.block_scale{.scale_vec::2X}.f32.e2m1.e2m1.f32.ue8m0  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+  .shape = { .m16n8k128 }
+  .dtype = { .f32 }
+  .atype = { .e2m1 }
+  .btype = { .e2m1 }
+  .ctype = { .f32 }
+  .stype = { .ue8m0 }
+  .scale_vec = { .scale_vec::2X }
   .kind = { .kind::mxf4, .kind::mxf4nvf4 }
   .kind::mxf4nvf4 requires .scale_vec::2X
   check operands selects_2x
@@ -219,14 +296,23 @@ mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind.block_scale{.scale_
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.nvf4] "D = (A*scale)*(B*scale) + C on 4-bit floats, four of each eight of A stored; one scale for 16 elements."
-mma.sp::ordered_metadata.sync.aligned.m16n8k128.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1.e2m1.f32.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale.scale_vec.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
+  .shape = { .m16n8k128 }
+  .dtype = { .f32 }
+  .atype = { .e2m1 }
+  .btype = { .e2m1 }
+  .ctype = { .f32 }
+  .kind = { .kind::mxf4nvf4 }
+  .scale_vec = { .scale_vec::4X }
   .stype = { .ue4m3, .ue8m0 since 9.1 }
   check operands selects_4x
   since 8.7 on sm_120a sm_121a
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.integer] "D = A*B + C on small integers, half of A stored; two threads of each four have the metadata."
-mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s32 x 4, a: b32 x 2 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
+mma.spvariant.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: s32 x 4, a: b32 x 2 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
+  .dtype = { .s32 }
+  .ctype = { .s32 }
   .shape = { .m16n8k32, .m16n8k64 }
   .atype = { .u8, .s8, .u4, .s4 }
   .btype = { .u8, .s8, .u4, .s4 }
@@ -235,7 +321,9 @@ mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s3
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.integer.all] "D = A*B + C on small integers, half of A stored; all threads have the metadata."
-mma.spvariant.sync.aligned.shape.row.col{.satfinite}.s32.atype.btype.s32  =d: s32 x 4, a: b32 x 4 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
+mma.spvariant.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: s32 x 4, a: b32 x 4 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
+  .dtype = { .s32 }
+  .ctype = { .s32 }
   .shape = { .m16n8k64, .m16n8k128 }
   .atype = { .u8, .s8, .u4, .s4 }
   .btype = { .u8, .s8, .u4, .s4 }

@@ -47,34 +47,40 @@ tcgen05.relinquish_alloc_permit.cta_group.sync.aligned;
   see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.ld.32x32b] "Load from tensor memory: each lane of the warp loads its own row."
-tcgen05.ld.sync.aligned.32x32b.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
+  .shape = { .32x32b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x64b] "Load from tensor memory in 16x64b fragments."
-tcgen05.ld.sync.aligned.16x64b.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
+  .shape = { .16x64b }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x128b] "Load from tensor memory in 16x128b fragments: two registers a repetition."
-tcgen05.ld.sync.aligned.16x128b.num{.pack}.b32  =r: b32 x .num*2, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num*2, [taddr: b32|u32|s32 tensor];
+  .shape = { .16x128b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64 }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x256b] "Load from tensor memory in 16x256b fragments: four registers a repetition."
-tcgen05.ld.sync.aligned.16x256b.num{.pack}.b32  =r: b32 x .num*4, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num*4, [taddr: b32|u32|s32 tensor];
+  .shape = { .16x256b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32 }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x32bx2] "Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further."
-tcgen05.ld.sync.aligned.16x32bx2.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
+tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
+  .shape = { .16x32bx2 }
   since 8.6 on sm_100f sm_110f
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.red.32x32b] "Load from tensor memory, each lane its own row, and the smallest or largest value of the row."
-tcgen05.ld.red.sync.aligned.32x32b.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.red.sync.aligned.shape.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor];
+  .shape = { .32x32b }
   .num = { .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
   .redOp = { .min, .max }
   .type = { .f32, .u32, .s32 }
@@ -84,7 +90,8 @@ tcgen05.ld.red.sync.aligned.32x32b.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.red.16x32bx2] "Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row."
-tcgen05.ld.red.sync.aligned.16x32bx2.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
+tcgen05.ld.red.sync.aligned.shape.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
+  .shape = { .16x32bx2 }
   .num = { .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
   .redOp = { .min, .max }
   .type = { .f32, .u32, .s32 }
@@ -94,7 +101,8 @@ tcgen05.ld.red.sync.aligned.16x32bx2.num.redOp{.abs}{.NaN}.type  =r: b32 x .num,
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.spcompress] "Load from tensor memory, each lane its own row, and keep the two largest or smallest of every four values: mdata says which."
-tcgen05.ld.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}.f32.b2  =mdata: by, =cdata: b32 x .num/2, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.spcompress.sync.aligned.shape.num.rowop.sp::2:4{.abs}.f32.b2  =mdata: by, =cdata: b32 x .num/2, [taddr: b32|u32|s32 tensor];
+  .shape = { .32x32b }
   .num = { .x4, .x8, .x16, .x32, .x64, .x128 }
   .rowop = { .min, .max }
   mdata by .num = { .x4|.x8|.x16|.x32 b32 x 1, .x64 b32 x 2, .x128 b32 x 4 }
@@ -102,7 +110,8 @@ tcgen05.ld.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}.f32.b2  =mdata
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.red.spcompress] "Load from tensor memory as .spcompress does, and the smallest or largest value of the row."
-tcgen05.ld.red.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}{.NaN}.f32.b2  =mdata: by, =cdata: b32 x .num/2, =redval: b32, [taddr: b32|u32|s32 tensor];
+tcgen05.ld.red.spcompress.sync.aligned.shape.num.rowop.sp::2:4{.abs}{.NaN}.f32.b2  =mdata: by, =cdata: b32 x .num/2, =redval: b32, [taddr: b32|u32|s32 tensor];
+  .shape = { .32x32b }
   .num = { .x4, .x8, .x16, .x32, .x64, .x128 }
   .rowop = { .min, .max }
   mdata by .num = { .x4|.x8|.x16|.x32 b32 x 1, .x64 b32 x 2, .x128 b32 x 4 }
@@ -110,33 +119,38 @@ tcgen05.ld.red.spcompress.sync.aligned.32x32b.num.rowop.sp::2:4{.abs}{.NaN}.f32.
   see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.st.32x32b] "Store to tensor memory: each lane of the warp stores its own row."
-tcgen05.st.sync.aligned.32x32b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
+tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
+  .shape = { .32x32b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x64b] "Store to tensor memory in 16x64b fragments."
-tcgen05.st.sync.aligned.16x64b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
+tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
+  .shape = { .16x64b }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x128b] "Store to tensor memory in 16x128b fragments: two registers a repetition."
-tcgen05.st.sync.aligned.16x128b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*2;
+tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*2;
+  .shape = { .16x128b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64 }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x256b] "Store to tensor memory in 16x256b fragments: four registers a repetition."
-tcgen05.st.sync.aligned.16x256b.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*4;
+tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*4;
+  .shape = { .16x256b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32 }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x32bx2] "Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further."
-tcgen05.st.sync.aligned.16x32bx2.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm, r: b32 x .num;
+tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm, r: b32 x .num;
+  .shape = { .16x32bx2 }
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st

@@ -71,30 +71,34 @@ tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.ss] "D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory."
-tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b}
+tcgen05.mma.cta_group.kind.decompress::lut::b{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred;
+  .kind = { .kind::f8f6f4 }
   since 9.4 on sm_107f
   check operands some_register
   see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.ts] "D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory."
-tcgen05.mma.cta_group.kind::f8f6f4.decompress::lut::b{.collector_a}{.collector_b}
+tcgen05.mma.cta_group.kind.decompress::lut::b{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred;
+  .kind = { .kind::f8f6f4 }
   since 9.4 on sm_107f
   check operands some_register
   see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.block_scale.ss] "D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory."
-tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
+tcgen05.mma.cta_group.kind.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
+  .kind = { .kind::mxf8f6f4 }
   .scale = { .scale_vec::1X on sm_107a, .block32 }
   since 9.4 on sm_107f
   MEASURED the manual has only .block32
   see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.block_scale.ts] "D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory."
-tcgen05.mma.cta_group.kind::mxf8f6f4.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
+tcgen05.mma.cta_group.kind.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-compressed-desc: u64, [b-decompress-metadata: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
+  .kind = { .kind::mxf8f6f4 }
   .scale = { .scale_vec::1X on sm_107a, .block32 }
   since 9.4 on sm_107f
   see tcgen05-mma-instructions-mma
@@ -154,8 +158,9 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   see tcgen05-mma-instructions-mma-sp
 
 [tcgen05.mma.ws.ss] "D = A*B + D with B kept in one of four collector buffers; A and B from shared memory."
-tcgen05.mma.ws.cta_group::1.kind{.collector}
+tcgen05.mma.ws.cta_group.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
+  .cta_group = { .cta_group::1 }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
@@ -165,8 +170,9 @@ tcgen05.mma.ws.cta_group::1.kind{.collector}
   see tcgen05-mma-instructions-mma-ws
 
 [tcgen05.mma.ws.ts] "D = A*B + D with B kept in one of four collector buffers; A in tensor memory, B from shared memory."
-tcgen05.mma.ws.cta_group::1.kind{.collector}
+tcgen05.mma.ws.cta_group.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
+  .cta_group = { .cta_group::1 }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
@@ -176,8 +182,9 @@ tcgen05.mma.ws.cta_group::1.kind{.collector}
   see tcgen05-mma-instructions-mma-ws
 
 [tcgen05.mma.ws.sp.ss] "D = A*B + D with B kept in one of four collector buffers, A sparse; A and B from shared memory."
-tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
+tcgen05.mma.ws.sp.cta_group.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
+  .cta_group = { .cta_group::1 }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
@@ -187,8 +194,9 @@ tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
   see tcgen05-mma-instructions-mma-ws-sp
 
 [tcgen05.mma.ws.sp.ts] "D = A*B + D with B kept in one of four collector buffers, A sparse in tensor memory; B from shared memory."
-tcgen05.mma.ws.sp.cta_group::1.kind{.collector}
+tcgen05.mma.ws.sp.cta_group.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
+  .cta_group = { .cta_group::1 }
   .collector = {
     .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
     .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,

@@ -23,15 +23,21 @@ wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
 [wgmma.mma_async.tf32.ss] "D = A*B + D in tf32, A and B from shared memory."
-wgmma.mma_async.sync.aligned.shape.f32.tf32.tf32
+wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: f32 x .shape.n/2, a-desc: u64, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
+  .dtype = { .f32 }
+  .atype = { .tf32 }
+  .btype = { .tf32 }
   .shape = { .m64n[8..256/8]k8 }
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
 [wgmma.mma_async.tf32.rs] "D = A*B + D in tf32, A in registers (four elements), B from shared memory."
-wgmma.mma_async.sync.aligned.shape.f32.tf32.tf32
+wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   +d: f32 x .shape.n/2, a: f16x2 x 4 reg, b-desc: u64, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
+  .dtype = { .f32 }
+  .atype = { .tf32 }
+  .btype = { .tf32 }
   .shape = { .m64n[8..256/8]k8 }
   since 8.0 on sm_90a
   MEASURED ptxas takes .b32 and .f16x2 registers for A and refuses .f32 ones
@@ -58,7 +64,8 @@ wgmma.mma_async.sync.aligned.shape.dtype.atype.btype
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
 [wgmma.mma_async.int.ss] "D = A*B + D in 8-bit integers, A and B from shared memory; .satfinite clamps, otherwise D wraps."
-wgmma.mma_async.sync.aligned.shape{.satfinite}.s32.atype.btype  +d: s32 x .shape.n/2, a-desc: u64, b-desc: u64, !scale-d: pred;
+wgmma.mma_async.sync.aligned.shape{.satfinite}.dtype.atype.btype  +d: s32 x .shape.n/2, a-desc: u64, b-desc: u64, !scale-d: pred;
+  .dtype = { .s32 }
   .shape = { .m64n[8..32/8]k32, .m64n[48..256/16]k32 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }
@@ -68,7 +75,8 @@ wgmma.mma_async.sync.aligned.shape{.satfinite}.s32.atype.btype  +d: s32 x .shape
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
 [wgmma.mma_async.int.rs] "D = A*B + D in 8-bit integers, A in registers (four times four elements), B from shared memory."
-wgmma.mma_async.sync.aligned.shape{.satfinite}.s32.atype.btype  +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, !scale-d: pred;
+wgmma.mma_async.sync.aligned.shape{.satfinite}.dtype.atype.btype  +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, !scale-d: pred;
+  .dtype = { .s32 }
   .shape = { .m64n[8..32/8]k32, .m64n[48..256/16]k32 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }
@@ -78,13 +86,19 @@ wgmma.mma_async.sync.aligned.shape{.satfinite}.s32.atype.btype  +d: s32 x .shape
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
 [wgmma.mma_async.b1.ss] "D = popc(A & B) + D in bits, A and B from shared memory."
-wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc  +d: s32 x .shape.n/2, a-desc: u64, b-desc: u64, !scale-d: pred;
+wgmma.mma_async.sync.aligned.shape.dtype.atype.btype.and.popc  +d: s32 x .shape.n/2, a-desc: u64, b-desc: u64, !scale-d: pred;
+  .dtype = { .s32 }
+  .atype = { .b1 }
+  .btype = { .b1 }
   .shape = { .m64n[8..32/8]k256, .m64n[48..256/16]k256 }
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
 
 [wgmma.mma_async.b1.rs] "D = popc(A & B) + D in bits, A in four registers of 32 bits, B from shared memory."
-wgmma.mma_async.sync.aligned.shape.s32.b1.b1.and.popc  +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, !scale-d: pred;
+wgmma.mma_async.sync.aligned.shape.dtype.atype.btype.and.popc  +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, !scale-d: pred;
+  .dtype = { .s32 }
+  .atype = { .b1 }
+  .btype = { .b1 }
   .shape = { .m64n[8..32/8]k256, .m64n[48..256/16]k256 }
   since 8.0 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async
@@ -109,14 +123,20 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
 [wgmma.mma_async.sp.tf32.ss] "D = A*B + D in tf32, A sparse 1:2; A and B from shared memory."
-wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
+wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: f32 x .shape.n/2, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
+  .dtype = { .f32 }
+  .atype = { .tf32 }
+  .btype = { .tf32 }
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
 [wgmma.mma_async.sp.tf32.rs] "D = A*B + D in tf32, A sparse 1:2 in registers (four elements), B from shared memory."
-wgmma.mma_async.sp.sync.aligned.shape.f32.tf32.tf32
+wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   +d: f32 x .shape.n/2, a: f16x2 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0|1, !scale-d: pred, imm-scale-a imm -1|1, imm-scale-b imm -1|1;
+  .dtype = { .f32 }
+  .atype = { .tf32 }
+  .btype = { .tf32 }
   since 8.2 on sm_90a
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
@@ -141,8 +161,9 @@ wgmma.mma_async.sp.sync.aligned.shape.dtype.atype.btype
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
 [wgmma.mma_async.sp.int.ss] "D = A*B + D in 8-bit integers, A sparse 2:4; A and B from shared memory. All threads have metadata."
-wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.s32.atype.btype
+wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.dtype.atype.btype
   +d: s32 x .shape.n/2, a-desc: u64, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred;
+  .dtype = { .s32 }
   .shape = { .m64n[8..32/8]k64, .m64n[48..256/16]k64 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }
@@ -152,8 +173,9 @@ wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.s32.atype.btype
   see asynchronous-warpgroup-level-matrix-instructions-wgmma-mma-async-sp
 
 [wgmma.mma_async.sp.int.rs] "D = A*B + D in 8-bit integers, A sparse 2:4 in registers (four times four elements), B from shared memory."
-wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.s32.atype.btype
+wgmma.mma_async.sp.sync.aligned.shape{.satfinite}.dtype.atype.btype
   +d: s32 x .shape.n/2, a: b32 x 4 reg, b-desc: u64, sp-meta: b32 reg, sp-sel imm 0..0, !scale-d: pred;
+  .dtype = { .s32 }
   .shape = { .m64n[8..32/8]k64, .m64n[48..256/16]k64 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }

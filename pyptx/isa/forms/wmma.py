@@ -21,7 +21,8 @@ wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, strid
   see warp-level-matrix-instructions-wmma-ld
 
 [wmma.load.a.bits] "Load a fragment of A of 4-bit integers or of bits; stride is the distance of rows in elements."
-wmma.load.a.sync.aligned.row.shape{.ss}.atype  =r: by, [p: addr .ss] {, stride: u32};
+wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, stride: u32};
+  .layout = { .row }
   .shape = { .m8n8k32, .m8n8k128 }
   .atype = { .s4, .u4, .b1 }
   r by .shape.atype = { .m8n8k32.s4|.u4 b32 x 1, .m8n8k128.b1 b32 x 1 }
@@ -43,7 +44,8 @@ wmma.load.b.sync.aligned.layout.shape{.ss}.btype  =r: by, [p: addr .ss] {, strid
   see warp-level-matrix-instructions-wmma-ld
 
 [wmma.load.b.bits] "Load a fragment of B of 4-bit integers or of bits; stride is the distance of columns in elements."
-wmma.load.b.sync.aligned.col.shape{.ss}.btype  =r: by, [p: addr .ss] {, stride: u32};
+wmma.load.b.sync.aligned.layout.shape{.ss}.btype  =r: by, [p: addr .ss] {, stride: u32};
+  .layout = { .col }
   .shape = { .m8n8k32, .m8n8k128 }
   .btype = { .s4, .u4, .b1 }
   r by .shape.btype = { .m8n8k32.s4|.u4 b32 x 1, .m8n8k128.b1 b32 x 1 }
@@ -91,7 +93,9 @@ wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype  =d: by, a: f16x2 x 8 re
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.i8] "D = A*B + C on bytes, in 32-bit integers that wrap or (.satfinite) saturate."
-wmma.mma.sync.aligned.alayout.blayout.shape.s32.atype.btype.s32{.satfinite}  =d: s32 x 8, a: by reg, b: by reg, c: s32 x 8 reg;
+wmma.mma.sync.aligned.alayout.blayout.shape.dtype.atype.btype.ctype{.satfinite}  =d: s32 x 8, a: by reg, b: by reg, c: s32 x 8 reg;
+  .dtype = { .s32 }
+  .ctype = { .s32 }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }
@@ -104,7 +108,9 @@ wmma.mma.sync.aligned.alayout.blayout.shape.s32.atype.btype.s32{.satfinite}  =d:
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.alternate] "D = A*B + C on bfloats or tf32."
-wmma.mma.sync.aligned.alayout.blayout.shape.f32.atype.btype.f32  =d: f32 x 8, a: by reg, b: by reg, c: f32 x 8 reg;
+wmma.mma.sync.aligned.alayout.blayout.shape.dtype.atype.btype.ctype  =d: f32 x 8, a: by reg, b: by reg, c: f32 x 8 reg;
+  .dtype = { .f32 }
+  .ctype = { .f32 }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16, .m16n16k8 }
   .atype = { .bf16, .tf32 }
   .btype = { .bf16, .tf32 }
@@ -117,14 +123,22 @@ wmma.mma.sync.aligned.alayout.blayout.shape.f32.atype.btype.f32  =d: f32 x 8, a:
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.f64] "D = A*B + C on doubles."
-wmma.mma.sync.aligned.alayout.blayout.m8n8k4{.rnd}.f64.f64.f64.f64  =d: b64 x 2, a: f64 x 1 reg, b: f64 x 1 reg, c: b64 x 2 reg;
+wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.dtype.atype.btype.ctype  =d: b64 x 2, a: f64 x 1 reg, b: f64 x 1 reg, c: b64 x 2 reg;
+  .shape = { .m8n8k4 }
+  .dtype = { .f64 }
+  .atype = { .f64 }
+  .btype = { .f64 }
+  .ctype = { .f64 }
   .rnd = { .rn, .rz, .rm, .rp }
   since 7.0 on sm_80+
   STRICTER ptxas takes .m16n16k16 and .m16n16k8 too, and writes no instruction for them
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.i4] "D = A*B + C on 4-bit integers, in 32-bit integers that wrap or (.satfinite) saturate."
-wmma.mma.sync.aligned.row.col.m8n8k32.s32.atype.btype.s32{.satfinite}  =d: s32 x 2, a: s32 x 1 reg, b: by reg, c: s32 x 2 reg;
+wmma.mma.sync.aligned.row.col.shape.dtype.atype.btype.ctype{.satfinite}  =d: s32 x 2, a: s32 x 1 reg, b: by reg, c: s32 x 2 reg;
+  .shape = { .m8n8k32 }
+  .dtype = { .s32 }
+  .ctype = { .s32 }
   .atype = { .s4, .u4 }
   .btype = { .s4, .u4 }
   b by .atype.btype = { .s4.s4 s32 x 1, .u4.u4 s32 x 1 }
@@ -132,7 +146,12 @@ wmma.mma.sync.aligned.row.col.m8n8k32.s32.atype.btype.s32{.satfinite}  =d: s32 x
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.b1] "D = C + the number of bits set in A xor B, or in A and B."
-wmma.mma.op.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32  =d: s32 x 2, a: s32 x 1 reg, b: s32 x 1 reg, c: s32 x 2 reg;
+wmma.mma.op.popc.sync.aligned.row.col.shape.dtype.atype.btype.ctype  =d: s32 x 2, a: s32 x 1 reg, b: s32 x 1 reg, c: s32 x 2 reg;
+  .shape = { .m8n8k128 }
+  .dtype = { .s32 }
+  .atype = { .b1 }
+  .btype = { .b1 }
+  .ctype = { .s32 }
   .op = { .xor, .and since 7.1 on sm_80+ }
   since 6.3
   see warp-level-matrix-instructions-wmma-mma

@@ -88,7 +88,7 @@ class Emitter:
             and self.code.places[base.name].cls == "64"
             and named_space(spec, op.chosen) is StateSpace.SHARED
             # Some instructions, such as st.async, take a generic address if they name no state space.
-            and not _SHARED.isdisjoint(op.binding.match.spelling)
+            and not _SHARED.isdisjoint(op.chosen.values())
         )
 
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:

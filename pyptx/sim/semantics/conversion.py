@@ -36,13 +36,10 @@ _NAN = {2: _WORDS["f16"][0], 4: np.array(0x7FFFFFFF, _U32)}
 
 
 def _modifiers(op: Op) -> dict[str, str]:
-    """Return the chosen modifiers; ``rnd``, ``dtype`` and ``atype`` even if the form leaves no choice."""
+    """Return the chosen modifiers. If the instruction names no rounding, it is to the nearest."""
     found = op.cache.get("modifiers")
     if found is None:
-        words = op.name.split(".")
-        rounding = next((word for word in words if word in ("rn", "rz", "rm", "rp", "rs")), "rn")
-        found = {"rnd": rounding, "dtype": words[-2], "atype": words[-1], **op.chosen}
-        op.cache["modifiers"] = found
+        found = op.cache["modifiers"] = {"rnd": "rn", **op.chosen}
     return found
 
 

@@ -16,8 +16,8 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
-#: Modifier -> bits of a packed element (a row packs its 16 elements into its first bytes), and whether the
-#: elements are sign-extended.
+#: Format in memory -> bits of a packed element (a row packs its 16 elements into its first bytes), and
+#: whether the elements are sign-extended.
 _PACKED = {"b4x16_p64": (4, False), "b6x16_p32": (6, False), "s4": (4, True)}
 
 
@@ -25,14 +25,12 @@ class _Rows:
     """Rows of an instruction's matrices: their number and sizes, and the registers that hold the matrices."""
 
     def __init__(self, op: Op) -> None:
-        words = op.binding.match.spelling
-        shape, num = next(word for word in words if word.startswith("m")), int(op.chosen["num"][1:])
-        trans = "trans" in words or "trans" in op.chosen
-        layout = matrix_fragment(shape, num, trans=trans)
+        chosen = op.chosen
+        num = int(chosen["num"][1:])
+        layout = matrix_fragment(chosen["shape"], num, trans="trans" in chosen)
         self.rows, self.bits = layout.rows * num, layout.bits
         self.form = (num, layout.rows, layout.columns) if num > 1 else (layout.rows, layout.columns)
-        packed = next((_PACKED[word] for word in words if word in _PACKED), None)
-        self.packed, self.signed = packed or (0, False)
+        self.packed, self.signed = _PACKED[chosen["src_fmt"]] if "src_fmt" in chosen else (0, False)
         #: Bytes of a row that the instruction accesses; ``align`` is the alignment of a row's address.
         self.nbytes = layout.columns * (self.packed or self.bits) // 8
         self.align = 8 if self.signed else 16

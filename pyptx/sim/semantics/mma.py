@@ -8,7 +8,6 @@ later targets follow published measurements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.errors import SpecError
 from ...ir import Immediate
-from ...layout.fragments import block_scales, mma_fragment, mma_metadata
+from ...layout.fragments import block_scales, mma_fragment, mma_metadata, product_extents
 from ..code.semantic import Bound, Op, executes
 from ..matrices.kept_elements import KeptElements
 from ..matrices.register_matrices import SelectedGather, full_warp
@@ -38,30 +37,20 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
-#: Modifiers that name types, in the order of D, A, B, C.
-_TYPES = {
-    "f16", "f32", "f64", "bf16", "tf32", "s32", "e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8", "s4",
-    "u4", "b1",
-}  # fmt: skip
 
-
-def kinds_of(op: Op) -> Kinds:
+def _kinds(op: Op) -> Kinds:
     """Return the types of A, B, C and D that the modifiers name."""
-    d, a, b, c = (word for word in op.binding.match.spelling if word in _TYPES)
-    return Kinds(a, b, c, d)
+    return Kinds(*(op.chosen[name] for name in ("atype", "btype", "ctype", "dtype")))
 
 
-def shape_of(op: Op) -> str:
-    """Return the modifier that names the shape."""
-    return next(word for word in op.binding.match.spelling if re.fullmatch(r"m\d+n\d+k\d+", word))
-
-
-def _depth(shape: str) -> int:
-    return int(shape.partition("k")[2])
+def _depth(op: Op) -> int:
+    """Return K of the product."""
+    return product_extents(op.chosen["shape"])[2]
 
 
 def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) -> WarpProduct:
-    kinds, shape, chosen = kinds_of(op), shape_of(op), op.chosen
+    kinds, chosen = _kinds(op), op.chosen
+    shape = chosen["shape"]
     majors = {"a": chosen.get("alayout"), "b": chosen.get("blayout")}
     layouts = [
         mma_fragment(operand, shape, getattr(kinds, operand), sparse=sparse, major=majors.get(operand))
@@ -72,7 +61,7 @@ def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) ->
         selector = op.binding.operands["selector"]
         assert isinstance(selector, Immediate)
         metadata = mma_metadata(shape, kinds.a)
-        kept = KeptElements(metadata, _depth(shape), layouts[0].bits, int(selector.value))
+        kept = KeptElements(metadata, _depth(op), layouts[0].bits, int(selector.value))
     return WarpProduct(op, layouts, kinds, multiply, kept)
 
 
@@ -86,7 +75,7 @@ def _halves_of_fours(k: int) -> Groups:
 
 
 def _dense(op: Op) -> WarpProduct:
-    kinds = kinds_of(op)
+    kinds = _kinds(op)
     return _product(op, partial(multiply_floats, kinds))
 
 
@@ -96,7 +85,7 @@ def mma_floats(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
 
 
 def _quarters(op: Op) -> WarpProduct:
-    return _product(op, partial(multiply_quarters, kinds_of(op)))
+    return _product(op, partial(multiply_quarters, _kinds(op)))
 
 
 @executes("mma.f16.m8n8k4", per="warp", collective="warp")
@@ -105,8 +94,8 @@ def mma_quarters(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Arra
 
 
 def _bytes(op: Op) -> WarpProduct:
-    groups = _halves_of_fours(_depth(shape_of(op)))
-    return _product(op, partial(multiply_bytes, kinds_of(op), groups=groups))
+    groups = _halves_of_fours(_depth(op))
+    return _product(op, partial(multiply_bytes, _kinds(op), groups=groups))
 
 
 @executes("mma.f8", per="warp", collective="warp")
@@ -136,7 +125,7 @@ def mma_f64(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
 
 
 def _integers(op: Op) -> WarpProduct:
-    return _product(op, partial(multiply_integers, kinds_of(op), "satfinite" in op.chosen))
+    return _product(op, partial(multiply_integers, _kinds(op), "satfinite" in op.chosen))
 
 
 @executes("mma.i8", "mma.i4", per="warp", collective="warp")
@@ -157,7 +146,7 @@ def mma_bits(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
 
 
 def _sparse(op: Op) -> WarpProduct:
-    return _product(op, partial(multiply_floats, kinds_of(op)), sparse=True)
+    return _product(op, partial(multiply_floats, _kinds(op)), sparse=True)
 
 
 _FLOATS = (
@@ -176,8 +165,8 @@ def mma_sp_floats(
 
 
 def _sparse_bytes(op: Op) -> WarpProduct:
-    groups = _halves_of_fours(_depth(shape_of(op)) // 2)
-    return _product(op, partial(multiply_bytes, kinds_of(op), groups=groups), sparse=True)
+    groups = _halves_of_fours(_depth(op) // 2)
+    return _product(op, partial(multiply_bytes, _kinds(op), groups=groups), sparse=True)
 
 
 @executes("mma.sp.f8", per="warp", collective="warp")
@@ -193,7 +182,7 @@ def mma_sp_narrow(
 
 
 def _sparse_integers(op: Op) -> WarpProduct:
-    multiply = partial(multiply_integers, kinds_of(op), "satfinite" in op.chosen)
+    multiply = partial(multiply_integers, _kinds(op), "satfinite" in op.chosen)
     return _product(op, multiply, sparse=True)
 
 
@@ -215,10 +204,10 @@ class _Scaled:
     """A product with block scales of A and B; selectors name the threads and bytes that hold the scales."""
 
     def __init__(self, op: Op, *, sparse: bool) -> None:
-        words = op.binding.match.spelling
-        count = next((_SCALES[w] for w in words if w in _SCALES), None)
-        self.count = count or next(_SCALES_OF_KIND[w] for w in words if w in _SCALES_OF_KIND)
-        multiply = partial(multiply_scaled, kinds_of(op), words[-1])
+        chosen = op.chosen
+        named = chosen.get("scale_vec")
+        self.count = _SCALES_OF_KIND[chosen["kind"]] if named is None else _SCALES[named]
+        multiply = partial(multiply_scaled, _kinds(op), chosen["stype"])
         self.product = _product(op, multiply, sparse=sparse)
         self.gathers: dict[tuple[str, int], SelectedGather] = {}
 

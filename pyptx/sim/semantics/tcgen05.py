@@ -83,7 +83,7 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
 
 
 def _exclusive(op: Op) -> bool:
-    return "exclusive" in op.binding.match.spelling
+    return "exclusive" in op.chosen
 
 
 @executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", yields=True, collective="warp")
@@ -250,7 +250,7 @@ def _in_quarter(s: Split, lane: int, quarter: int) -> int:
 
 
 def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) -> _Access:
-    shape = next(w for w in op.binding.match.spelling if w[0].isdigit())
+    shape = op.chosen["shape"]
     num = int(op.chosen["num"][1:])
     each = 2 if packed else 1
     offset = None if split is None else int(split)

@@ -66,7 +66,7 @@ def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
     read = Step(operation, kind, lambda: work.read(operation), before)
     write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *earlier])
     steps = [read, write]
-    if "ashift" in op.binding.match.spelling:
+    if "ashift" in op.chosen:
         after = [read, *mine.before_shift()]
         steps.append(Step(operation, StepKind.SHIFT, lambda: work.shift(operation), after))
         mine.shift(steps[-1])

@@ -9,7 +9,6 @@ PTX ISA #asynchronous-warpgroup-level-matrix-instructions.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +18,13 @@ from numpy.typing import NDArray
 
 from ...core.errors import PyptxError
 from ...ir import Immediate, Register, leaves
-from ...layout.fragments import FragmentLayout, SelectedLayout, wgmma_fragment, wgmma_metadata
+from ...layout.fragments import (
+    FragmentLayout,
+    SelectedLayout,
+    product_extents,
+    wgmma_fragment,
+    wgmma_metadata,
+)
 from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import FunctionCode
@@ -36,7 +41,6 @@ from ..wgmma.warpgroup import OperandRegisters, PendingWgmma, WgmmaGroupsDone, W
 
 Array = NDArray[Any]
 
-_TYPES = {"f16", "f32", "bf16", "tf32", "e4m3", "e5m2", "s32", "s8", "u8", "b1"}
 _SIGNS = {"f16": 0x8000, "bf16": 0x8000, "tf32": 0x80000000, "e4m3": 0x80, "e5m2": 0x80}
 
 
@@ -80,25 +84,23 @@ class _Product:
     """The plan of one ``wgmma.mma_async``: layouts, operands, registers and the multiplication."""
 
     def __init__(self, op: Op, code: FunctionCode) -> None:
-        words = op.binding.match.spelling
         specs = list(op.binding.match.form.specs())
-        d, a, b = (word for word in words if word in _TYPES)
-        shape = next(word for word in words if re.fullmatch(r"m64n\d+k\d+", word))
-        n, _, depth = shape[4:].partition("k")
-        k = int(depth)
+        d, a, b = (op.chosen[name] for name in ("dtype", "atype", "btype"))
+        shape = op.chosen["shape"]
+        _, n, k = product_extents(shape)
         self.kinds = Kinds(a, b, d, d)
         #: Operations on one accumulator are ordered if they have the same shape.
         self.shape = shape
         self.names = [spec.name for spec in specs]
         sparse = "sp-meta" in self.names
         fragment = wgmma_fragment("a", a)
-        accumulator = _part(wgmma_fragment("d", d, int(n)))
+        accumulator = _part(wgmma_fragment("d", d, n))
         self.gather, self.scatter = Gather(accumulator), Scatter(accumulator)
         self.gather_a = Gather(_part(fragment), turned=True) if "a" in self.names else None
         stored = k // 2 if sparse else k
         majors: list[Major] = ["MN" if self._constant(op, f"imm-trans-{x}") == 1 else "K" for x in "ab"]
         self.a = _Operand(64, stored, a, fragment.bits, majors[0])
-        self.b = _Operand(int(n), k, b, fragment.bits, majors[1])
+        self.b = _Operand(n, k, b, fragment.bits, majors[1])
         self.signs = [
             _SIGNS[kind] if self._constant(op, f"imm-scale-{x}") == -1 else 0
             for x, kind in (("a", a), ("b", b))

@@ -5,9 +5,8 @@ PTX does not define the layout of a fragment; this module uses the layout of an 
 
 from __future__ import annotations
 
-import re
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,20 +28,21 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
-_TYPES = ("f16", "f32", "bf16", "tf32", "f64", "s32", "s8", "u8", "s4", "u4", "b1")
 
+class _Fragment(NamedTuple):
+    """The matrix that a form loads or stores, and the modifier that names its type."""
 
-def _shape(op: Op) -> str:
-    return next(word for word in op.binding.match.spelling if re.fullmatch(r"m\d+n\d+k\d+", word))
+    matrix: str
+    type: str
 
 
 class _Lines:
     """A matrix in memory, stored by lines, which are its rows or its columns, and its fragment."""
 
     def __init__(self, op: Op) -> None:
-        words = op.binding.match.spelling
-        layout = wmma_fragment(words[1], _shape(op), words[-1])
-        by_rows = "row" in words
+        fragment: _Fragment = op.traits
+        layout = wmma_fragment(fragment.matrix, op.chosen["shape"], op.chosen[fragment.type])
+        by_rows = op.chosen["layout"] == "row"
         self.lines, self.length = (layout.rows, layout.columns) if by_rows else (layout.columns, layout.rows)
         self.turned, self.bits = not by_rows, layout.bits
         # A register whose elements are adjacent in memory is read or written in one access.
@@ -64,15 +64,9 @@ class _Lines:
         return address[:1] + np.arange(self.lines) * (elements * self.bits // 8)
 
 
-@executes(
-    "wmma.load.a",
-    "wmma.load.a.bits",
-    "wmma.load.b",
-    "wmma.load.b.bits",
-    "wmma.load.c",
-    per="warp",
-    collective="warp",
-)
+@executes("wmma.load.a", "wmma.load.a.bits", per="warp", collective="warp", traits=_Fragment("a", "atype"))
+@executes("wmma.load.b", "wmma.load.b.bits", per="warp", collective="warp", traits=_Fragment("b", "btype"))
+@executes("wmma.load.c", per="warp", collective="warp", traits=_Fragment("c", "ctype"))
 def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> Array:
     """PTX ISA #warp-level-matrix-instructions-wmma-ld."""
     plan = planned(op, _Lines)
@@ -88,7 +82,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> 
     return result if len(lanes) == result.shape[1] else result[:, lanes]
 
 
-@executes("wmma.store.d", per="warp", collective="warp")
+@executes("wmma.store.d", per="warp", collective="warp", traits=_Fragment("d", "type"))
 def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride: Any = None) -> None:
     """PTX ISA #warp-level-matrix-instructions-wmma-st."""
     plan = planned(op, _Lines)
@@ -106,16 +100,15 @@ def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride
 
 
 def _product(op: Op, kinds: Kinds, multiply: Any) -> WarpProduct:
-    layouts = [wmma_fragment(operand, _shape(op), getattr(kinds, operand)) for operand in "abcd"]
+    shape = op.chosen["shape"]
+    layouts = [wmma_fragment(operand, shape, getattr(kinds, operand)) for operand in "abcd"]
     return WarpProduct(op, layouts, kinds, multiply)
 
 
 def _kinds(op: Op) -> Kinds:
-    types = [word for word in op.binding.match.spelling if word in _TYPES]
-    if len(types) == 2:
-        return Kinds("f16", "f16", types[1], types[0])
-    d, a, b, c = types
-    return Kinds(a, b, c, d)
+    chosen = op.chosen
+    # Products of halves name only the types of C and D.
+    return Kinds(chosen.get("atype", "f16"), chosen.get("btype", "f16"), chosen["ctype"], chosen["dtype"])
 
 
 def _floats(op: Op) -> WarpProduct:
