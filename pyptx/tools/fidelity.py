@@ -11,32 +11,29 @@ from collections import Counter
 from ..isa import Form, all_forms
 from ..isa.table import chapter_of
 from ..isa.targets import version_text
-from ..sim.code.function import CONTROL
 from ..sim.code.semantic import FIDELITIES, semantic_of
 from .markdown import code, prose, table
 
 __all__ = ["fidelity_of", "fidelity_page"]
 
-#: Chapters and opcodes that are not modeled because they need other hardware.
+#: Chapters that are not modeled because they need other hardware.
 _CHAPTERS = {
     "texture": "needs graphics hardware",
     "surface": "needs graphics hardware",
     "fabric": "needs several GPUs",
+    "multimem": "needs several GPUs",
 }
-_OPCODES = {"multimem": "needs several GPUs"}
 
 
 def fidelity_of(form_id: str) -> str:
     """Return how the simulator executes a form: a key of ``FIDELITIES``, or ``not modeled``."""
-    if form_id in CONTROL:
-        return "exact"
     meaning = semantic_of(form_id)
     return meaning.fidelity if meaning is not None else "not modeled"
 
 
 def _reason(form: Form) -> str:
     """Return why a form is not modeled: the hardware that it needs, or ``not built`` with its targets."""
-    needed = _CHAPTERS.get(chapter_of(form.id)) or _OPCODES.get(form.opcode)
+    needed = _CHAPTERS.get(chapter_of(form.id))
     return needed or f"not built (PTX {version_text(form.since)}, {', '.join(form.on.terms)})"
 
 

@@ -38,14 +38,13 @@ from ...isa import Binding, bind_instruction
 from ..memory.access import StateSpace
 from ..memory.segments import Fault
 from .interleaving import interleaving_cuts
-from .semantic import CLASSES, Op, RegisterPlace, Semantic, semantic_of
+from .semantic import CLASSES, Control, Op, RegisterPlace, Semantic, semantic_of
 from .spaces import named_space
 
 if TYPE_CHECKING:
     from .program import EntryProgram
 
 __all__ = [
-    "CONTROL",
     "CallSite",
     "FunctionCode",
     "CodeBlock",
@@ -53,10 +52,6 @@ __all__ = [
     "element_place",
 ]
 
-_BRANCHES = frozenset({"bra", "brx.idx", "ret", "exit"})
-_CALLS = frozenset({"call", "call.void", "call.indirect", "call.indirect.void"})
-#: Forms that the machine itself executes. They end blocks of code.
-CONTROL = _BRANCHES | _CALLS
 #: Special registers whose value comes from a driver, a debugger or a performance monitor.
 _WITHOUT_VALUE = re.compile(r"pm\d|envreg(?![12]$)|current_graph_exec|perctamemory")
 _CLASS_OF_BITS = {1: "p", 8: "16", 16: "16", 32: "32", 64: "64", 128: "128"}
@@ -307,12 +302,14 @@ class FunctionCode:
             if index % _CHECKED == 0:
                 self.program.check_time()
             binding = bindings[index] = bind_instruction(statement)
-            if binding.form_id in _CALLS:
+            known = semantic_of(binding.form_id)
+            control = None if known is None else known.control
+            if control is Control.CALL:
                 calls.add(index)
                 if statement.guard is not None:
                     apart.add(index)
-            elif binding.form_id not in CONTROL:
-                meaning = meanings[index] = self._meaning(statement, binding)
+            elif control is None:
+                meaning = meanings[index] = self._meaning(statement, binding, known)
                 if statement.guard is not None and meaning.yields and not meaning.collective:
                     apart.add(index)
             if index in meanings:
@@ -359,15 +356,15 @@ class FunctionCode:
                     if binding.specs[name].access in ("w", "rw"):
                         self.written_later[register] = place
 
-    def _meaning(self, statement: Instruction, binding: Binding) -> Semantic:
-        meaning = semantic_of(binding.form_id)
+    def _meaning(self, statement: Instruction, binding: Binding, known: Semantic | None) -> Semantic:
+        """Return how to execute an instruction: as ``known``, if the simulator has its form and operands."""
         for operand in binding.fitted:
             for leaf in leaves(operand):
                 if isinstance(leaf, Special) and _WITHOUT_VALUE.match(leaf.name):
                     return Semantic.unmodeled(str(leaf))
                 if isinstance(leaf, Symbol) and self.symbol(leaf.name) is None:
                     return Semantic.unmodeled(f"{statement}: {leaf.name}, which the module does not define,")
-        return meaning if meaning is not None else Semantic.unmodeled(statement.name)
+        return known if known is not None else Semantic.unmodeled(statement.name)
 
     def _cuts(self, meanings: dict[int, Semantic]) -> set[int]:
         """Return statements before which a block ends, to split long runs and let warps run together."""

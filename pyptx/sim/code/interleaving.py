@@ -11,15 +11,12 @@ from collections.abc import Container, Mapping
 
 from ...ir import Address, Function, Indexed, Instruction, LabelStatement
 from ...isa import Binding
-from ...isa.table import chapter_of
 from ..memory.access import StateSpace
 from .semantic import Semantic
 from .spaces import named_space
 
 __all__ = ["interleaving_cuts"]
 
-#: Chapters of the table whose effects touch only registers of the executing warp.
-_OWN_REGISTERS = frozenset({"extended", "mma", "warp"})
 #: State spaces that no other thread can access, or that no thread writes.
 _OWN_SPACES = frozenset({StateSpace.PARAM, StateSpace.CONST, StateSpace.LOCAL})
 
@@ -55,7 +52,7 @@ def interleaving_cuts(
 
 
 def _is_noticed(binding: Binding, meaning: Semantic) -> bool:
-    if meaning.per == "value" or chapter_of(binding.form_id) in _OWN_REGISTERS:
+    if meaning.per == "value" or meaning.registers_only:
         return False
     for name, operand in binding.operands.items():
         spec = binding.specs[name]

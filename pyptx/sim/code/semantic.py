@@ -24,12 +24,15 @@ these registers notify the warp (:class:`~.threads.units.RegisterOwner`). ``chec
 that check the registers that they hold themselves. ``loads`` marks ordinary loads into registers.
 ``takes_undefined`` marks forms that may copy registers that were never written (compilers pass structs with
 meaningless bytes). ``takes_launches`` marks forms that ask for the work of clusters that have not started.
+``registers_only`` marks effects that no other warp can observe: they touch only registers of the executing
+warp. ``control`` (:class:`Control`) marks forms that the machine itself executes, at the end of a block.
 ``traits`` holds what the chapter's own function needs to know of a form. ``collective`` marks forms that all
 live lanes of the warp (or of the member mask) execute together.
 """
 
 from __future__ import annotations
 
+import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,9 +51,11 @@ __all__ = [
     "CLASSES",
     "FIDELITIES",
     "Bound",
+    "Control",
     "Op",
     "RegisterPlace",
     "Semantic",
+    "executed_by_the_machine",
     "executes",
     "semantic_of",
     "semantics",
@@ -67,6 +72,16 @@ FIDELITIES = {
 CLASSES = {"p": "p", "16": "u16", "32": "u32", "64": "u64", "128": "u128"}
 
 Scalar = str | Callable[[dict[str, str]], "str | None"]
+
+
+class Control(enum.Enum):
+    """How a form that the machine itself executes directs threads.
+
+    ``BRANCH``: to another block of the function, or out of it. ``CALL``: to another function, and back.
+    """
+
+    BRANCH = "branch"
+    CALL = "call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +121,8 @@ class Semantic:
     loads: bool = False
     takes_undefined: bool = False
     takes_launches: bool = False
+    registers_only: bool = False
+    control: Control | None = None
 
     @classmethod
     def unmodeled(cls, reason: str) -> Semantic:
@@ -211,6 +228,7 @@ def executes(
     loads: bool = False,
     takes_undefined: bool = False,
     takes_launches: bool = False,
+    registers_only: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the semantics of forms. Raises KeyError for an id that is not in the table."""
     assert fidelity in FIDELITIES, fidelity
@@ -219,8 +237,7 @@ def executes(
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         wants_op = next(iter(inspect.signature(function).parameters), "") == "op"
         for form_id in form_ids:
-            chapter_of(form_id)  # Raises KeyError if the table has no such form.
-            assert form_id not in _SEMANTICS, f"{form_id} has two semantics"
+            _new(form_id)
             _SEMANTICS[form_id] = Semantic(
                 form_id,
                 function,
@@ -241,10 +258,29 @@ def executes(
                 loads=loads,
                 takes_undefined=takes_undefined,
                 takes_launches=takes_launches,
+                registers_only=registers_only,
             )
         return function
 
     return register
+
+
+def executed_by_the_machine(*form_ids: str, control: Control) -> None:
+    """Register forms that have no function. Raises KeyError for an id that is not in the table."""
+    for form_id in form_ids:
+        _new(form_id)
+        _SEMANTICS[form_id] = Semantic(
+            form_id, _no_function, "exact", "warp", None, False, False, "", None, False, control=control
+        )
+
+
+def _new(form_id: str) -> None:
+    chapter_of(form_id)  # Raises KeyError if the table has no such form.
+    assert form_id not in _SEMANTICS, f"{form_id} has two semantics"
+
+
+def _no_function(s: Any, op: Op, lanes: Any) -> Any:
+    raise AssertionError(f"{op.name} is executed by the machine")
 
 
 @cache

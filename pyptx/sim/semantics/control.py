@@ -1,9 +1,15 @@
-"""trap. Branches and exits end basic blocks: the machine executes them itself (see sim.machine)."""
+"""trap, and what ends blocks of code: branches, calls, returns and exits.
+
+The machine itself executes the forms that end blocks (:mod:`pyptx.sim.machine`).
+"""
 
 from __future__ import annotations
 
-from ..code.semantic import Op, executes
+from ..code.semantic import Control, Op, executed_by_the_machine, executes
 from ..threads.warp import Split
+
+executed_by_the_machine("bra", "brx.idx", "ret", "exit", control=Control.BRANCH)
+executed_by_the_machine("call", "call.void", "call.indirect", "call.indirect.void", control=Control.CALL)
 
 
 @executes("trap", per="lane")

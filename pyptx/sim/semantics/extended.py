@@ -9,6 +9,7 @@ gives the same results either way.)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from ..code.semantic import Op, executes
 from ..numbers.bits import high_half
 
 Array = NDArray[Any]
+
+_executes = partial(executes, per="warp", team=True, registers_only=True)
 
 
 def _unsigned(values: Array) -> Array:
@@ -51,7 +54,7 @@ def _sum_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
     return _lane_total(s, op, lane, a, b, 0)
 
 
-@executes("add.cc", per="warp", team=True, lane=_sum_lane)
+@_executes("add.cc", lane=_sum_lane)
 def add_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), _unsigned(b), _NONE)
 
@@ -60,7 +63,7 @@ def _sum_with_carry_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
     return _lane_total(s, op, lane, a, b, int(s.carry[lane]))
 
 
-@executes("addc", per="warp", team=True, lane=_sum_with_carry_lane)
+@_executes("addc", lane=_sum_with_carry_lane)
 def add_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), _unsigned(b), s.carry[lanes])
 
@@ -69,7 +72,7 @@ def _difference_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
     return _lane_total(s, op, lane, a, ~b, 1)
 
 
-@executes("sub.cc", per="warp", team=True, lane=_difference_lane)
+@_executes("sub.cc", lane=_difference_lane)
 def subtract_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), ~_unsigned(b), _ONE)
 
@@ -78,7 +81,7 @@ def _difference_with_carry_lane(s: Any, op: Op, lane: int, a: int, b: int) -> in
     return _lane_total(s, op, lane, a, ~b, int(s.carry[lane]))
 
 
-@executes("subc", per="warp", team=True, lane=_difference_with_carry_lane)
+@_executes("subc", lane=_difference_with_carry_lane)
 def subtract_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), ~_unsigned(b), s.carry[lanes])
 
@@ -98,11 +101,11 @@ def _mad_lane(carry: Callable[[Any, int], int]) -> Callable[..., int]:
     return of_one
 
 
-@executes("mad.cc", per="warp", team=True, lane=_mad_lane(lambda s, lane: 0))
+@_executes("mad.cc", lane=_mad_lane(lambda s, lane: 0))
 def mad_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array, c: Array) -> Any:
     return _total(s, op, lanes, _half(op, a, b), _unsigned(c), _NONE)
 
 
-@executes("madc", per="warp", team=True, lane=_mad_lane(lambda s, lane: int(s.carry[lane])))
+@_executes("madc", lane=_mad_lane(lambda s, lane: int(s.carry[lane])))
 def mad_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array, c: Array) -> Any:
     return _total(s, op, lanes, _half(op, a, b), _unsigned(c), s.carry[lanes])

@@ -37,6 +37,8 @@ from ..threads.warp import Split
 
 Array = NDArray[Any]
 
+_executes = partial(executes, per="warp", collective="warp", registers_only=True)
+
 
 def _kinds(op: Op) -> Kinds:
     """Return the types of A, B, C and D that the modifiers name."""
@@ -79,7 +81,7 @@ def _dense(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_floats, kinds))
 
 
-@executes("mma.f16", "mma.alternate", per="warp", collective="warp")
+@_executes("mma.f16", "mma.alternate")
 def mma_floats(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
     return planned(op, _dense)(lanes, a, b, c)
 
@@ -88,7 +90,7 @@ def _quarters(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_quarters, _kinds(op)))
 
 
-@executes("mma.f16.m8n8k4", per="warp", collective="warp")
+@_executes("mma.f16.m8n8k4")
 def mma_quarters(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
     return planned(op, _quarters)(lanes, a, b, c)
 
@@ -98,7 +100,7 @@ def _bytes(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_bytes, _kinds(op), groups=groups))
 
 
-@executes("mma.f8", per="warp", collective="warp")
+@_executes("mma.f8")
 def mma_f8(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
     return planned(op, _bytes)(lanes, a, b, c)
 
@@ -107,7 +109,7 @@ _ALIGNED = Bound(
     "from published models, which this project has not measured: the hardware cuts each addend to 2**-25 of "
     "the largest addend, and cuts the sum to f32"
 )
-_later = partial(executes, per="warp", collective="warp", fidelity="bounded", bound=_ALIGNED)
+_later = partial(_executes, fidelity="bounded", bound=_ALIGNED)
 
 
 @_later("mma.f8f6f4")
@@ -119,7 +121,7 @@ def _doubles(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_doubles, op.chosen.get("rnd", "rn")))
 
 
-@executes("mma.f64", "mma.f64.m8n8k4", per="warp", collective="warp")
+@_executes("mma.f64", "mma.f64.m8n8k4")
 def mma_f64(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
     return planned(op, _doubles)(lanes, a, b, c)
 
@@ -128,7 +130,7 @@ def _integers(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_integers, _kinds(op), "satfinite" in op.chosen))
 
 
-@executes("mma.i8", "mma.i4", per="warp", collective="warp")
+@_executes("mma.i8", "mma.i4")
 def mma_integers(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
     return planned(op, _integers)(lanes, a, b, c)
 
@@ -137,7 +139,7 @@ def _bits(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_bits, op.chosen["bitOp"]))
 
 
-@executes("mma.b1", per="warp", collective="warp")
+@_executes("mma.b1")
 def mma_bits(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any) -> Array:
     return planned(op, _bits)(lanes, a, b, c)
 
@@ -157,7 +159,7 @@ _FLOATS = (
 )
 
 
-@executes(*_FLOATS, per="warp", collective="warp")
+@_executes(*_FLOATS)
 def mma_sp_floats(
     s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any
 ) -> Array:
@@ -169,7 +171,7 @@ def _sparse_bytes(op: Op) -> WarpProduct:
     return _product(op, partial(multiply_bytes, _kinds(op), groups=groups), sparse=True)
 
 
-@executes("mma.sp.f8", per="warp", collective="warp")
+@_executes("mma.sp.f8")
 def mma_sp_f8(s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any) -> Array:
     return planned(op, _sparse_bytes)(lanes, a, b, c, metadata=metadata)
 
@@ -186,7 +188,7 @@ def _sparse_integers(op: Op) -> WarpProduct:
     return _product(op, multiply, sparse=True)
 
 
-@executes("mma.sp.integer", "mma.sp.integer.all", per="warp", collective="warp")
+@_executes("mma.sp.integer", "mma.sp.integer.all")
 def mma_sp_integers(
     s: Split, op: Op, lanes: Array, a: Any, b: Any, c: Any, metadata: Any, selector: Any
 ) -> Array:

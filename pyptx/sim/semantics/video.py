@@ -16,6 +16,7 @@ The functions get whole registers; the instruction's operands name the part of a
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -57,10 +58,20 @@ _ARITHMETIC: dict[str, Binary] = {
     "vmin": np.minimum,
     "vmax": np.maximum,
 }
-#: Instructions whose result is cut to 32 bits before a second operation.
-_CUT = {"vadd", "vsub"}
-#: Instructions whose result is cut to 32 bits after a saturation; the saturation itself uses 34 bits.
-_SHIFTS = {"vshl", "vshr"}
+
+
+class _Cut(enum.Enum):
+    """When a result is cut to 32 bits before a second operation (for forms that have no such trait: never).
+
+    ``SATURATED``: after a saturation, which itself uses 34 bits.
+    """
+
+    ALWAYS = "always"
+    SATURATED = "saturated"
+
+
+#: Where a result is cut, by the name of the instruction.
+_CUTS = {"vadd": _Cut.ALWAYS, "vsub": _Cut.ALWAYS}
 
 
 def _selector(operand: Operand) -> str:
@@ -99,27 +110,27 @@ def _finished(op: Op, result: Any, kind: str, c: Array | None) -> Any:
     """Saturate the result, then apply the second operation or merge into ``c``; the low 32 bits are valid."""
     destination = op.binding.operands["d"]
     first, width = _place(_selector(destination))
-    opcode = op.binding.match.form.opcode
+    cut: _Cut | None = op.traits
     if "sat" in op.chosen:
-        result = _saturated(result, opcode, kind, width)
+        result = _saturated(result, cut, kind, width)
     if c is None:
         return result
     if isinstance(destination, Element):
         field = ((1 << width) - 1) << first
         return (c.astype(np.int64) & ~field) | (result << first & field)
-    if opcode in _CUT or (opcode in _SHIFTS and "sat" in op.chosen):
+    if cut is _Cut.ALWAYS or (cut is _Cut.SATURATED and "sat" in op.chosen):
         result = _signed(result, 32)
     addend = c.astype(np.int64)
     return _second(op.chosen["op2"], result, _signed(addend, 32) if kind == "s32" else addend, kind)
 
 
-def _saturated(result: Any, opcode: str, kind: str, width: int) -> Any:
+def _saturated(result: Any, cut: _Cut | None, kind: str, width: int) -> Any:
     """Saturate as the code of ptxas does.
 
     A shift clamps 34 bits to 32 bits, also if the destination is a part. For other instructions and a part,
     the unsigned minimum with the part's largest value is taken, so a negative result becomes this value.
     """
-    if opcode in _SHIFTS:
+    if cut is _Cut.SATURATED:
         return clamped(_signed(result, 34), *TYPES[kind].limits)
     if width < 32:
         greatest = np.uint64(TYPES[f"{kind[0]}{width}"].limits[1])
@@ -145,7 +156,7 @@ def _scalar(operation: Binary) -> Callable[..., Any]:
 
 
 for _name, _operation in _ARITHMETIC.items():
-    executes(_name, f"{_name}.merge")(_scalar(_operation))
+    executes(_name, f"{_name}.merge", traits=_CUTS.get(_name))(_scalar(_operation))
 
 
 def _shift(operation: Binary) -> Callable[..., Any]:
@@ -157,8 +168,8 @@ def _shift(operation: Binary) -> Callable[..., Any]:
     return execute
 
 
-executes("vshl", "vshl.merge")(_shift(np.left_shift))
-executes("vshr", "vshr.merge")(_shift(np.right_shift))
+executes("vshl", "vshl.merge", traits=_Cut.SATURATED)(_shift(np.left_shift))
+executes("vshr", "vshr.merge", traits=_Cut.SATURATED)(_shift(np.right_shift))
 
 
 @executes("vset", "vset.merge")

@@ -5,6 +5,7 @@ Each function computes on rows of 32 lanes, one row per warp and member mask (:m
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..code.semantic import Op, executes
 from ..threads.collectives import LaneGroups, collective
 from ..threads.warp import Split
 
+_executes = partial(executes, per="warp", team=True, registers_only=True)
 _LANE = np.arange(32)
 _CANONICAL_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
@@ -24,7 +26,7 @@ def _masks(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return np.packbits(flags, axis=-1, bitorder="little").view("<u4")
 
 
-@executes("elect.sync", per="warp", collective="membermask", team=True)
+@_executes("elect.sync", collective="membermask")
 def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
     policy = s.warp.cta.machine.policy
 
@@ -38,7 +40,7 @@ def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
 # --- shuffle ------------------------------------------------------------------------------------
 
 
-@executes("shfl.sync", per="warp", collective="membermask", team=True)
+@_executes("shfl.sync", collective="membermask")
 def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) -> Any:
     if np.ndim(b) == np.ndim(c) == 0:
         # Both operands are immediates: every warp uses the same source lanes.
@@ -121,7 +123,7 @@ def _sources(mode: str, amount: Any, control: Any) -> tuple[Any, Any]:
 # --- vote ---------------------------------------------------------------------------------------
 
 
-@executes("vote.sync", per="warp", collective="membermask", team=True)
+@_executes("vote.sync", collective="membermask")
 def vote(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _vote)
 
@@ -136,12 +138,12 @@ def _vote(op: Op, groups: LaneGroups, flags: Any) -> Any:
     return every if mode == "all" else every | ~some
 
 
-@executes("vote.sync.ballot", per="warp", collective="membermask", team=True)
+@_executes("vote.sync.ballot", collective="membermask")
 def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), lambda op, groups, flags: _masks(flags))
 
 
-@executes("activemask", per="warp", team=True)
+@_executes("activemask")
 def activemask(s: Split, op: Op, lanes: Any) -> Any:
     """Return the lanes that execute the instruction in this step; an H200 may group lanes otherwise."""
     flags = np.zeros(int(lanes[-1] >> 5) * 32 + 32, np.bool_)
@@ -152,7 +154,7 @@ def activemask(s: Split, op: Op, lanes: Any) -> Any:
 # --- match --------------------------------------------------------------------------------------
 
 
-@executes("match.any.sync", per="warp", collective="membermask", team=True)
+@_executes("match.any.sync", collective="membermask")
 def match_any(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _same)
 
@@ -164,7 +166,7 @@ def _same(op: Op, groups: LaneGroups, values: Any) -> Any:
     return _masks(equal)[:, :, 0]
 
 
-@executes("match.all.sync", per="warp", collective="membermask", team=True)
+@_executes("match.all.sync", collective="membermask")
 def match_all(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _all_same)
 
@@ -191,7 +193,7 @@ _REDUCTIONS: dict[str, np.ufunc] = {
 }
 
 
-@executes("redux.sync", "redux.sync.bits", per="warp", collective="membermask", team=True)
+@_executes("redux.sync", "redux.sync.bits", collective="membermask")
 def redux(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _redux)
 
@@ -205,7 +207,7 @@ def _redux(op: Op, groups: LaneGroups, values: Any) -> Any:
     return _REDUCTIONS[name].reduce(values, axis=1, keepdims=True, dtype=values.dtype)
 
 
-@executes("redux.sync.f32", per="warp", collective="membermask", team=True)
+@_executes("redux.sync.f32", collective="membermask")
 def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _redux_f32)
 

@@ -19,7 +19,6 @@ from pyptx.core.types import TYPES
 from pyptx.flow import accesses
 from pyptx.ir import Function, LabelStatement, Module, Variable
 from pyptx.isa import all_forms, form, variants
-from pyptx.sim.code.function import CONTROL
 from pyptx.sim.code.semantic import semantics
 from tests.isa.samples import instructions
 from tests.sim.oracles.expected import ELSEWHERE, EXPECTED
@@ -88,13 +87,12 @@ MODELED = set(EXPECTED) | set(
 
 def test_forms_and_meanings() -> None:
     forms = {f.id for f in all_forms()}
-    assert forms >= MODELED | CONTROL
-    assert MODELED <= set(semantics()) <= forms - CONTROL
+    assert MODELED <= set(semantics()) <= forms
 
 
 def test_a_form_without_a_meaning_is_refused() -> None:
     """The simulator fails closed: such a kernel ends as incomplete, naming the instruction."""
-    missing = [f for f in all_forms() if f.id not in semantics() and f.id not in CONTROL]
+    missing = [f for f in all_forms() if f.id not in semantics()]
     for one in missing:
         # What another form has as well is executed as that form.
         binding, instruction = next((b, i) for b, i in instructions(one) if b.form_id == one.id)
