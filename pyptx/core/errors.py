@@ -7,6 +7,8 @@ implemented something legal yet; a ``ValueError`` or ``TypeError`` means that th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from .source import SourceLocation, author_location
 
 __all__ = [
@@ -32,7 +34,9 @@ class PyptxError(Exception):
     """Base class of all errors of pyptx.
 
     Attributes:
-        message: what was given and what was expected.
+        message: what was given and what was expected; the summary, followed by the details, one per line.
+        summary: the message without its details.
+        details: a list that belongs to the message, such as the places that were searched.
         location: the author's line that caused the error, or None.
         hint: what to do, or empty.
         see: the PTX ISA anchor to read, or empty.
@@ -42,11 +46,13 @@ class PyptxError(Exception):
         self,
         message: str,
         *,
+        details: Iterable[str] = (),
         location: SourceLocation | None = None,
         hint: str = "",
         see: str = "",
     ) -> None:
-        self.message = message
+        self.summary, self.details = message, tuple(details)
+        self.message = "\n  ".join((message, *self.details))
         self.location = location if location is not None else author_location()
         self.hint = hint
         self.see = see
@@ -69,7 +75,22 @@ class PyptxWarning(UserWarning):
 
 
 class InstructionError(PyptxError, ValueError):
-    """PTX has no such instruction, modifier or combination of modifiers."""
+    """PTX has no such instruction, modifier or combination of modifiers.
+
+    ``reason`` is the message without the instruction that it names.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        location: SourceLocation | None = None,
+        hint: str = "",
+        see: str = "",
+    ) -> None:
+        self.reason = reason or message
+        super().__init__(message, location=location, hint=hint, see=see)
 
 
 class OperandError(PyptxError, TypeError):

@@ -399,10 +399,13 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
     given = ".".join((opcode, *modifiers))
     for entry, outcome in outcomes:
         if isinstance(outcome, str):
-            raise InstructionError(f"{given} is not legal: {outcome}", hint=entry.syntax, see=entry.anchor)
+            raise InstructionError(
+                f"{given} is not legal: {outcome}", reason=outcome, hint=entry.syntax, see=entry.anchor
+            )
     entry, near_spelling, reason = _nearest(entries, modifiers)
     raise InstructionError(
         f"{given}: {reason}",
+        reason=reason,
         hint=f"nearest legal spelling: {'.'.join((opcode, *near_spelling))}   (form: {entry.syntax})",
         see=entry.anchor,
     )

@@ -80,14 +80,15 @@ def _find(name: str, wheel: str, explicit: str | os.PathLike[str] | None) -> Too
                 hint=f"give the path of a working {name}, or none to search for it; {hint}",
             )
         return result
-    looked: list[str] = []
+    looked = [f"{variable}: not set"]
     for found, place in _places(wheel):
         result = _try(name, place, found) if place is not None else "not there"
         if isinstance(result, Tool):
             return result
-        looked.append(f"\n  {found}: {f'{place}: ' if place is not None else ''}{result}")
+        looked.append(f"{found}: {f'{place}: ' if place is not None else ''}{result}")
     raise ToolNotFoundError(
-        f"no {name} found. Looked at:\n  {variable}: not set{''.join(looked)}",
+        f"no {name} was found in the places that pyptx searches",
+        details=looked,
         hint=f"{hint}; or set {variable} to the program's path",
     )
 

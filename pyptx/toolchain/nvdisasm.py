@@ -56,9 +56,9 @@ def disassemble(
         except subprocess.TimeoutExpired:
             raise AssembleError(f"nvdisasm {tool.version_text} did not finish within {timeout:g} s") from None
     if done.returncode != 0:
-        said = "\n".join(f"  {m.text}" for m in read_report(done.stdout + done.stderr).messages)
         raise AssembleError(
-            f"nvdisasm {tool.version_text} cannot disassemble an image of {len(cubin)} bytes:\n{said}",
+            f"nvdisasm {tool.version_text} cannot disassemble an image of {len(cubin)} bytes",
+            details=[m.text for m in read_report(done.stdout + done.stderr).messages],
             hint="pass a cubin, such as Assembly.cubin",
         )
     return "".join(_annotated(done.stdout.splitlines(keepends=True))) if lines else done.stdout

@@ -7,6 +7,7 @@ PTX line and the Python line that recorded it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ..core.errors import AssembleError
@@ -29,12 +30,13 @@ class PtxRejectedError(AssembleError):
     def __init__(
         self,
         message: str,
+        details: Iterable[str],
         messages: tuple[Message, ...],
         location: SourceLocation | None,
         hint: str = "",
     ) -> None:
         self.messages = messages
-        super().__init__(message, location=location, hint=hint)
+        super().__init__(message, details=details, location=location, hint=hint)
 
 
 def rejection(
@@ -55,17 +57,18 @@ def rejection(
     lines = text.splitlines()
     report = located(report, printed)
     errors = report.errors
-    out = [f"{who} refused the PTX text: {len(errors)} error{'s' if len(errors) != 1 else ''}"]
+    summary = f"{who} refused the PTX text: {len(errors)} error{'s' if len(errors) != 1 else ''}"
+    details: list[str] = []
     for error in errors[:_SHOWN]:
-        out.append(f"  {error.text}")
+        details.append(error.text)
         if error.line is not None and 1 <= error.line <= len(lines):
-            out.append(f"    PTX line {error.line}: {_statement(lines[error.line - 1])}")
+            details.append(f"  PTX line {error.line}: {_statement(lines[error.line - 1])}")
         if error.source is not None:
-            out.append(f"    recorded at {error.source.describe()}")
+            details.append(f"  recorded at {error.source.describe()}")
     if len(errors) > _SHOWN:
-        out.append(f"  and {len(errors) - _SHOWN} more, in .messages")
+        details.append(f"and {len(errors) - _SHOWN} more, in .messages")
     first = next((error.source for error in errors if error.source is not None), None)
-    return PtxRejectedError("\n".join(out), report.messages, first, hint)
+    return PtxRejectedError(summary, details, report.messages, first, hint)
 
 
 def located(report: ToolReport, printed: PrintedModule | str) -> ToolReport:

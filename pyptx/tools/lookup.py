@@ -155,14 +155,13 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
     except InstructionError as error:
         if not words:
             return Found(forms)
-        why = error.message.removeprefix(f"{spelling}: ").removeprefix(f"{spelling} is not legal: ")
         fitting = [form for form in forms if survey(form, words).count]
         if fitting:
             # Forms whose spelling begins with these words come before forms with other modifiers between
             # them.
             fitting.sort(key=lambda form: survey(form, words).beginning is None)
             return Found(tuple(fitting), words, _beginning(spelling, words, fitting))
-        verdict = Legality(spelling, False, "", why, error.hint)
+        verdict = Legality(spelling, False, "", error.reason, error.hint)
         return Found((), words, verdict, tuple(word for word in _near(spelling) if word != opcode))
     kept = {form.id: form for form in forms}
     here = [match for match in matches if target is None or _has(match, target)]

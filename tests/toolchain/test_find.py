@@ -118,6 +118,8 @@ def test_not_found_lists_the_places_and_the_command(bare: Path, monkeypatch: pyt
         "python -m pip install nvidia-cuda-nvcc",
     ):
         assert part in said
+    assert caught.value.summary == "no ptxas was found in the places that pyptx searches"
+    assert caught.value.details[0] == "PYPTX_PTXAS: not set" and len(caught.value.details) > 4
 
 
 def test_the_version_is_read_once_per_file(bare: Path) -> None:

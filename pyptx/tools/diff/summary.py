@@ -125,11 +125,11 @@ def machine(text: str) -> MachineCode:
     except PtxRejectedError as error:
         return MachineCode(missing=_refusal(error))
     except PyptxError as error:
-        return MachineCode(missing=_first_line(error))
+        return MachineCode(missing=error.summary)
     try:
         listing = disassemble(assembly.cubin)
     except ToolNotFoundError as error:
-        return MachineCode(assembly.resources, missing=_first_line(error))
+        return MachineCode(assembly.resources, missing=error.summary)
     return MachineCode(assembly.resources, _mix(listing), _digests(listing))
 
 
@@ -143,11 +143,7 @@ def _refusal(error: PtxRejectedError) -> str:
     shown = [f"line {m.line}: {m.text}" if m.line is not None else m.text for m in errors[:_ERRORS]]
     if len(errors) > len(shown):
         shown.append(f"... {len(errors) - len(shown)} more: pyptx check shows them")
-    return "\n".join([_first_line(error), *shown])
-
-
-def _first_line(error: PyptxError) -> str:
-    return error.message.splitlines()[0].rstrip(":. ").removesuffix(". Looked at")
+    return "\n".join([error.summary, *shown])
 
 
 #: `/*0010*/  @!P0 IADD3.X R1, ...`: the address, a predicate, the opcode before its first dot.
