@@ -125,21 +125,12 @@ def kernel(
     return decorate if function is None else decorate(function)
 
 
-#: Keywords of the kernel's methods; a constant cannot have one of these names.
-_RESERVED = frozenset(
-    {
-        "annotate",
-        "lines",
-        "max_steps",
-        "observers",
-        "out",
-        "sanitize",
-        "schedule",
-        "seed",
-        "stream",
-        "timeout",
-    }
-)
+@functools.cache
+def _reserved() -> frozenset[str]:
+    """Return the keywords of the kernel's methods; a constant cannot have one of these names."""
+    methods = (Kernel.__call__, Kernel.simulate, Kernel.ptx, Kernel.assemble, Kernel.sass)
+    parameters = (p for method in methods for p in inspect.signature(method).parameters.values())
+    return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
 
 def _positive(what: str, value: int | None) -> int | None:
@@ -168,7 +159,7 @@ def _parameters(
             )
         if parameter.kind is not parameter.KEYWORD_ONLY:
             positional.append(parameter.name)
-        elif parameter.name in _RESERVED:
+        elif parameter.name in _reserved():
             raise SpecError(
                 f"{name}: a constant cannot be called {parameter.name!r}, which is a keyword of the call",
                 hint="rename the constant",
@@ -429,26 +420,27 @@ class Kernel:
             SpecError: the arguments do not fit the specs. Mistakes of the kernel do not raise; the report
                 lists them.
         """
+        from ..sim.api.options import LaunchOptions
         from .execute import simulate
 
+        options = LaunchOptions.of(
+            {
+                "schedule": schedule,
+                "seed": seed,
+                "seeds": seeds,
+                "sanitize": sanitize,
+                "max_steps": max_steps,
+                "timeout": timeout,
+                "observers": observers,
+            }
+        )
         special, arguments = self._bind(arrays, out, keywords)
         place, _ = place_of(self.options.names, arguments.infos)
         if place != "cpu":
             raise SpecError(
                 "the simulator needs arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
             )
-        return simulate(
-            special,
-            self.options,
-            arguments,
-            schedule=schedule,
-            seed=seed,
-            seeds=seeds,
-            sanitize=sanitize,
-            max_steps=max_steps,
-            timeout=timeout,
-            observers=observers,
-        )
+        return simulate(special, self.options, arguments, options)
 
     @short_traceback
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:

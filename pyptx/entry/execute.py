@@ -8,6 +8,8 @@ from ..core.arrays import host_bytes
 from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
+from ..sim.api.launch import run
+from ..sim.api.options import LaunchOptions
 from .arguments import KernelArguments
 from .specialize import KernelOptions, Specialization, tensor_map
 
@@ -21,12 +23,9 @@ def simulate(
     special: Specialization,
     options: KernelOptions,
     arguments: KernelArguments,
-    **how: Any,
+    run_options: LaunchOptions | None = None,
 ) -> Report:
-    """Run in the simulator, which writes the output arrays in place. Return the report with the outputs.
-
-    ``how`` has keywords for :meth:`.LoadedModule.launch`: schedule, limits, observers.
-    """
+    """Run in the simulator, which writes the output arrays in place. Return the report with the outputs."""
     from .. import sim
 
     loaded = special.loaded.get("sim")
@@ -41,16 +40,17 @@ def simulate(
         for position, slot in enumerate(special.slots)
         if arguments.fresh and slot.index >= options.inputs and slot.kind != "scalar"
     ]
-    report: Report = loaded.launch(
+    request = loaded.request(
         special.entry,
-        grid=config.grid,
-        block=config.block,
-        cluster=config.cluster,
-        dynamic_smem=config.dynamic_smem,
-        args=_simulator_arguments(special, options, arguments),
+        config.grid,
+        config.block,
+        config.cluster,
+        config.dynamic_smem,
+        _simulator_arguments(special, options, arguments),
+        (),
         outputs=fresh,
-        **how,
     )
+    (report,) = run([request], LaunchOptions() if run_options is None else run_options)
     report.outputs = arguments.outputs
     return report
 

@@ -204,11 +204,16 @@ def test_sass_with_lines(ptxas: Tool, nvdisasm: Tool) -> None:
     assert "put(D.ptr, 1)  # call" in lined and "//     test_lines.py:" in lined
 
 
-def test_keywords_of_the_text_are_not_constants() -> None:
+def test_keywords_of_methods_are_not_constants() -> None:
     with pytest.raises(SpecError, match="a constant cannot be called 'annotate'"):
 
         @kernel(grid=1, block=32)
         def k(*, annotate: bool) -> None: ...
+
+    with pytest.raises(SpecError, match="a constant cannot be called 'seeds'"):
+
+        @kernel(grid=1, block=32)
+        def other(*, seeds: int) -> None: ...
 
 
 def test_the_driver_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,17 @@ from ...isa import unavailable
 from ...isa.targets import version_text
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
-from ..engine.stream import Observer
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
 from ..memory.segments import Fault
 from ..threads.grid import Grid
-from ..threads.limits import Limits, Progress
 from .arguments import Mapped, bind_arguments, unwritten_outputs
 from .every_schedule import EVERY_SCHEDULE, LaunchBuffer, Outcome, run_every_schedule
-from .options import LaunchOptions, checked_arguments, positions, run_options
+from .options import LaunchOptions, RunKeywords, checked_arguments, positions, shows_options
 from .report import Report
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["LoadedModule", "load"]
 
@@ -85,6 +86,7 @@ class LoadedModule:
             raise SpecError(f"no variable {name!r}; the module has {', '.join(known) or 'none'}")
         return found
 
+    @shows_options
     def launch(
         self,
         entry: str | None = None,
@@ -94,17 +96,9 @@ class LoadedModule:
         cluster: int | Sequence[int] = (1, 1, 1),
         dynamic_smem: int = 0,
         args: Sequence[Any] = (),
-        schedule: str = "eager",
-        seed: int = 0,
-        seeds: int = 3,
-        sanitize: bool | str = True,
-        max_steps: int | None = None,
-        timeout: float | None = None,
-        memory: int = Limits.memory,
-        progress: Callable[[Progress], None] | None = None,
-        observers: Sequence[Observer] = (),
         uninitialized: Sequence[int] = (),
         outputs: Sequence[int] = (),
+        **options: Unpack[RunKeywords],
     ) -> Report:
         """Run ``entry`` (the only one if None) to its end and return a report.
 
@@ -117,35 +111,22 @@ class LoadedModule:
                 its alignment, or a dict from offsets to members. A pointer also takes a list of arrays, and
                 then points at their addresses, or a tensor map or a list of them, which are placed in global
                 memory.
-            schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
-                ``mma``, ``ld``, ``st`` or ``cp``. ``all`` runs under eager, late, a starving schedule for
-                each engine that the launch uses, and random with ``seeds`` seeds starting at ``seed``. Each
-                run starts from the same memory. Afterwards the arrays hold what the eager run left; results
-                that differ between schedules are a finding.
-            sanitize: True, or ``"strict"``, which promotes findings for review to errors. Bounds, alignment
-                and initialization are always checked.
-            max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
-            timeout: seconds after which the run ends as ``incomplete``; for ``all``, of all runs together.
-            memory: bytes of the host's memory for the threads of the CTAs that run at once. If as many CTAs
-                as the GPU would run need more, fewer run at once.
-            progress: called about once a second with a :class:`Progress`.
-            observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             uninitialized: positions of array arguments whose contents count as never written.
             outputs: positions of array arguments that count as never written and that the kernel must fill:
                 elements that are never written are a finding.
+            options: ``schedule``, ``seed``, ``seeds``, ``sanitize``, ``max_steps``, ``timeout``, ``memory``,
+                ``progress`` and ``observers``: see :class:`.LaunchOptions`.
 
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they
                 are findings in the report.
             TargetError: the module's target or version lacks instructions of the entry; see :func:`load`.
         """
-        options = run_options(
-            schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
-        )
+        checked = LaunchOptions.of(options)
         request = self.request(
             entry, grid, block, cluster, dynamic_smem, args, uninitialized, outputs=outputs
         )
-        return run([request], options)[0]
+        return run([request], checked)[0]
 
     def request(
         self,

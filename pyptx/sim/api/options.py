@@ -1,15 +1,17 @@
 """Checks the options and arguments that a caller gives to a launch.
 
-Owns :func:`run_options`, which checks the options of a run, and :func:`positions`, which checks arguments
-that the caller names by position.
+Owns :class:`LaunchOptions`, the options of a run, and :func:`positions`, which checks arguments that the
+caller names by position.
 """
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict, TypeVar
 
 from ...core.arrays import is_array
 from ...core.errors import SpecError
@@ -19,26 +21,103 @@ from ..machine.schedule import make_policy
 from ..threads.limits import Limits, Progress
 from .every_schedule import EVERY_SCHEDULE
 
-__all__ = ["LaunchOptions", "checked_arguments", "positions", "run_options"]
+__all__ = ["LaunchOptions", "RunKeywords", "checked_arguments", "positions", "shows_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True)
-class LaunchOptions:
-    """The checked options of a run (:func:`run_options`)."""
+class RunKeywords(TypedDict, total=False):
+    """The options of a run as keywords, for type checkers and editors; see :class:`LaunchOptions`."""
 
     schedule: str
     seed: int
     seeds: int
     sanitize: bool | str
-    max_steps: int
+    max_steps: int | None
     timeout: float | None
     memory: int
     progress: Callable[[Progress], None] | None
-    observers: tuple[Observer, ...] = ()
+    observers: Sequence[Observer]
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """The options of a run. :meth:`of` checks them.
+
+    Attributes:
+        schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``, ``mma``,
+            ``ld``, ``st`` or ``cp``. ``all`` runs under eager, late, a starving schedule for each engine that
+            the launch uses, and random with ``seeds`` seeds starting at ``seed``. Each run starts from the
+            same memory. Afterwards the arrays hold what the eager run left; results that differ between
+            schedules are a finding.
+        seed: seed of the random schedule.
+        seeds: number of random schedules in ``all``; their seeds start with ``seed``.
+        sanitize: True, or ``"strict"``, which promotes findings for review to errors. Bounds, alignment and
+            initialization are always checked.
+        max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
+        timeout: seconds after which the run ends as ``incomplete``; for ``all``, of all runs together.
+        memory: bytes of the host's memory for the threads of the CTAs that run at once. If as many CTAs as
+            the GPU would run need more, fewer run at once.
+        progress: called about once a second with a :class:`Progress`.
+        observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
+    """
+
+    schedule: str = "eager"
+    seed: int = 0
+    seeds: int = 3
+    sanitize: bool | str = True
+    max_steps: int | None = None
+    timeout: float | None = None
+    memory: int = Limits.memory
+    progress: Callable[[Progress], None] | None = None
+    observers: Sequence[Observer] = ()
+
+    @classmethod
+    def of(cls, keywords: RunKeywords) -> LaunchOptions:
+        """Check the options that a caller gave as keywords.
+
+        Raises:
+            TypeError: there is no such option.
+            SpecError: an option has a value that it cannot have.
+        """
+        known = [option.name for option in fields(cls)]
+        for name in keywords:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise TypeError(
+                    f"unknown option {name!r}: expected {', '.join(known)}"
+                    f"{f'; did you mean {near[0]}?' if near else ''}"
+                )
+        return cls(**keywords)._checked()
+
+    def _checked(self) -> LaunchOptions:
+        seed = _whole("seed", self.seed, least=None)
+        if not isinstance(self.schedule, str):
+            raise SpecError(f"schedule is {self.schedule!r}: expected a name such as 'eager'")
+        if self.schedule != EVERY_SCHEDULE:
+            make_policy(self.schedule, seed)
+        if self.sanitize is not True and not (isinstance(self.sanitize, str) and self.sanitize == "strict"):
+            raise SpecError(
+                f"sanitize is {self.sanitize!r}: expected True or 'strict'",
+                hint="bounds, alignment and initialization are always checked",
+            )
+        _check_timeout(self.timeout)
+        if self.progress is not None and not callable(self.progress):
+            raise SpecError(f"progress is {self.progress!r}: expected a function of one Progress, or None")
+        # Python's own integers, since random.Random takes no others.
+        return replace(
+            self,
+            seed=seed,
+            seeds=_whole("seeds", self.seeds, least=0),
+            max_steps=None if self.max_steps is None else _whole("max_steps", self.max_steps, least=1),
+            memory=_whole("memory", self.memory, least=1),
+            observers=_observers(self.observers),
+        )
 
     @property
     def limits(self) -> Limits:
-        return Limits(self.max_steps, self.timeout, self.memory)
+        steps = Limits.max_steps if self.max_steps is None else self.max_steps
+        return Limits(steps, self.timeout, self.memory)
 
     @property
     def name(self) -> str:
@@ -46,41 +125,18 @@ class LaunchOptions:
         return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
 
 
-def run_options(
-    schedule: Any,
-    seed: Any,
-    seeds: Any,
-    sanitize: Any,
-    max_steps: Any,
-    timeout: Any,
-    memory: Any,
-    progress: Any,
-    observers: Any,
-) -> LaunchOptions:
-    """Check the options that a caller gave. :meth:`.LoadedModule.launch` describes each one.
-
-    Raises:
-        SpecError: an option has a value that it cannot have.
-    """
-    # Convert to Python's own integers: random.Random takes no other type.
-    seed, seeds = _whole("seed", seed, least=None), _whole("seeds", seeds, least=0)
-    if not isinstance(schedule, str):
-        raise SpecError(f"schedule is {schedule!r}: expected a name such as 'eager'")
-    if schedule != EVERY_SCHEDULE:
-        make_policy(schedule, seed)
-    if sanitize is not True and not (isinstance(sanitize, str) and sanitize == "strict"):
-        raise SpecError(
-            f"sanitize is {sanitize!r}: expected True or 'strict'",
-            hint="bounds, alignment and initialization are always checked",
+def shows_options(function: Function) -> Function:
+    """Let ``help`` and notebooks show the options instead of the ``**options`` of ``function``."""
+    signature = inspect.signature(function)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type
         )
-    steps = Limits.max_steps if max_steps is None else _whole("max_steps", max_steps, least=1)
-    _check_timeout(timeout)
-    memory = _whole("memory", memory, least=1)
-    if progress is not None and not callable(progress):
-        raise SpecError(f"progress is {progress!r}: expected a function of one Progress, or None")
-    return LaunchOptions(
-        schedule, seed, seeds, sanitize, steps, timeout, memory, progress, _observers(observers)
-    )
+        for option in fields(LaunchOptions)
+    ]
+    function.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return function
 
 
 def _observers(given: Any) -> tuple[Observer, ...]:

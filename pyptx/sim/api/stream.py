@@ -6,16 +6,17 @@ Programming Guide, programmatic dependent launch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SpecError
 from ...ir import Module
-from ..engine.stream import Observer
-from ..threads.limits import Limits, Progress
 from .launch import LoadedModule, Request, load, run
-from .options import run_options
+from .options import LaunchOptions, RunKeywords, shows_options
 from .report import Report
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Stream"]
 
@@ -61,31 +62,22 @@ class Stream:
         self._requests.append(request)
         return self
 
-    def run(
-        self,
-        *,
-        schedule: str = "eager",
-        seed: int = 0,
-        seeds: int = 3,
-        sanitize: bool | str = True,
-        max_steps: int | None = None,
-        timeout: float | None = None,
-        memory: int = Limits.memory,
-        progress: Callable[[Progress], None] | None = None,
-        observers: Sequence[Observer] = (),
-    ) -> list[Report]:
+    @shows_options
+    def run(self, **options: Unpack[RunKeywords]) -> list[Report]:
         """Run the launches added since the last run, and return one report for each launch, in their order.
 
         A finding that ends the run is in the report of the launch where it occurred. The launches that have
-        not completed by then are ``incomplete``. The arguments are those of :meth:`LoadedModule.launch`.
+        not completed by then are ``incomplete``.
+
+        Args:
+            options: ``schedule``, ``seed``, ``seeds``, ``sanitize``, ``max_steps``, ``timeout``, ``memory``,
+                ``progress`` and ``observers``: see :class:`.LaunchOptions`.
 
         Raises:
             SpecError: no launch was added, or several modules have ``.global`` variables.
         """
         if not self._requests:
             raise SpecError("the stream has no launch to run: call launch() before run()")
-        options = run_options(
-            schedule, seed, seeds, sanitize, max_steps, timeout, memory, progress, observers
-        )
+        checked = LaunchOptions.of(options)
         requests, self._requests = self._requests, []
-        return run(requests, options)
+        return run(requests, checked)
