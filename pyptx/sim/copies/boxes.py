@@ -120,8 +120,8 @@ class _Box(CopyPart):
             check_written=False,
             announce=False,
         )
-        if announce and memory.observers:
-            memory.announce(kind, segment, self._footprint(int(offset), lengths), actor, Proxy.ASYNC)
+        if announce:
+            memory.announce(kind, segment, lambda: self._footprint(int(offset), lengths), actor, Proxy.ASYNC)
         if segment.written is not None:
             written: Bytes = np.ndarray(lengths, np.uint8, segment.written.data, offset, self.strides)
             if kind is AccessKind.WRITE:

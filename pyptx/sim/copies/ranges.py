@@ -68,10 +68,15 @@ class Range:
             return
         chosen = np.resize(mask >> np.arange(16) & 1, self.nbytes).astype(np.bool_)
         segment, offset = self._access(cta, AccessKind.WRITE, actor, check_written=False, announce=False)
-        memory = cta.machine.memory
-        if memory.observers:
-            pieces = Footprint(offset + np.flatnonzero(chosen), 1)
-            memory.announce(AccessKind.WRITE, segment, pieces, actor, Proxy.ASYNC, self.semantics, self.scope)
+        cta.machine.memory.announce(
+            AccessKind.WRITE,
+            segment,
+            lambda: Footprint(offset + np.flatnonzero(chosen), 1),
+            actor,
+            Proxy.ASYNC,
+            self.semantics,
+            self.scope,
+        )
         segment.data[offset : offset + self.nbytes][chosen] = data[chosen]
         if segment.written is not None:
             segment.written[offset : offset + self.nbytes][chosen] = 1

@@ -89,9 +89,7 @@ def _place(
         announce=False,
     )
     units = units + (offset & ~1023) // unit
-    memory = cta.machine.memory
-    if memory.observers:
-        memory.announce(kind, segment, Footprint(units * unit, unit), actor, Proxy.ASYNC)
+    cta.machine.memory.announce(kind, segment, lambda: Footprint(units * unit, unit), actor, Proxy.ASYNC)
     if not whole and segment.written is not None:
         written = _in_units(segment.written, unit).view(np.uint8).reshape(-1, unit)
         if kind is AccessKind.WRITE:

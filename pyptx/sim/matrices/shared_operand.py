@@ -49,6 +49,10 @@ class TileOffsets(NamedTuple):
     low: int
     nbytes: int
 
+    def footprint(self, start: int, word_bytes: int) -> Footprint:
+        """Return the bytes of the elements, ``word_bytes`` each; offsets of the tile count from ``start``."""
+        return Footprint((start + self.offsets).reshape(-1), word_bytes)
+
     @staticmethod
     def of(offsets: NDArray[np.int64], word_bytes: int) -> TileOffsets:
         low = int(offsets.min())
@@ -78,9 +82,7 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
         announce=False,
     )
     start = int(offset) - places.low
-    if memory.observers:
-        pieces = Footprint((start + places.offsets).reshape(-1), word_bytes)
-        memory.announce(AccessKind.READ, segment, pieces, actor, Proxy.ASYNC)
+    memory.announce(AccessKind.READ, segment, lambda: places.footprint(start, word_bytes), actor, Proxy.ASYNC)
     if segment.written is not None and not segment.written[offset : offset + places.nbytes].all():
         known = segment.written[start + places.offsets]
         if not known.all():

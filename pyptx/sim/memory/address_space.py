@@ -175,7 +175,7 @@ class Memory:
             raise read_only(segment, offset, size, actor)
         if self.observers and announce and kind is not PROBE:
             starts = np.atleast_1d(np.asarray(offset, np.int64))
-            self.announce(kind, segment, Footprint(starts, size), actor, proxy, semantics, scope)
+            self._send(kind, segment, Footprint(starts, size), actor, proxy, semantics, scope)
         return segment, offset
 
     def changed(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:
@@ -195,13 +195,29 @@ class Memory:
         self,
         kind: AccessKind,
         segment: Segment,
-        footprint: Footprint,
+        footprint: Callable[[], Footprint],
         actor: Actor,
         proxy: Proxy,
         semantics: MemoryOrder = MemoryOrder.WEAK,
         scope: Scope = Scope.NONE,
     ) -> None:
-        """Send one access to the observers. Callers check that :attr:`observers` is not empty first."""
+        """Send one access to the observers, if there are any; only then is ``footprint`` called.
+
+        For callers of :meth:`access` with ``announce=False``, which know the exact bytes.
+        """
+        if self.observers:
+            self._send(kind, segment, footprint(), actor, proxy, semantics, scope)
+
+    def _send(
+        self,
+        kind: AccessKind,
+        segment: Segment,
+        footprint: Footprint,
+        actor: Actor,
+        proxy: Proxy,
+        semantics: MemoryOrder,
+        scope: Scope,
+    ) -> None:
         access = Access(
             kind, segment.space, segment, footprint, actor, actor.thread_numbers(), proxy, semantics, scope
         )

@@ -156,11 +156,12 @@ def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any
         values = decode(units.view(f"<u{_BYTES.get(element, 1)}"), element)
         values.flags.writeable = False
         segment.derived[key] = (segment.writes, values)
-    if cta.machine.memory.observers:
+
+    def footprint() -> Footprint:
         part = _places(word & ~_PAGE, rows, k, element, False, major, 0)
-        starts = (int(offset) - panel.low + part.offsets).reshape(-1)
-        pieces = Footprint(starts, _BYTES.get(element, 1))
-        cta.machine.memory.announce(AccessKind.READ, segment, pieces, actor, Proxy.ASYNC)
+        return part.footprint(int(offset) - panel.low, _BYTES.get(element, 1))
+
+    cta.machine.memory.announce(AccessKind.READ, segment, footprint, actor, Proxy.ASYNC)
     tile: F32 = values[:, panel.columns]
     return tile
 

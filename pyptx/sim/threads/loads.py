@@ -184,11 +184,10 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
 
 def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: int) -> None:
     """Send one element of a stored vector that contains ``_`` to the observers."""
-    memory = s.warp.cta.machine.memory
-    if memory.observers:
-        how = transfer_of(op).how
-        footprint = Footprint(places, size)
-        memory.announce(_WRITE, segment, footprint, s, Proxy.GENERIC, how["semantics"], how["scope"])
+    how = transfer_of(op).how
+    s.warp.cta.machine.memory.announce(
+        _WRITE, segment, lambda: Footprint(places, size), s, Proxy.GENERIC, how["semantics"], how["scope"]
+    )
 
 
 def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any = None) -> None:
