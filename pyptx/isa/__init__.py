@@ -6,8 +6,9 @@ Every form of an instruction is one entry of text under :mod:`pyptx.isa.forms`; 
 from .availability import unavailable
 from .binding import Binding, Shape, bind, bind_instruction, check_target, required_version
 from .checking import check_kernel, check_module
-from .notation import Form, NotationError, read_form
+from .notation import Form, NotationError
 from .operands import describe
+from .reader import read_form
 from .table import Match, all_forms, form, forms_of, match_modifiers, opcodes, variants
 from .targets import KNOWN_TARGETS, Target, TargetSet, Version, target
 

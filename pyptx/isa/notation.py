@@ -1,35 +1,42 @@
-"""The notation of the instruction table, and its reader.
+"""What an entry of the instruction table says: a frozen :class:`Form`, its modifiers and its operands.
 
-docs/notation.md describes the notation.  This module reads the text of one entry into a frozen
-:class:`Form`.  It contains the grammar of the notation, and no facts about single instructions.
+docs/notation.md describes the notation.  :mod:`.reader` reads an entry into a form, :mod:`.clauses` reads
+clauses, :mod:`.chapters` divides a chapter into entries.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..core.types import TYPES, ScalarType
-from .targets import TargetSet, Version, parse_version
+from .targets import TargetSet, Version
 
 __all__ = [
-    "Alternative",
-    "Cases",
     "PARTS",
+    "Alternative",
+    "Case",
+    "Cases",
     "Chosen",
     "Form",
     "ModifierGroup",
+    "ModifierSlot",
     "NotationError",
     "OperandGroup",
     "OperandSpec",
     "Relation",
-    "ModifierSlot",
-    "read_form",
-    "read_sets",
-    "split_entries",
+    "evaluate",
 ]
+
+#: Kinds of video operands that are a part of a register, and the selectors that each kind allows (``%r.h1``).
+PARTS = {
+    "part": re.compile(r"b[0-3]|h[01]"),
+    "halves": re.compile(r"h[0-3][0-3]"),
+    "bytes": re.compile(r"b[0-7]{4}"),
+    "mask2": re.compile(r"h(?:0|10?)"),
+    "mask4": re.compile(r"b(?!$)3?2?1?0?"),
+}
 
 #: The modifier that was chosen for each slot: slot name -> modifier, both without the dot.
 Chosen = Mapping[str, str]
@@ -311,391 +318,3 @@ def _type_of(expression: str, chosen: Chosen) -> ScalarType:
     if expression.startswith("."):
         return TYPES[chosen[expression[1:]]]
     return TYPES[expression]
-
-
-# --- reader -------------------------------------------------------------------------------------
-
-_HEADER = re.compile(r'^\[(?P<id>[\w.:\-]+)\]\s+"(?P<summary>[^"]+)"$')
-_MODIFIER = re.compile(r"\.\w+(?:::(?:\d+:\d+|\w+))*")
-_SET = re.compile(r"^(\.[\w]+(?:::[\w]+)*)\s*=\s*\{(.*)\}$", re.DOTALL)
-_CASES = re.compile(r"^([\w\-]+)\s+by\s+((?:\.\w+)+)\s*=\s*\{(.*)\}$", re.DOTALL)
-_CASE = re.compile(
-    r"^(?P<key>\S+)\s+(?:(?P<lead>[.\w]+)\s+then\s+)?(?P<types>[.\w()]+(?:\|[.\w()]+)*)(?:\s+x\s+(?P<count>[.\w*/\-]+))?$"
-)
-#: Numbers inside a member of a set: ``.m64n[8..256/8]k16``.
-_NUMBERS = re.compile(r"\[(\d+)\.\.(\d+)(?:/(\d+))?\]")
-#: The part of a case's key for one slot: ``.f16``, ``.f16|.bf16``, or ``-`` for an absent slot.
-_KEY = re.compile(r"(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-)(?:\|(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-))*")
-_RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+)$")
-_OPERAND = re.compile(
-    r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
-    r"(?:\s*:\s*(?P<types>(?:[.\w]+|wide\(\.\w+\))(?:\|(?:[.\w]+|wide\(\.\w+\)))*)(?P<wider>\+?))?"
-    r"(?:\s+x\s+(?P<count>[.\w*/\-]+))?(?P<flags>(?:\s+[\w.:/|\-]+)*)$"
-)
-#: Kinds of video operands that are a part of a register, and the selectors that each kind allows (``%r.h1``).
-PARTS = {
-    "part": re.compile(r"b[0-3]|h[01]"),
-    "halves": re.compile(r"h[0-3][0-3]"),
-    "bytes": re.compile(r"b[0-7]{4}"),
-    "mask2": re.compile(r"h(?:0|10?)"),
-    "mask4": re.compile(r"b(?!$)3?2?1?0?"),
-}
-_KIND_FLAGS = frozenset(
-    {"reg", "imm", "special", "symbol", "label", "sink", "minus", "arguments", "unified", "braces", *PARTS}
-)
-#: Kinds that are allowed in addition to a register (and to an immediate, if the operand is read).
-_BESIDE = frozenset({"sink", "special", "symbol", "minus", "unified", "braces"})
-
-
-def split_entries(text: str) -> dict[str, str]:
-    """Split a chapter at the ``[id]`` headers. Return the text of each entry by id; it is not read here."""
-    entries: dict[str, str] = {}
-    for block in re.split(r"^(?=\[)", text, flags=re.MULTILINE)[1:]:
-        name = block[1 : block.index("]")]
-        if name in entries:
-            raise NotationError(f"there are two entries [{name}]")
-        entries[name] = block
-    return entries
-
-
-def read_sets(text: str) -> dict[str, tuple[Alternative, ...]]:
-    """Read the sets before a chapter's first entry. An entry's own set of the same name takes precedence."""
-    head = re.split(r"^(?=\[)", text, maxsplit=1, flags=re.MULTILINE)[0]
-    sets: dict[str, tuple[Alternative, ...]] = {}
-    for clause in _clauses("\n".join(line for line in head.splitlines() if not line.startswith("#"))):
-        match = _SET.match(clause)
-        if match is None or match[1][1:] in sets:
-            raise NotationError(
-                f"before a chapter's first entry: expected sets with different names, got {clause!r}"
-            )
-        sets[match[1][1:]] = _members(match[2])
-    return sets
-
-
-def read_form(text: str, sets: Mapping[str, tuple[Alternative, ...]] | None = None) -> Form:
-    """Read the text of one entry; ``sets`` are the sets of its chapter.
-
-    Raises:
-        NotationError: the entry does not follow the notation; the message names the entry and the clause.
-    """
-    lines = [line.rstrip() for line in text.strip().splitlines() if not line.lstrip().startswith("#")]
-    header = _HEADER.match(lines[0])
-    if header is None:
-        raise NotationError(f'expected [id] "summary", got {lines[0]!r}')
-    identifier = header["id"]
-    body = "\n".join(lines[1:])
-    syntax, semicolon, rest = body.partition(";")
-    if not semicolon:
-        raise NotationError(f"[{identifier}]: the syntax does not end with ';'")
-    try:
-        return _Reader(
-            identifier, header["summary"], " ".join(syntax.split()), _clauses(rest), sets or {}
-        ).form()
-    except NotationError as error:
-        raise NotationError(f"[{identifier}]: {error}") from None
-
-
-def _clauses(rest: str) -> list[str]:
-    """Split the lines of an entry into clauses. A clause that opens a brace ends where the brace closes."""
-    clauses: list[str] = []
-    pending = ""
-    for line in rest.splitlines():
-        pending = f"{pending} {line.strip()}".strip()
-        if pending.count("{") == pending.count("}") and pending:
-            clauses.append(pending)
-            pending = ""
-    if pending:
-        raise NotationError(f"a brace is not closed in {pending!r}")
-    return clauses
-
-
-class _Reader:
-    """Reads one entry: its clauses first, then with them the modifiers and operands of the syntax."""
-
-    def __init__(
-        self,
-        identifier: str,
-        summary: str,
-        syntax: str,
-        clauses: list[str],
-        shared: Mapping[str, tuple[Alternative, ...]],
-    ) -> None:
-        self.shared = shared
-        self.identifier, self.summary, self.syntax = identifier, summary, syntax
-        self.sets: dict[str, tuple[Alternative, ...]] = {}
-        self.cases: dict[str, Cases] = {}
-        self.limits: dict[str, Alternative] = {}
-        self.operand_limits: list[Alternative] = []
-        self.sequence_limits: list[Alternative] = []
-        self.relations: list[Relation] = []
-        self.notes: list[str] = []
-        self.since: Version = (1, 0)
-        self.on = TargetSet(("sm_75+",))
-        self.anchor = self.check = self.operand_check = ""
-        for clause in clauses:
-            self._clause(clause)
-
-    def _clause(self, clause: str) -> None:
-        if match := _SET.match(clause):
-            self.sets[match[1][1:]] = _members(match[2])
-        elif match := _CASES.match(clause):
-            self.cases[match[1]] = _read_cases(tuple(match[2][1:].split(".")), match[3])
-        elif match := _RELATION.match(clause):
-            self.relations.append(Relation(match[1], match[2], match[3]))
-        elif clause.startswith("."):
-            limit = _alternative(clause)
-            if "." in limit.text:
-                self.sequence_limits.append(limit)
-            else:
-                self.limits[limit.text] = limit
-        elif re.match(r"^[\w\-]+(\.(_|pair|unified))? (since|on) ", clause) and not clause.startswith(
-            "since "
-        ):
-            self.operand_limits.append(_alternative("." + clause))
-        else:
-            keyword, _, value = clause.partition(" ")
-            value = value.strip()
-            if keyword == "since":
-                version, _, on = value.partition(" on ")
-                self.since = parse_version(version.strip())
-                if on:
-                    self.on = TargetSet.parse(on)
-            elif keyword == "on":
-                self.on = TargetSet.parse(value)
-            elif keyword == "see":
-                self.anchor = value
-            elif keyword == "check":
-                if value.startswith("operands "):
-                    self.operand_check = value.removeprefix("operands ")
-                else:
-                    self.check = value
-            elif keyword in ("note", "MEASURED", "STRICTER") or clause.startswith("NOT REGISTERED"):
-                self.notes.append(clause)
-            else:
-                raise NotationError(f"unknown clause {clause!r}; docs/notation.md lists the clauses")
-
-    def form(self) -> Form:
-        head, _, operands = self.syntax.partition(" ")
-        opcode = re.match(r"^\w+", head)
-        if opcode is None:
-            raise NotationError(f"expected an opcode at the beginning of the syntax, got {head!r}")
-        modifiers = self._modifiers(head[opcode.end() :])
-        form = Form(
-            id=self.identifier,
-            summary=self.summary,
-            opcode=opcode.group(),
-            modifiers=modifiers,
-            operands=self._operands(operands.strip()),
-            relations=tuple(self.relations),
-            since=self.since,
-            on=self.on,
-            anchor=self.anchor,
-            check=self.check,
-            operand_check=self.operand_check,
-            notes=tuple(self.notes),
-            operand_limits=tuple(self.operand_limits),
-            sequence_limits=tuple(self.sequence_limits),
-            syntax=f"{opcode.group()}{''.join(map(str, modifiers))} {operands}".rstrip(),
-        )
-        self._verify(form)
-        return form
-
-    def _slot(self, name: str) -> ModifierSlot:
-        limit = self.limits.get(name, Alternative(name))
-        members = self.sets.get(name, self.shared.get(name))
-        if members is None:
-            return ModifierSlot(name, (limit,))
-        return ModifierSlot(
-            name, tuple(Alternative(m.text, m.since or limit.since, m.on or limit.on) for m in members)
-        )
-
-    def _modifiers(self, text: str) -> tuple[ModifierGroup, ...]:
-        groups: list[ModifierGroup] = []
-        position = 0
-        while position < len(text):
-            if text[position] == "{":
-                end = text.index("}", position)
-                names = _MODIFIER.findall(text[position + 1 : end])
-                groups.append(ModifierGroup(tuple(self._slot(n[1:]) for n in names), True))
-                position = end + 1
-            else:
-                match = _MODIFIER.match(text, position)
-                if match is None:
-                    raise NotationError(f"expected a modifier, got {text[position:]!r}")
-                groups.append(ModifierGroup((self._slot(match.group()[1:]),), False))
-                position = match.end()
-        return tuple(groups)
-
-    def _operands(self, text: str) -> tuple[OperandGroup, ...]:
-        groups: list[OperandGroup] = []
-        # "{, x}" is an optional operand; a comma outside all brackets separates operands.
-        for piece in re.split(r"(\{\s*,[^{}]*\})", text):
-            piece = piece.strip()
-            optional = re.match(r"^\{\s*,(.*)\}$", piece) is not None
-            inner = piece[piece.index(",") + 1 : -1] if optional else piece
-            specs = tuple(self._operand(p) for p in _split_commas(inner))
-            if optional:
-                groups.append(OperandGroup(specs, True))
-            else:
-                groups += [OperandGroup((spec,), False) for spec in specs]
-        return tuple(groups)
-
-    def _operand(self, text: str) -> OperandSpec:
-        if text.startswith("["):
-            base, *inner = map(self._plain, _split_commas(text[1:-1]))
-            # A vector at the end is the coordinates; a scalar at the end is an offset, a part of the address.
-            coordinates = inner.pop() if inner and (inner[-1].count or inner[-1].cases) else None
-            return OperandSpec(
-                base.name,
-                "a",
-                base.types,
-                space=base.space,
-                kinds=base.kinds,
-                coordinates=coordinates,
-                extra=tuple(inner),
-            )
-        return self._plain(text)
-
-    def _plain(self, text: str) -> OperandSpec:
-        match = _OPERAND.match(text.strip())
-        if match is None:
-            raise NotationError(f"expected an operand such as '=d: .type', got {text!r}")
-        access = {"": "r", "=": "w", "+": "rw"}[match["access"]]
-        kinds: set[str] = set()
-        space = ""
-        values: range | tuple[int, ...] | None = None
-        for flag in match["flags"].split():
-            if flag in _KIND_FLAGS:
-                kinds.add(flag)
-            elif bounds := re.match(r"^(-?\d+)\.\.(-?\d+)(?:/(\d+))?$", flag):
-                values = range(int(bounds[1]), int(bounds[2]) + 1, int(bounds[3] or 1))
-            elif re.match(r"^-?\d+(\|-?\d+)+$", flag):
-                values = tuple(map(int, flag.split("|")))
-            else:
-                space = flag
-        if not kinds or (match["types"] and not kinds - _BESIDE):
-            kinds |= {"reg"} if access != "r" else {"reg", "imm"}
-        if match["bang"]:
-            kinds.add("neg")
-        if match["pair"]:
-            # "d|p" is always a pair, "d{|p}" may be one.
-            kinds = {"pair"} if match["pair"][0] == "|" else kinds | {"pair"}
-        types = tuple((match["types"] or "").split("|")) if match["types"] else ()
-        cases = None
-        if types == ("by",):
-            cases, types = self.cases.get(match["name"]), ()
-            if cases is None:
-                raise NotationError(
-                    f"operand {match['name']} is given as 'by', but there is no clause '{match['name']} by'"
-                )
-        return OperandSpec(
-            match["name"],
-            access,
-            types,
-            bool(match["wider"]),
-            match["count"],
-            frozenset(kinds),
-            values,
-            space,
-            cases=cases,
-        )
-
-    def _verify(self, form: Form) -> None:
-        names = [slot.name for slot in form.slots()]
-        for name in self.sets:
-            if name not in names:
-                raise NotationError(f"set .{name} is defined, but the syntax does not use it")
-        texts = {a.text for slot in form.slots() for a in slot.alternatives}
-        parts = [part for spec in form.specs() for part in spec.parts()]
-        operands = {part.name for part in parts}
-        for name, cases in self.cases.items():
-            if not any(part.cases is cases for part in parts):
-                raise NotationError(f"'{name} by' is defined, but no operand {name} is given as 'by'")
-            for place, slot in enumerate(cases.slots):
-                known_texts = {a.text for s in form.slots() if s.name == slot for a in s.alternatives}
-                for key in cases.rows:
-                    if key[place] is not None and key[place] not in known_texts:
-                        raise NotationError(f"'{name} by': .{key[place]} is not a member of .{slot}")
-        for relation in form.relations:
-            for side in (relation.left, relation.right):
-                known = side[1:] in names or side[1:] in texts if side[0] == "." else side in operands
-                if not known:
-                    raise NotationError(f"relation: {side!r} is not a modifier or operand of the form")
-        for limit in form.sequence_limits:
-            if unknown := set(limit.text.split(".")) - texts:
-                raise NotationError(
-                    f"clause for .{limit.text}: .{min(unknown)} is not a modifier of the form"
-                )
-        for limit in form.operand_limits:
-            if limit.text.partition(".")[0] not in operands:
-                raise NotationError(f"clause for {limit.text!r}: not an operand of the form")
-        for spec in parts:
-            if spec.space.startswith(".") and spec.space[1:] not in names:
-                raise NotationError(f"operand {spec.name}: space {spec.space} is not a slot of the form")
-            rows = spec.cases.rows.values() if spec.cases is not None else ()
-            leads = [case.lead for case in rows if case.lead]
-            for expression in (*spec.types, *leads, *(t for case in rows for t in case.types)):
-                slot_name = re.search(r"\.(\w+)", expression)
-                if slot_name is None and expression not in (*TYPES, "addr"):
-                    raise NotationError(f"operand {spec.name}: unknown type {expression!r}")
-                if slot_name is not None and slot_name[1] not in names:
-                    raise NotationError(f"operand {spec.name}: type {expression} is not a slot of the form")
-
-
-def _alternative(text: str) -> Alternative:
-    match = re.match(r"^\.([\w:.\-]+)(?:\s+since\s+(\d+\.\d+))?(?:\s+on\s+(.+))?$", text)
-    if match is None:
-        raise NotationError(f"expected '.modifier since VERSION on TARGETS', got {text!r}")
-    return Alternative(
-        match[1],
-        parse_version(match[2]) if match[2] else None,
-        TargetSet.parse(match[3]) if match[3] else None,
-    )
-
-
-def _members(text: str) -> tuple[Alternative, ...]:
-    """Read the members of a set."""
-    items = filter(None, map(str.strip, text.split(",")))
-    return tuple(_alternative(member) for item in items for member in _each_number(item))
-
-
-def _each_number(item: str) -> Iterator[str]:
-    """Yield the members that ``.m64n[8..24/8]k16`` stands for; yield any other item unchanged."""
-    match = _NUMBERS.search(item)
-    if match is None:
-        yield item
-        return
-    for number in range(int(match[1]), int(match[2]) + 1, int(match[3] or 1)):
-        yield f"{item[: match.start()]}{number}{item[match.end() :]}"
-
-
-def _read_cases(slots: tuple[str, ...], text: str) -> Cases:
-    rows: dict[tuple[str | None, ...], Case] = {}
-    for item in filter(None, map(str.strip, text.split(","))):
-        match = _CASE.match(item)
-        parts = _KEY.findall(match["key"]) if match else []
-        if match is None or "".join(parts) != match["key"] or len(parts) != len(slots):
-            raise NotationError(f"expected a case for .{'.'.join(slots)}, got {item!r}")
-        case = Case(tuple(match["types"].split("|")), match["count"], match["lead"] or "")
-        for key in itertools.product(*(part.split("|") for part in parts)):
-            modifiers = tuple(None if part == "-" else part[1:] for part in key)
-            if modifiers in rows:
-                raise NotationError(f"{item!r}: there is already a case for these modifiers")
-            rows[modifiers] = case
-    return Cases(slots, rows)
-
-
-def _split_commas(text: str) -> list[str]:
-    pieces: list[str] = []
-    depth = 0
-    current = ""
-    for character in text:
-        if character == "," and depth == 0:
-            pieces.append(current)
-            current = ""
-            continue
-        depth += character in "[{("
-        depth -= character in "]})"
-        current += character
-    pieces.append(current)
-    return [p.strip() for p in pieces if p.strip()]

@@ -18,6 +18,7 @@ from types import ModuleType
 
 from ..core.errors import InstructionError
 from ..ir import Operand
+from .chapters import Entry, split_chapter
 from .notation import (
     Alternative,
     Chosen,
@@ -25,10 +26,8 @@ from .notation import (
     ModifierGroup,
     ModifierSlot,
     NotationError,
-    read_form,
-    read_sets,
-    split_entries,
 )
+from .reader import read_form
 
 __all__ = [
     "Match",
@@ -115,9 +114,9 @@ def _chapter(name: str) -> ModuleType:
 
 
 @cache
-def _sets(chapter: str) -> dict[str, tuple[Alternative, ...]]:
-    """Return the sets that a chapter defines for all of its entries."""
-    return read_sets(_chapter(chapter).TEXT)
+def _split(chapter: str) -> dict[str, Entry]:
+    """Return the entries of a chapter by id, without reading them into forms."""
+    return split_chapter(_chapter(chapter).TEXT)
 
 
 @cache
@@ -125,12 +124,12 @@ def _entries() -> dict[str, tuple[str, str]]:
     """Return the chapter and the text of every entry by id, without reading the text into forms."""
     found: dict[str, tuple[str, str]] = {}
     for chapter in CHAPTERS:
-        for identifier, text in split_entries(_chapter(chapter).TEXT).items():
+        for identifier, entry in _split(chapter).items():
             if identifier in found:
                 raise NotationError(
                     f"there are two entries [{identifier}], in {found[identifier][0]} and in {chapter}"
                 )
-            found[identifier] = (chapter, text)
+            found[identifier] = (chapter, entry.text)
     return found
 
 
@@ -151,7 +150,7 @@ def _by_opcode() -> dict[str, list[str]]:
 def form(identifier: str) -> Form:
     """Return the form with this id. Raises KeyError if there is none."""
     chapter, text = _entries()[identifier]
-    return read_form(text, _sets(chapter))
+    return read_form(text, _split(chapter)[identifier].heads)
 
 
 def chapter_of(identifier: str) -> str:

@@ -10,10 +10,10 @@ TEXT = r"""
 .ss = { .shared, .shared::cta }
 .cache = { .L2::cache_hint since 7.4 }
 .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 }
+.cache iff cache-policy
 
 [cp.async] "Copy 4, 8 or 16 bytes from global to shared memory, asynchronously; bytes past src-size become zero."
 cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16 {, src-size: u32} {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.0 on sm_80+
   MEASURED .shared::cta is taken here from the first version on
   check operands at_most_the_copy
@@ -21,21 +21,18 @@ cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], c
 
 [cp.async.cg] "Copy 16 bytes from global to shared memory past L1, asynchronously; bytes past src-size become zero."
 cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16 {, src-size: u32 0..16} {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.0 on sm_80+
   MEASURED .shared::cta is taken here from the first version on
   see data-movement-and-conversion-instructions-cp-async
 
 [cp.async.ignore_src] "Copy from global to shared memory, asynchronously; if ignore-src is true, write zeroes."
 cp.async.ca.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 4|8|16, ignore-src: pred reg {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.5 on sm_80+
   MEASURED .shared::cta is taken here from the first version on
   see data-movement-and-conversion-instructions-cp-async
 
 [cp.async.cg.ignore_src] "Copy 16 bytes from global to shared memory past L1; if ignore-src is true, write zeroes."
 cp.async.cg.ss.global{.cache}{.prefetch}  [dst: addr .ss], [src: addr global], cp-size imm 16..16, ignore-src: pred reg {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.5 on sm_80+
   MEASURED .shared::cta is taken here from the first version on
   see data-movement-and-conversion-instructions-cp-async

@@ -6,6 +6,8 @@ TEXT = r"""
 .space = { .global }
 .cache = { .L2::cache_hint }
 .vec = { .v2, .v4 }
+.cache iff cache-policy
+see parallel-synchronization-and-communication-instructions-<opcode>
 
 [atom] "Read memory, combine with b and write the result back, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b: .type {, cache-policy: u64 reg};
@@ -14,32 +16,26 @@ atom{.sem}{.scope}{.space}.op{.cache}.type  =d: .type sink, [a: addr .space], b:
   .op = { .and, .or, .xor, .exch, .add, .inc, .dec, .min, .max }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   check operation
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.cas] "Write c if memory has the value b, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.cas.type  =d: .type sink, [a: addr .space], b: .type, c: .type;
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .type = { .b16, .b32, .b64 }
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.cas.b128] "Write 16 bytes c if memory has the value b, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.cas.b128  =d: b128 sink, [a: addr .space], b: b128 reg, c: b128 reg;
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
   since 8.3 on sm_90+
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.exch.b128] "Exchange 16 bytes of memory, as one atomic operation; d is the old value."
 atom{.sem}{.scope}{.space}.exch{.cache}.b128  =d: b128 sink, [a: addr .space], b: b128 reg {, cache-policy: u64 reg};
   .scope = { .cta, .cluster, .gpu, .sys since 8.4 }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
-  .cache iff cache-policy
   since 8.3 on sm_90+
   check hint
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.add.noftz] "Add 16-bit floats to memory; each element is an atomic operation of its own; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .space], b: .type reg {, cache-policy: u64 reg};
@@ -47,39 +43,29 @@ atom{.sem}{.scope}{.space}.add.noftz{.cache}.type  =d: .type sink, [a: addr .spa
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .type = { .f16, .f16x2, .bf16 since 7.8 on sm_90+, .bf16x2 since 7.8 on sm_90+ }
-  .cache iff cache-policy
   check hint
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.add.noftz.f32] "Add an f32 to memory as one atomic operation, keeping subnormal numbers; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.f32  =d: f32 sink, [a: addr .space], b: f32 {, cache-policy: u64 reg};
   .space = { .global, .shared, .shared::cta, .shared::cluster }
-  .cache iff cache-policy
   since 9.4 on sm_90+
   check hint
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.add.vec] "Add a vector of f32 to memory; each element is an atomic operation of its own; d is the old value."
 atom{.sem}{.scope}{.space}.add{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 8.1 on sm_90+
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.add.vec.noftz] "Add a vector of f32 to memory, keeping subnormal numbers; d is the old value."
 atom{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  =d: f32 x .vec, [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 9.4 on sm_90+
-  see parallel-synchronization-and-communication-instructions-atom
 
 [atom.noftz.vec] "Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own; d is the old value."
 atom{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  =d: .type x .vec, [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
   .op = { .add, .min, .max }
   .vec = { .v2, .v4, .v8 }
   .type = { .f16, .bf16, .f16x2, .bf16x2 }
-  .cache iff cache-policy
   since 8.1 on sm_90+
   check vector_at_most_128_bits
-  see parallel-synchronization-and-communication-instructions-atom
 
 [red] "Combine b with memory, as one atomic operation."
 red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-policy: u64 reg};
@@ -89,9 +75,7 @@ red{.sem}{.scope}{.space}.op{.cache}.type  [a: addr .space], b: .type {, cache-p
   .op = { .and, .or, .xor, .add, .inc, .dec, .min, .max }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   check operation
-  see parallel-synchronization-and-communication-instructions-red
 
 [red.add.noftz] "Add 16-bit floats to memory; each element is an atomic operation of its own."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg {, cache-policy: u64 reg};
@@ -100,32 +84,24 @@ red{.sem}{.scope}{.space}.add.noftz{.cache}.type  [a: addr .space], b: .type reg
   .space = { .global, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .type = { .f16, .f16x2, .bf16 since 7.8 on sm_90+, .bf16x2 since 7.8 on sm_90+ }
-  .cache iff cache-policy
   check hint
-  see parallel-synchronization-and-communication-instructions-red
 
 [red.add.noftz.f32] "Add an f32 to memory as one atomic operation, keeping subnormal numbers."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.f32  [a: addr .space], b: f32 {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .space = { .global, .shared, .shared::cta, .shared::cluster }
-  .cache iff cache-policy
   since 9.4 on sm_90+
   check hint
-  see parallel-synchronization-and-communication-instructions-red
 
 [red.add.vec] "Add a vector of f32 to memory; each element is an atomic operation of its own."
 red{.sem}{.scope}{.space}.add{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
-  .cache iff cache-policy
   since 8.1 on sm_90+
-  see parallel-synchronization-and-communication-instructions-red
 
 [red.add.vec.noftz] "Add a vector of f32 to memory, keeping subnormal numbers."
 red{.sem}{.scope}{.space}.add.noftz{.cache}.vec.f32  [a: addr .space], b: f32 x .vec {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
-  .cache iff cache-policy
   since 9.4 on sm_90+
-  see parallel-synchronization-and-communication-instructions-red
 
 [red.noftz.vec] "Combine a vector of 16-bit floats with memory; each element is an atomic operation of its own."
 red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type x .vec {, cache-policy: u64 reg};
@@ -133,10 +109,8 @@ red{.sem}{.scope}{.space}.op.noftz{.cache}.vec.type  [a: addr .space], b: .type 
   .op = { .add, .min, .max }
   .vec = { .v2, .v4, .v8 }
   .type = { .f16, .bf16, .f16x2, .bf16x2 }
-  .cache iff cache-policy
   since 8.1 on sm_90+
   check vector_at_most_128_bits
-  see parallel-synchronization-and-communication-instructions-red
 
 [red.async] "Combine b with another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
 red.async.relaxed.cluster{.shared::cluster}.completion.op.type  [a: addr shared::cluster], b: .type, [mbar: addr shared::cluster];

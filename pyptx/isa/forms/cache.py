@@ -9,6 +9,7 @@ from ...ir import Immediate, Operand
 TEXT = r"""
 .primary = { .L2::evict_last, .L2::evict_normal, .L2::evict_first, .L2::evict_unchanged }
 .secondary = { .L2::evict_first, .L2::evict_unchanged }
+see data-movement-and-conversion-instructions-<opcode>
 
 [prefetch] "Bring a line into a cache."
 prefetch{.space}.level  [a: addr .space];
@@ -40,7 +41,6 @@ prefetch{.space}.tensormap  [a: addr .space];
 [applypriority] "Give the line at a an L2 eviction priority."
 applypriority{.global}.L2::evict_normal  [a: addr global], size imm 128..128;
   since 7.4 on sm_80+
-  see data-movement-and-conversion-instructions-applypriority
 
 [applypriority.async.bulk] "Give size bytes of global memory an L2 eviction priority; completes through a bulk group."
 applypriority.async.bulk{.global}.bulk_group.L2::evict_normal  [srcMem: addr global], size: u32 reg imm 16..1048560/16;
@@ -50,30 +50,25 @@ applypriority.async.bulk{.global}.bulk_group.L2::evict_normal  [srcMem: addr glo
 [discard] "Drop the line at a from L2 without writing it back."
 discard{.global}.L2  [a: addr global], size imm 128..128;
   since 7.4 on sm_80+
-  see data-movement-and-conversion-instructions-discard
 
 [createpolicy.fractional] "Make a cache policy: a fraction of the accesses gets the first priority, the rest the second."
 createpolicy.fractional.primary{.secondary}.b64  =cache-policy: u64 {, fraction: f32};
   since 7.4 on sm_80+
   check operands fraction_of_one
-  see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.range] "Make a cache policy for the range of memory at a."
 createpolicy.range{.global}.primary{.secondary}.b64  =cache-policy: u64, [a: addr global], primary-size: u32, total-size: u32;
   since 7.4 on sm_80+
   check operands primary_within_total
-  see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.range.fabric] "Make a cache policy for a range of memory behind a fabric handle."
 createpolicy.range.fabric.primary{.secondary}.b64  =cache-policy: u64, [endpoint: u32 fabric, offset: u64 reg], primary-size: u32, total-size: u32;
   since 9.4 on sm_100+
   check operands primary_within_total
-  see data-movement-and-conversion-instructions-createpolicy
 
 [createpolicy.cvt] "Make a cache policy from an access property of the CUDA API."
 createpolicy.cvt.L2.b64  =cache-policy: u64, access-property: u64 reg;
   since 7.4 on sm_80+
-  see data-movement-and-conversion-instructions-createpolicy
 """
 
 

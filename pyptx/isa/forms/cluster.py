@@ -1,6 +1,8 @@
 """Clusters and addresses: cluster barriers, mapa, getctarank, isspacep."""
 
 TEXT = r"""
+see data-movement-and-conversion-instructions-<opcode>
+
 [barrier.cluster.arrive] "Arrive at the cluster's barrier, without waiting."
 barrier.cluster.arrive{.sem}{.aligned};
   .sem = { .release since 8.0, .relaxed since 8.0 }
@@ -19,7 +21,6 @@ mapa{.space}.type  =d: .type, a: .type reg, b: u32;
   .type = { .u32, .u64 }
   since 7.8 on sm_90+
   check generic_is_64_bit
-  see data-movement-and-conversion-instructions-mapa
 
 [getctarank] "Rank in the cluster of the CTA whose shared memory a points to."
 getctarank{.space}.type  =d: u32, a: .type reg;
@@ -27,13 +28,11 @@ getctarank{.space}.type  =d: u32, a: .type reg;
   .type = { .u32, .u64 }
   since 7.8 on sm_90+
   check generic_is_64_bit
-  see data-movement-and-conversion-instructions-getctarank
 
 [isspacep] "Ask whether the generic address a points into a state space."
 isspacep.space  =p: pred, a: u64 reg;
   .space = { .const since 3.1, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+,
              .param since 7.7, .param::entry since 8.3 }
-  see data-movement-and-conversion-instructions-isspacep
 """
 
 

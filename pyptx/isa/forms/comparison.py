@@ -4,6 +4,7 @@ TEXT = r"""
 .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
 .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
 .bool = { .and, .or, .xor }
+see half-precision-comparison-instructions-<opcode>
 
 [setp] "Compare and set a predicate, and its complement with p|q."
 setp.cmp.type  =p{|q}: pred, a: .type, b: .type;
@@ -29,27 +30,23 @@ setp.cmp.bool{.ftz}.type  =p{|q}: pred, a: .type, b: .type, !c: pred;
 [setp.half] "Compare two halves."
 setp.cmp{.bool}{.ftz}.f16  =p: pred, a: f16 reg, b: f16 reg{, !c: pred};
   .bool iff c
-  see half-precision-comparison-instructions-setp
 
 [setp.half2] "Compare two packs of halves: p is for the lower, q for the upper halves."
 setp.cmp{.bool}{.ftz}.f16x2  =p{|q}: pred, a: f16x2 reg, b: f16x2 reg{, !c: pred};
   .bool iff c
   MEASURED q may be absent, though the manual writes p|q
-  see half-precision-comparison-instructions-setp
 
 [setp.bfloat] "Compare two bfloats."
 setp.cmp{.bool}.bf16  =p: pred, a: bf16 reg, b: bf16 reg{, !c: pred reg};
   .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
-  see half-precision-comparison-instructions-setp
 
 [setp.bfloat2] "Compare two packs of bfloats: p is for the lower, q for the upper ones."
 setp.cmp{.bool}.bf16x2  =p{|q}: pred, a: bf16x2 reg, b: bf16x2 reg{, !c: pred reg};
   .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
-  see half-precision-comparison-instructions-setp
 
 [set] "Compare, optionally combine with a predicate; true is all ones, or 1.0 for floats."
 set.cmp{.bool}{.ftz}.dtype.type  =d: .dtype, a: .type, b: .type{, !c: pred};
@@ -59,63 +56,51 @@ set.cmp{.bool}{.ftz}.dtype.type  =d: .dtype, a: .type, b: .type{, !c: pred};
   check comparison_fits
   see comparison-and-selection-instructions-set
 
+family set
+  .dtype = { .u16, .s16, .u32, .s32 }
+  .bool iff c
+
 [set.half] "Compare into a half: true is 1.0."
 set.cmp{.bool}{.ftz}.f16.type  =d: f16, a: .type, b: .type{, !c: pred};
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool iff c
   check comparison_fits
-  see half-precision-comparison-instructions-set
 
 [set.bfloat] "Compare into a bfloat: true is 1.0."
 set.cmp{.bool}.bf16.type  =d: bf16, a: .type, b: .type{, !c: pred reg};
   .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .lo, .ls, .hi, .hs, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
-  .bool iff c
   since 7.8 on sm_90+
   check comparison_fits
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
-  see half-precision-comparison-instructions-set
 
 [set.half.half] "Compare two halves into a half: true is 1.0."
 set.cmp{.bool}{.ftz}.f16.f16  =d: f16, a: f16 reg, b: f16 reg{, !c: pred};
-  .bool iff c
-  see half-precision-comparison-instructions-set
 
 [set.bfloat.half] "Compare two halves or bfloats into a bfloat: true is 1.0."
 set.cmp{.bool}.bf16.type  =d: bf16, a: .type reg, b: .type reg{, !c: pred reg};
   .type = { .f16, .bf16 }
-  .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
-  see half-precision-comparison-instructions-set
 
 [set.int.half] "Compare two halves into an integer: true is all ones."
 set.cmp{.bool}{.ftz}.dtype.f16  =d: .dtype, a: f16 reg, b: f16 reg{, !c: pred};
-  .dtype = { .u16, .s16, .u32, .s32 }
-  .bool iff c
   since 6.5
-  see half-precision-comparison-instructions-set
 
 [set.int.bfloat] "Compare two bfloats into an integer: true is all ones."
 set.cmp{.bool}.dtype.bf16  =d: .dtype, a: bf16 reg, b: bf16 reg{, !c: pred reg};
-  .dtype = { .u16, .s16, .u32, .s32 }
-  .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
-  see half-precision-comparison-instructions-set
 
 [set.half2] "Compare two packs of halves, each into its half of d."
 set.cmp{.bool}{.ftz}.dtype.f16x2  =d: .dtype, a: f16x2 reg, b: f16x2 reg{, !c: pred};
   .dtype = { .f16x2, .u32 since 6.5, .s32 since 6.5 }
-  .bool iff c
-  see half-precision-comparison-instructions-set
 
 [set.bfloat2] "Compare two packs of bfloats, each into its half of d."
 set.cmp{.bool}.dtype.bf16x2  =d: .dtype, a: bf16x2 reg, b: bf16x2 reg{, !c: pred reg};
   .dtype = { .bf16x2, .u32, .s32 }
-  .bool iff c
   since 7.8 on sm_90+
   MEASURED c is a register: ptxas takes 0 and 1 for other types, not for bf16
-  see half-precision-comparison-instructions-set
+
+end
 
 [set.packed] "Compare four 8-bit or two 16-bit integers in packs: true is all ones."
 set.cmp.type  =d: .type, a: .type reg, b: .type reg;

@@ -1,9 +1,10 @@
 """Control flow and miscellaneous instructions."""
 
 TEXT = r"""
+see control-flow-instructions-<opcode>
+
 [bra] "Branch to a label; .uni promises that all live lanes of the warp take the branch together."
 bra{.uni}  target label;
-  see control-flow-instructions-bra
 
 [brx.idx] "Branch to the label that an index chooses from a list; an index past the end of the list is undefined."
 brx.idx{.uni}  index: u32 reg, tlist label targets;
@@ -12,29 +13,23 @@ brx.idx{.uni}  index: u32 reg, tlist label targets;
 
 [call] "Call a device function and take its results."
 call{.uni}  =results arguments, func symbol function {, params arguments};
-  see control-flow-instructions-call
 
 [call.void] "Call a device function that has no results."
 call{.uni}  func symbol procedure {, params arguments};
-  see control-flow-instructions-call
 
 [call.indirect] "Call the function that a register points to and take its results; a prototype or the list of possible targets is named."
 call{.uni}  =results arguments, fptr: u64 reg {, params arguments}, fproto label prototype;
   since 2.1
-  see control-flow-instructions-call
 
 [call.indirect.void] "Call the function that a register points to, which has no results."
 call{.uni}  fptr: u64 reg {, params arguments}, fproto label void_prototype;
   since 2.1
-  see control-flow-instructions-call
 
 [ret] "Return; in an entry, end the thread."
 ret{.uni};
-  see control-flow-instructions-ret
 
 [exit] "End the thread."
 exit;
-  see control-flow-instructions-exit
 
 [trap] "Abort the grid with an error."
 trap;

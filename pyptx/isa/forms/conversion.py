@@ -11,30 +11,29 @@ TEXT = r"""
 .atype = { .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64 }
 .rnd = { .rn, .rz, .rm, .rp }
 .irnd = { .rni, .rzi, .rmi, .rpi }
+.scaled::n1::ue8m0 iff scale-factor
+.scaled::n2::ue8m0 iff scale-factor
+see data-movement-and-conversion-instructions-<opcode>
 
 [cvt.int] "Integer to integer: truncates, zero- or sign-extends, saturates with .sat."
 cvt{.sat}.dtype.atype  =d: .dtype+, a: .atype+ reg imm special;
   check sat_has_something_to_do
   MEASURED "Illegal modifier '.sat' for instruction 'cvt'" where every source value fits the destination
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.float_from_int] "Integer to float, rounded."
 cvt.rnd.dtype.atype  =d: .dtype, a: .atype+;
   .dtype = { .f32, .f64 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_float] "Float to integer, rounded and clamped to the integer's range."
 cvt.irnd{.ftz}.dtype.atype  =d: .dtype+, a: .atype;
   .atype = { .f32, .f64 }
   check ftz_from_f32
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow16] "f32 to f16 or bf16."
 cvt.rnd.dtype.atype  =d: .dtype, a: f32;
   .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16] "Two f32 to one packed f16x2 or bf16x2; a becomes the upper half."
 cvt.rnd.dtype.atype  =d: .dtype, a: f32, b: f32;
@@ -42,7 +41,6 @@ cvt.rnd.dtype.atype  =d: .dtype, a: f32, b: f32;
   .rnd = { .rn, .rz }
   .dtype = { .f16x2, .bf16x2 }
   since 7.0 on sm_80+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.widen16] "f16 or bf16 to f32: exact."
 cvt{.ftz}.dtype.atype  =d: f32, a: .atype reg;
@@ -50,25 +48,21 @@ cvt{.ftz}.dtype.atype  =d: f32, a: .atype reg;
   .atype = { .f16, .bf16 since 7.1 on sm_80+ }
   check no_ftz_from_bf16
   MEASURED .bf16 is taken from sm_80 on
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.float_from_int.sat] "Integer to float, rounded, clamped to [0, 1] with .sat."
 cvt.rnd{.ftz}{.sat}.dtype.atype  =d: .dtype, a: .atype+;
   .dtype = { .f32, .f64 }
   check ftz_or_sat_to_f32
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.half_from_int] "Integer to half or bfloat, rounded."
 cvt.rnd{.sat}.dtype.atype  =d: f16, a: .atype+;
   .dtype = { .f16 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_int] "Integer to bfloat, rounded."
 cvt.rnd.dtype.atype  =d: bf16, a: .atype;
   .dtype = { .bf16 }
   .atype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bfloat_from_byte] "A byte to bfloat: exact."
 cvt.rnd.dtype.atype  =d: bf16, a: .atype reg;
@@ -76,25 +70,21 @@ cvt.rnd.dtype.atype  =d: bf16, a: .atype reg;
   .atype = { .u8, .s8 }
   since 7.8 on sm_90+
   MEASURED the register has 8 bits: ptxas refuses a wider one
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_float.sat] "Float to integer, rounded and clamped; .sat changes nothing, because the conversion clamps anyway."
 cvt.irnd{.ftz}.sat.dtype.atype  =d: .dtype+, a: .atype;
   .atype = { .f32, .f64 }
   check ftz_from_f32
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_half] "Half to integer, rounded and clamped."
 cvt.irnd{.sat}.dtype.atype  =d: .dtype+, a: f16 reg;
   .atype = { .f16 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.int_from_bfloat] "Bfloat to integer, rounded and clamped."
 cvt.irnd.dtype.atype  =d: .dtype, a: bf16 reg;
   .atype = { .bf16 }
   .dtype = { .u16, .u32, .u64, .s16, .s32, .s64 }
   since 7.8 on sm_90+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.byte_from_bfloat] "Bfloat to a byte, rounded and clamped."
 cvt.irnd.dtype.atype  =d: .dtype, a: bf16 reg;
@@ -102,44 +92,37 @@ cvt.irnd.dtype.atype  =d: .dtype, a: bf16 reg;
   .dtype = { .u8, .s8 }
   since 7.8 on sm_90+
   MEASURED the register has 8 bits: ptxas refuses a wider one
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32] "Round an f32 to an integral value, or apply .ftz or .sat."
 cvt{.irnd}{.ftz}{.sat}.dtype.atype  =d: f32, a: f32;
   .dtype = { .f32 }
   .atype = { .f32 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64] "Round an f64 to an integral value, or apply .sat."
 cvt{.irnd}{.sat}.dtype.atype  =d: f64, a: f64;
   .dtype = { .f64 }
   .atype = { .f64 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_f64] "f64 to f32, rounded."
 cvt.rnd{.ftz}{.sat}.dtype.atype  =d: f32, a: f64;
   .dtype = { .f32 }
   .atype = { .f64 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_f32] "f32 to f64: exact."
 cvt{.ftz}{.sat}.dtype.atype  =d: f64, a: f32;
   .dtype = { .f64 }
   .atype = { .f32 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16] "Round an f16 to an integral value, or apply .sat."
 cvt{.irnd}{.sat}.dtype.atype  =d: f16, a: f16 reg;
   .dtype = { .f16 }
   .atype = { .f16 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16] "Round a bf16 to an integral value."
 cvt{.irnd}.dtype.atype  =d: bf16, a: bf16 reg;
   .dtype = { .bf16 }
   .atype = { .bf16 }
   since 7.8 on sm_90+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_bf16] "bf16 to f16, rounded."
 cvt{.rnd}.dtype.atype  =d: f16, a: bf16 reg;
@@ -147,7 +130,6 @@ cvt{.rnd}.dtype.atype  =d: f16, a: bf16 reg;
   .atype = { .bf16 }
   since 7.8 on sm_90+
   MEASURED the rounding may be absent
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f16] "f16 to bf16, rounded."
 cvt{.rnd}.dtype.atype  =d: bf16, a: f16 reg;
@@ -155,26 +137,22 @@ cvt{.rnd}.dtype.atype  =d: bf16, a: f16 reg;
   .atype = { .f16 }
   since 7.8 on sm_90+
   MEASURED the rounding may be absent
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_f64] "f64 to f16, rounded."
 cvt.rnd{.sat}.dtype.atype  =d: f16, a: f64;
   .dtype = { .f16 }
   .atype = { .f64 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f64] "f64 to bf16, rounded."
 cvt.rnd.dtype.atype  =d: bf16, a: f64;
   .dtype = { .bf16 }
   .atype = { .f64 }
   since 7.8 on sm_90+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_f16] "f16 to f64: exact."
 cvt{.sat}.dtype.atype  =d: f64, a: f16 reg;
   .dtype = { .f64 }
   .atype = { .f16 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f64_from_bf16] "bf16 to f64: exact."
 cvt{.rnd}.dtype.atype  =d: f64, a: bf16 reg;
@@ -182,20 +160,17 @@ cvt{.rnd}.dtype.atype  =d: f64, a: bf16 reg;
   .atype = { .bf16 }
   since 7.8 on sm_90+
   MEASURED ptxas takes a rounding, which changes nothing
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_f16.sat] "f16 to f32, clamped to [0, 1]."
 cvt{.ftz}.sat.dtype.atype  =d: f32, a: f16 reg;
   .dtype = { .f32 }
   .atype = { .f16 }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_bf16.rnd] "bf16 to f32 with a rounding that changes nothing."
 cvt.rnd.dtype.atype  =d: f32, a: bf16 reg;
   .dtype = { .f32 }
   .atype = { .bf16 }
   since 7.1 on sm_80+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f32_from_bf16.ftz] "bf16 to f32; subnormal numbers become zero."
 cvt{.rnd}.ftz.dtype.atype  =d: f32, a: bf16 reg;
@@ -203,21 +178,18 @@ cvt{.rnd}.ftz.dtype.atype  =d: f32, a: bf16 reg;
   .atype = { .bf16 }
   since 7.8 on sm_90+
   MEASURED ptxas takes .ftz here
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow16.directed] "f32 to f16 or bf16, rounded down or up."
 cvt.rnd.dtype.atype  =d: .dtype, a: f32;
   .atype = { .f32 }
   .rnd = { .rm, .rp }
   .dtype = { .f16, .bf16 since 7.0 on sm_80+ }
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16_from_f32] "f32 to f16 with .ftz or .sat."
 cvt.rnd{.ftz}{.sat}.dtype.atype  =d: f16, a: f32;
   .dtype = { .f16 }
   .atype = { .f32 }
   check ftz_or_sat
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16_from_f32.ftz] "f32 to bf16; subnormal numbers are read as zero."
 cvt.rnd.ftz.dtype.atype  =d: bf16, a: f32;
@@ -225,7 +197,6 @@ cvt.rnd.ftz.dtype.atype  =d: bf16, a: f32;
   .atype = { .f32 }
   since 7.0 on sm_80+
   MEASURED ptxas takes .ftz here
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow16.relu] "f32 to f16 or bf16; .relu makes negative results zero, .satfinite clamps to the largest number."
 cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32;
@@ -235,7 +206,6 @@ cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32;
   .relu since 7.0 on sm_80+
   .satfinite since 8.1
   check relu_or_satfinite
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16.relu] "Two f32 to one pack; .relu makes negative results zero, .satfinite clamps to the largest number."
 cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32, b: f32;
@@ -245,7 +215,6 @@ cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32, b: f32;
   .satfinite since 8.1
   since 7.0 on sm_80+
   check relu_or_satfinite
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16.rs] "Two f32 to one pack, rounded stochastically with random bits."
 cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32, b: f32, rbits: b32 reg;
@@ -254,7 +223,6 @@ cvt.rnd{.relu}{.satfinite}.dtype.atype  =d: .dtype, a: f32, b: f32, rbits: b32 r
   .dtype = { .f16x2, .bf16x2 }
   since 8.7 on sm_100a sm_103a sm_107a
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.tf32.rna] "f32 to tf32, nearest, ties away from zero."
 cvt.rna{.satfinite}.dtype.atype  =d: tf32, a: f32;
@@ -262,7 +230,6 @@ cvt.rna{.satfinite}.dtype.atype  =d: tf32, a: f32;
   .atype = { .f32 }
   .satfinite since 8.1
   since 7.0 on sm_80+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.tf32] "f32 to tf32."
 cvt.rnd{.satfinite}{.relu}.dtype.atype  =d: tf32, a: f32;
@@ -271,7 +238,6 @@ cvt.rnd{.satfinite}{.relu}.dtype.atype  =d: tf32, a: f32;
   .rnd = { .rn, .rz }
   .satfinite since 8.6 on sm_100+
   since 7.8 on sm_90+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x2] "Two f32 to two fp8; a becomes the upper one."
 cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f32, b: f32;
@@ -279,7 +245,6 @@ cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f32, b: f32;
   .rnd = { .rn }
   .dtype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x2_from_f16x2] "Two f16 to two fp8."
 cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f16x2 reg;
@@ -287,7 +252,6 @@ cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f16x2 reg;
   .rnd = { .rn }
   .dtype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_f8x2] "Two fp8 to two f16: exact."
 cvt.rnd{.relu}.dtype.atype  =d: f16x2, a: .atype reg;
@@ -295,7 +259,6 @@ cvt.rnd{.relu}.dtype.atype  =d: f16x2, a: .atype reg;
   .rnd = { .rn }
   .atype = { .e4m3x2, .e5m2x2 }
   since 8.1 on sm_89+
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x4.rs] "Four f32 to four fp8 or fp6, rounded stochastically; the first becomes the highest element."
 cvt.rnd{.relu}.satfinite.dtype.atype  =d: .dtype, v: f32 x 4, rbits: b32 reg;
@@ -304,7 +267,6 @@ cvt.rnd{.relu}.satfinite.dtype.atype  =d: .dtype, v: f32 x 4, rbits: b32 reg;
   .dtype = { .e4m3x4, .e5m2x4, .e2m3x4, .e3m2x4, .e2m1x4 }
   since 8.7 on sm_100a sm_103a sm_107a
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f6x2] "Two f32 to two fp6 or fp4; a becomes the upper one."
 cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f32, b: f32;
@@ -312,7 +274,6 @@ cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: f32, b: f32;
   .rnd = { .rn }
   .dtype = { .e2m3x2, .e3m2x2, .e2m1x2 }
   since 8.6 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_f6x2] "Two fp6 or fp4 to two f16: exact."
 cvt.rnd{.relu}.dtype.atype  =d: f16x2, a: .atype reg;
@@ -320,7 +281,6 @@ cvt.rnd{.relu}.dtype.atype  =d: f16x2, a: .atype reg;
   .rnd = { .rn }
   .atype = { .e2m3x2, .e3m2x2, .e2m1x2 }
   since 8.6 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue8m0x2] "Two f32 to two powers of two; a becomes the upper one."
 cvt.rnd{.satfinite}.dtype.atype  =d: ue8m0x2, a: f32, b: f32;
@@ -328,7 +288,6 @@ cvt.rnd{.satfinite}.dtype.atype  =d: ue8m0x2, a: f32, b: f32;
   .atype = { .f32 }
   .rnd = { .rz, .rp }
   since 8.6 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue8m0x2_from_bf16x2] "Two bf16 to two powers of two."
 cvt.rnd{.satfinite}.dtype.atype  =d: ue8m0x2, a: bf16x2 reg;
@@ -336,7 +295,6 @@ cvt.rnd{.satfinite}.dtype.atype  =d: ue8m0x2, a: bf16x2 reg;
   .atype = { .bf16x2 }
   .rnd = { .rz, .rp }
   since 8.6 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_ue8m0x2] "Two powers of two to two bf16: exact."
 cvt.rnd.dtype.atype  =d: bf16x2, a: ue8m0x2 reg;
@@ -344,7 +302,6 @@ cvt.rnd.dtype.atype  =d: bf16x2, a: ue8m0x2 reg;
   .atype = { .ue8m0x2 }
   .rnd = { .rn }
   since 8.6 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f8x2_from_bf16x2] "Two bf16 to two fp8."
 cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: bf16x2 reg;
@@ -352,7 +309,6 @@ cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: bf16x2 reg;
   .rnd = { .rn }
   .dtype = { .e4m3x2, .e5m2x2 }
   since 9.1 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f6x2_from_pack] "Two f16 or bf16 to two fp6 or fp4."
 cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: .atype reg;
@@ -360,47 +316,38 @@ cvt.rnd.satfinite{.relu}.dtype.atype  =d: .dtype, a: .atype reg;
   .dtype = { .e2m3x2, .e3m2x2, .e2m1x2 }
   .atype = { .f16x2, .bf16x2 }
   since 9.1 on sm_100f sm_110f sm_120f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_f8x2] "Two fp8, fp6 or fp4 to two bf16, each optionally multiplied by a power of two."
 cvt.rnd{.relu}{.satfinite}{.scaled::n2::ue8m0}.dtype.atype  =d: bf16x2, a: .atype reg {, scale-factor: b16 reg};
   .dtype = { .bf16x2 }
   .rnd = { .rn }
   .atype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
-  .scaled::n2::ue8m0 iff scale-factor
   since 9.2 on sm_100f sm_110f sm_120f
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.s2f6x2] "Two f32 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two."
 cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.dtype.atype  =d: s2f6x2, a: f32, b: f32 {, scale-factor: b16 reg};
   .dtype = { .s2f6x2 }
   .atype = { .f32 }
   .rnd = { .rn, .rz since 9.4 on sm_107a }
-  .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.s2f6x2_from_bf16x2] "Two bf16 to two signed fixed-point numbers of 2 and 6 bits, optionally divided by powers of two."
 cvt.rnd.satfinite{.relu}{.scaled::n2::ue8m0}.dtype.atype  =d: s2f6x2, a: bf16x2 reg {, scale-factor: b16 reg};
   .dtype = { .s2f6x2 }
   .atype = { .bf16x2 }
   .rnd = { .rn, .rz since 9.4 on sm_107a }
-  .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_s2f6x2] "Two fixed-point numbers of 2 and 6 bits to two bf16, each optionally multiplied by a power of two."
 cvt.rnd{.satfinite}{.relu}{.scaled::n2::ue8m0}.dtype.atype  =d: bf16x2, a: s2f6x2 reg {, scale-factor: b16 reg};
   .dtype = { .bf16x2 }
   .atype = { .s2f6x2 }
   .rnd = { .rn }
-  .scaled::n2::ue8m0 iff scale-factor
   since 9.1 on sm_100a sm_103a sm_107a sm_110a sm_120a sm_121a
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.half.pzo] "f32 to f16, bf16 or tf32; a result of minus zero becomes zero."
 cvt.rnd{.relu}{.satfinite}.pzo.dtype.atype  =d: .dtype, a: f32;
@@ -408,7 +355,6 @@ cvt.rnd{.relu}{.satfinite}.pzo.dtype.atype  =d: .dtype, a: f32;
   .rnd = { .rn, .rz }
   .dtype = { .f16, .bf16, .tf32 }
   since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack16.pzo] "Two f32 to one pack; results of minus zero become zero."
 cvt.rnd{.relu}{.satfinite}.pzo.dtype.atype  =d: .dtype, a: f32, b: f32;
@@ -416,47 +362,38 @@ cvt.rnd{.relu}{.satfinite}.pzo.dtype.atype  =d: .dtype, a: f32, b: f32;
   .rnd = { .rn, .rz }
   .dtype = { .f16x2, .bf16x2 }
   since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow8] "Two f32 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two."
 cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.atype  =d: .dtype, a: f32, b: f32 {, scale-factor: b8 reg};
   .atype = { .f32 }
   .rnd = { .rn, .rz }
   .dtype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
-  .scaled::n1::ue8m0 iff scale-factor
   since 9.4 on sm_107f
   check beyond_nearest
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.narrow8_from_pack] "Two f16 or bf16 to two fp8, fp6 or fp4: toward zero, with .pzo, or divided by a power of two."
 cvt.rnd.satfinite{.relu}{.pzo}{.scaled::n1::ue8m0}.dtype.atype  =d: .dtype, a: .atype reg {, scale-factor: b8 reg};
   .rnd = { .rn, .rz }
   .dtype = { .e4m3x2, .e5m2x2, .e2m3x2, .e3m2x2, .e2m1x2 }
   .atype = { .f16x2, .bf16x2 }
-  .scaled::n1::ue8m0 iff scale-factor
   since 9.4 on sm_107f
   check beyond_nearest
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue5m3x2] "Two f32 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two."
 cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.dtype.atype  =d: ue5m3x2, a: f32, b: f32 {, scale-factor: b8 reg};
   .dtype = { .ue5m3x2 }
   .atype = { .f32 }
   .rnd = { .rn, .rz, .rp }
-  .scaled::n1::ue8m0 iff scale-factor
   .scaled::n1::ue8m0 excludes .rp
   since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.ue5m3x2_from_pack] "Two f16 or bf16 to two unsigned floats of 5 and 3 bits, optionally divided by a power of two."
 cvt.rnd{.satfinite}{.scaled::n1::ue8m0}.dtype.atype  =d: ue5m3x2, a: .atype reg {, scale-factor: b8 reg};
   .dtype = { .ue5m3x2 }
   .rnd = { .rn, .rz, .rp }
   .atype = { .f16x2, .bf16x2 }
-  .scaled::n1::ue8m0 iff scale-factor
   .scaled::n1::ue8m0 excludes .rp
   since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.f16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two f16."
 cvt.rnd.dtype.atype  =d: f16x2, a: ue5m3x2 reg;
@@ -464,17 +401,14 @@ cvt.rnd.dtype.atype  =d: f16x2, a: ue5m3x2 reg;
   .atype = { .ue5m3x2 }
   .rnd = { .rn }
   since 9.4 on sm_107f
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.bf16x2_from_ue5m3x2] "Two unsigned floats of 5 and 3 bits to two bf16, each optionally multiplied by a power of two."
 cvt.rnd{.satfinite}{.scaled::n2::ue8m0}.dtype.atype  =d: bf16x2, a: ue5m3x2 reg {, scale-factor: b16 reg};
   .dtype = { .bf16x2 }
   .atype = { .ue5m3x2 }
   .rnd = { .rn }
-  .scaled::n2::ue8m0 iff scale-factor
   since 9.4 on sm_107f
   check operands untyped_bits
-  see data-movement-and-conversion-instructions-cvt
 
 [cvt.pack] "Two integers to 16 bits each, saturated; a becomes the upper half."
 cvt.pack.sat.dtype.s32  =d: u32+, a: s32, b: s32;

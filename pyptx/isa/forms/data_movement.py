@@ -14,102 +14,83 @@ TEXT = r"""
 .level1 = { .L1::evict_normal, .L1::evict_unchanged, .L1::evict_first, .L1::evict_last, .L1::no_allocate }
 .level2 = { .L2::evict_normal, .L2::evict_first, .L2::evict_last }
 .sem = { .relaxed, .acquire }
+.cache iff cache-policy
+see data-movement-and-conversion-instructions-<opcode>
 
 [mov] "Copy a register, an immediate, a special register, or the address of a variable."
 mov.type  =d: .type, a: .type reg imm special symbol;
   .type = { .pred, .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
-  see data-movement-and-conversion-instructions-mov
 
 [mov.vec] "Copy a vector register, or the elements of a vector."
 mov.vec.type  =d: by reg sink, a: by reg imm;
   .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
   d by .vec.type = { .v2.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64 .type x 2, .v4.b16|.b32|.u16|.u32|.s16|.s32|.f32 .type x 4 }
   a by .vec.type = { .v2.b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64 .type x 2, .v4.b16|.b32|.u16|.u32|.s16|.s32|.f32 .type x 4 }
-  see data-movement-and-conversion-instructions-mov
   MEASURED a vector register has at most 128 bits
   NOT REGISTERED a special register as a whole, %tid, which ptxas takes for .v4
 
 [mov.b128] "Copy a 128-bit register."
 mov.b128  =d: b128, a: b128 reg;
   since 8.3
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b16] "Pack two 8-bit registers; the first is the low part."
 mov.b16  =d: b16, a: b8 x 2 reg imm;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b32] "Pack two 16-bit registers; the first is the low part."
 mov.b32  =d: b32, a: b16 x 2 reg imm;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b32.v4] "Pack four 8-bit registers; the first is the low part."
 mov.b32  =d: b32, a: b8 x 4 reg imm;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b64] "Pack two 32-bit registers; the first is the low part."
 mov.b64  =d: b64, a: b32 x 2 reg imm;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b64.v4] "Pack four 16-bit registers; the first is the low part."
 mov.b64  =d: b64, a: b16 x 4 reg imm;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b128] "Pack two 64-bit registers; the first is the low part."
 mov.b128  =d: b128, a: b64 x 2 reg imm;
   since 8.3
-  see data-movement-and-conversion-instructions-mov
 
 [mov.pack.b128.v4] "Pack four 32-bit registers; the first is the low part."
 mov.b128  =d: b128, a: b32 x 4 reg imm;
   since 8.3
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b16] "Unpack into two 8-bit registers, low part first; a part may be _."
 mov.b16  =d: b8 x 2 reg sink, a: b16 reg imm special;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b32] "Unpack into two 16-bit registers, low part first; a part may be _."
 mov.b32  =d: b16 x 2 reg sink, a: b32 reg imm special;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b32.v4] "Unpack into four 8-bit registers, low part first; a part may be _."
 mov.b32  =d: b8 x 4 reg sink, a: b32 reg imm special;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b64] "Unpack into two 32-bit registers, low part first; a part may be _."
 mov.b64  =d: b32 x 2 reg sink, a: b64 reg imm special;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b64.v4] "Unpack into four 16-bit registers, low part first; a part may be _."
 mov.b64  =d: b16 x 4 reg sink, a: b64 reg imm special;
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b128] "Unpack into two 64-bit registers, low part first; a part may be _."
 mov.b128  =d: b64 x 2 reg sink, a: b128 reg;
   since 8.3
-  see data-movement-and-conversion-instructions-mov
 
 [mov.unpack.b128.v4] "Unpack into four 32-bit registers, low part first; a part may be _."
 mov.b128  =d: b32 x 4 reg sink, a: b128 reg;
   since 8.3
-  see data-movement-and-conversion-instructions-mov
 
 [ld] "Load; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .cache iff cache-policy
   check load
   STRICTER .v8 of 8- and 16-bit types and _ in vectors of less than 256 bits, which ptxas takes
-  see data-movement-and-conversion-instructions-ld
 
 [ld.evict] "Load with an L1 eviction priority; weak order."
 ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.4
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.v256] "Load 32 bytes; weak order."
 ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
@@ -117,26 +98,20 @@ ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec 
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld
 
 [ld.b128] "Load a 128-bit register; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .cache iff cache-policy
   since 8.3
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.evict.b128] "Load a 128-bit register with an L1 eviction priority; weak order."
 ld{.weak}{.ss}.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 8.3
-  see data-movement-and-conversion-instructions-ld
 
 [ld.cop.v256] "Load 32 bytes with a cache operator; weak order."
 ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
@@ -144,49 +119,39 @@ ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: 
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld
 
 [ld.unified] "Load from a variable that is declared unified; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .cache iff cache-policy
   check load
   STRICTER .unified on strong, volatile and non-coherent loads, which ptxas takes
-  see data-movement-and-conversion-instructions-ld
 
 [ld.unified.b128] "Load a 128-bit register from a variable that is declared unified; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 8.3
-  see data-movement-and-conversion-instructions-ld
 
 [ld.param.where] "Load from a parameter of the kernel."
 ld{.weak}.ss{.cop}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   .ss = { .param::entry }
   since 8.3
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.param.where.b128] "Load a 128-bit register from a parameter of the kernel."
 ld{.weak}.ss{.cop}.b128  =d: b128, [a: addr .ss];
   .ss = { .param::entry }
   since 8.3
-  see data-movement-and-conversion-instructions-ld
 
 [ld.param.func] "Load from a parameter of this function, or from the result of a call."
 ld{.weak}.param::func{.cop}{.vec}.type  =d: .type+ x .vec braces, [a symbol param];
   since 8.3
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.param.func.b128] "Load 128 bits from a parameter of this function, or from the result of a call."
 ld{.weak}.param::func{.cop}.b128  =d: b128, [a symbol param];
   since 8.3
-  see data-movement-and-conversion-instructions-ld
 
 [ld.volatile] "Load that the compiler may not remove, repeat or move."
 ld.volatile{.ss}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
@@ -194,14 +159,12 @@ ld.volatile{.ss}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
   check load
   MEASURED .const and .param are refused
-  see data-movement-and-conversion-instructions-ld
 
 [ld.volatile.b128] "Load a 128-bit register; the compiler may not remove, repeat or move it."
 ld.volatile{.ss}{.prefetch}.b128  =d: b128, [a: addr .ss];
   .ss = { .global, .local since 9.1, .shared, .shared::cta, .shared::cluster on sm_90+ }
   since 8.3
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.volatile.v256] "Load 32 bytes; the compiler may not remove, repeat or move it."
 ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss];
@@ -210,7 +173,6 @@ ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: a
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld
 
 [ld.strong] "Load with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
@@ -220,18 +182,14 @@ ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec brac
               .L1::evict_last since 7.4, .L1::no_allocate since 7.4 }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .cache iff cache-policy
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.strong.b128] "Load a 128-bit register with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
   .scope = { .cta, .cluster on sm_90+, .gpu, .sys since 8.4 }
   .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
-  .cache iff cache-policy
   since 8.3
   check load
-  see data-movement-and-conversion-instructions-ld
 
 [ld.strong.v256] "Load 32 bytes with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss] {, cache-policy: u64 reg};
@@ -240,38 +198,33 @@ ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .v
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld
 
 [ld.mmio] "Load of memory-mapped input and output: exactly one access."
 ld.mmio.sem.sys{.ss}.type  =d: .type+, [a: addr .ss];
   .sem = { .relaxed, .acquire since 9.3 }
   since 8.2
-  see data-movement-and-conversion-instructions-ld
 
 [ld.mmio.b128] "Load of 128 bits of memory-mapped input and output: exactly one access."
 ld.mmio.sem.sys{.ss}.b128  =d: b128, [a: addr .ss];
   .sem = { .relaxed, .acquire since 9.3 }
   since 8.4
-  see data-movement-and-conversion-instructions-ld
+
+family ld.nc
+  .cop = { .ca, .cg, .cs }
+  see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc] "Load through the non-coherent cache, from memory that no thread writes during the kernel."
 ld.global{.cop}.nc{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr global] {, cache-policy: u64 reg};
-  .cop = { .ca, .cg, .cs }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
   .prefetch = { .L2::64B since 7.4, .L2::128B since 7.4, .L2::256B since 7.4 on sm_80+ }
-  .cache iff cache-policy
   check load
-  see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.evict] "Load through the non-coherent cache with an L1 eviction priority."
 ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr global] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.4
   check load
-  see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.v256] "Load 32 bytes through the non-coherent cache."
 ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
@@ -279,23 +232,32 @@ ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec re
   .prefetch = { .L2::64B, .L2::128B, .L2::256B }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld-global-nc
 
 [ld.nc.b128] "Load a 128-bit register through the non-coherent cache."
 ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
-  .cop = { .ca, .cg, .cs }
-  .cache iff cache-policy
   since 8.3
-  see data-movement-and-conversion-instructions-ld-global-nc
+
+[ld.nc.evict.b128] "Load a 128-bit register through the non-coherent cache with an L1 eviction priority."
+ld.global.nc.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
+  since 8.3
+
+[ld.nc.cop.v256] "Load 32 bytes through the non-coherent cache with a cache operator."
+ld.global.cop.nc{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
+  .cache = { .L2::cache_hint }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+
+end
 
 [ld.readonly] "Load through the read-only proxy, from memory that no thread writes during the kernel."
 ld{.global}{.vec}.type.proxy::readonly  =d: .type+ x .vec braces, [a: addr global];
   since 9.4 on sm_90+
   check vector_at_most_128_bits
-  see data-movement-and-conversion-instructions-ld
 
 [ld.readonly.v256] "Load 32 bytes through the read-only proxy."
 ld{.global}.vec.type.proxy::readonly  =d: .type+ x .vec, [a: addr global];
@@ -303,77 +265,46 @@ ld{.global}.vec.type.proxy::readonly  =d: .type+ x .vec, [a: addr global];
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
   since 9.4 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld
-
-[ld.nc.evict.b128] "Load a 128-bit register through the non-coherent cache with an L1 eviction priority."
-ld.global.nc.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 8.3
-  see data-movement-and-conversion-instructions-ld-global-nc
-
-[ld.nc.cop.v256] "Load 32 bytes through the non-coherent cache with a cache operator."
-ld.global.cop.nc{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
-  .cop = { .ca, .cg, .cs }
-  .cache = { .L2::cache_hint }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-  see data-movement-and-conversion-instructions-ld-global-nc
 
 [ldu] "Load read-only data whose address is the same in all lanes."
 ldu{.ss}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
   check load
-  see data-movement-and-conversion-instructions-ldu
 
 [ldu.b128] "Load a 128-bit register of read-only data whose address is the same in all lanes."
 ldu{.ss}.b128  =d: b128, [a: addr .ss];
   since 8.3
-  see data-movement-and-conversion-instructions-ldu
 
 [st] "Store; weak order."
 st{.weak}{.ss}{.cop}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
   .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .wb, .cg, .cs, .wt }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
-  .cache iff cache-policy
   check store
-  see data-movement-and-conversion-instructions-st
 
 [st.evict] "Store with an L1 eviction priority; weak order."
 st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 7.4
   check store
-  see data-movement-and-conversion-instructions-st
 
 [st.v256] "Store 32 bytes; weak order."
 st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
   .cache = { .L2::cache_hint }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-st
 
 [st.b128] "Store a 128-bit register; weak order."
 st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
   .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   .cop = { .wb, .cg, .cs, .wt }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
-  .cache iff cache-policy
   since 8.3
   check store
-  see data-movement-and-conversion-instructions-st
 
 [st.evict.b128] "Store a 128-bit register with an L1 eviction priority; weak order."
 st{.weak}{.ss}.level1{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 8.3
-  see data-movement-and-conversion-instructions-st
 
 [st.cop.v256] "Store 32 bytes with a cache operator; weak order."
 st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
@@ -381,10 +312,8 @@ st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sin
   .cache = { .L2::cache_hint }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-st
 
 [st.param] "Store an argument of a call, by its name."
 st{.weak}.ss{.cop}{.vec}.type  [a symbol .ss], b: .type+ x .vec braces;
@@ -392,26 +321,22 @@ st{.weak}.ss{.cop}{.vec}.type  [a symbol .ss], b: .type+ x .vec braces;
   .cop = { .wb, .cg, .cs, .wt }
   check vector_at_most_128_bits
   STRICTER registers as addresses, which ptxas reads but then fails to assemble
-  see data-movement-and-conversion-instructions-st
 
 [st.param.b128] "Store 128 bits of an argument of a call, by its name."
 st{.weak}.ss{.cop}.b128  [a symbol .ss], b: b128 reg;
   .ss = { .param, .param::func }
   .cop = { .wb, .cg, .cs, .wt }
   since 8.3
-  see data-movement-and-conversion-instructions-st
 
 [st.volatile] "Store that the compiler may not remove, repeat or move."
 st.volatile{.ss}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces;
   .ss = { .global, .local since 9.1, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
   check store
-  see data-movement-and-conversion-instructions-st
 
 [st.volatile.b128] "Store a 128-bit register; the compiler may not remove, repeat or move it."
 st.volatile{.ss}.b128  [a: addr .ss], b: b128 reg;
   .ss = { .global, .local since 9.1, .shared, .shared::cta, .shared::cluster on sm_90+ }
   since 8.3
-  see data-movement-and-conversion-instructions-st
 
 [st.volatile.v256] "Store 32 bytes; the compiler may not remove, repeat or move it."
 st.volatile{.ss}{.level2}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink;
@@ -419,7 +344,6 @@ st.volatile{.ss}{.level2}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-st
 
 [st.strong] "Store with release or relaxed order at a scope."
 st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
@@ -429,19 +353,15 @@ st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec b
   .level1 = { .L1::evict_normal since 7.4, .L1::evict_unchanged since 7.4, .L1::evict_first since 7.4,
               .L1::evict_last since 7.4, .L1::no_allocate since 7.4 }
   .cache = { .L2::cache_hint since 7.4 on sm_80+ }
-  .cache iff cache-policy
   check store
-  see data-movement-and-conversion-instructions-st
 
 [st.strong.b128] "Store a 128-bit register with release or relaxed order at a scope."
 st.sem.scope{.ss}{.level1}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
   .scope = { .cta, .cluster on sm_90+, .gpu, .sys since 8.4 }
   .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
-  .cache iff cache-policy
   since 8.3
   check store
-  see data-movement-and-conversion-instructions-st
 
 [st.strong.v256] "Store 32 bytes with release or relaxed order at a scope."
 st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
@@ -450,22 +370,18 @@ st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x
   .cache = { .L2::cache_hint }
   .vec = { .v4, .v8 }
   .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  .cache iff cache-policy
   since 8.8 on sm_100+
   check vector_of_256_bits
-  see data-movement-and-conversion-instructions-st
 
 [st.mmio] "Store to memory-mapped input and output: exactly one access."
 st.mmio.sem.sys{.ss}.type  [a: addr .ss], b: .type+;
   .sem = { .relaxed, .release since 9.3 }
   since 8.2
-  see data-movement-and-conversion-instructions-st
 
 [st.mmio.b128] "Store of 128 bits to memory-mapped input and output: exactly one access."
 st.mmio.sem.sys{.ss}.b128  [a: addr .ss], b: b128 reg;
   .sem = { .relaxed, .release since 9.3 }
   since 8.4
-  see data-movement-and-conversion-instructions-st
 
 [st.async] "Store to another CTA's shared memory, asynchronously; signals bytes on an mbarrier there."
 st.async{.weak}{.shared::cluster}.completion{.vec}.type  [a: addr shared::cluster], b: .type x .vec, [mbar: addr shared::cluster];
@@ -509,13 +425,11 @@ st.bulk{.weak}{.space}  [a: addr .space], size: u32 reg, initval: u64 imm 0..0;
 cvta.space.size  =p: .size, a: .size reg imm symbol .space;
   .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+, .param since 7.7, .param::entry since 8.3 }
   .size = { .u64 }
-  see data-movement-and-conversion-instructions-cvta
 
 [cvta.to] "Convert a generic address to an address in a state space."
 cvta.to.space.size  =p: .size, a: .size;
   .space = { .const, .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+, .param since 7.7, .param::entry since 8.3 }
   .size = { .u64 }
-  see data-movement-and-conversion-instructions-cvta
 """
 
 _BITS = {"8": 8, "16": 16, "32": 32, "64": 64, "128": 128}

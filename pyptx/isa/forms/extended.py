@@ -2,6 +2,7 @@
 
 TEXT = r"""
 .type = { .u32, .s32, .u64, .s64 }
+see extended-precision-integer-arithmetic-instructions-<opcode>
 
 [add.cc] "Add and write the carry flag."
 add.cc.type  =d: .type, a: .type, b: .type;
@@ -9,7 +10,6 @@ add.cc.type  =d: .type, a: .type, b: .type;
 
 [addc] "Add with the carry flag; .cc writes the new carry flag."
 addc{.cc}.type  =d: .type, a: .type, b: .type;
-  see extended-precision-integer-arithmetic-instructions-addc
 
 [sub.cc] "Subtract and write the borrow to the carry flag."
 sub.cc.type  =d: .type, a: .type, b: .type;
@@ -18,7 +18,6 @@ sub.cc.type  =d: .type, a: .type, b: .type;
 [subc] "Subtract with the borrow in the carry flag; .cc writes the new one."
 subc{.cc}.type  =d: .type, a: .type, b: .type;
   STRICTER ptxas takes .sat with .s32, which the manual does not have
-  see extended-precision-integer-arithmetic-instructions-subc
 
 [mad.cc] "Multiply, keep one half of the product, add c, and write the carry flag."
 mad.half.cc.type  =d: .type, a: .type, b: .type, c: .type;
@@ -29,5 +28,4 @@ mad.half.cc.type  =d: .type, a: .type, b: .type, c: .type;
 madc.half{.cc}.type  =d: .type, a: .type, b: .type, c: .type;
   .half = { .hi, .lo }
   STRICTER ptxas takes madc.hi.sat.s32, which the manual does not have
-  see extended-precision-integer-arithmetic-instructions-madc
 """

@@ -5,11 +5,11 @@ TEXT = r"""
 .op = { .add, .min, .max, .and, .or, .xor }
 .dim = { .1d, .2d, .3d, .4d, .5d }
 .load_mode = { .tile }
+.cache iff cache-policy
 
 [fabric.try_get] "Copy size bytes, a multiple of 16, from a fabric handle to shared memory; signals bytes on an mbarrier."
 fabric.try_get.async.shared::cta.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.b128
   [dst: addr shared], [src: u32 fabric, srcOffset: u64 reg], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 9.3 on sm_100+
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
   see fabric-instructions-try-get
@@ -18,7 +18,6 @@ fabric.try_get.async.shared::cta.mbarrier::complete_tx::bytes.mbarrier::report::
 fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric{.cp_mask}.relaxed.sys{.cache}.b128
   [dst: u32 fabric, dstOffset: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, byteMask: b16 reg} {, cache-policy: u64 reg};
   .cp_mask iff byteMask
-  .cache iff cache-policy
   since 9.3 on sm_100+
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
   see fabric-instructions-try-put
@@ -26,7 +25,6 @@ fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
 [fabric.try_put.counted] "Copy size bytes from shared memory to a fabric handle, and count the bytes at the destination; signals every 16 bytes on an mbarrier."
 fabric.try_put.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.b128
   [dst: u32 fabric, dstOffset: u64 reg, dstCounter: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 9.3 on sm_100+
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
   see fabric-instructions-try-put
@@ -36,7 +34,6 @@ fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
   [dst: u32 fabric, dstOffset: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
   .op = { .and, .or, .xor, .min, .max, .add }
   .type = { .b32, .b64, .u32, .s32, .u64, .s64, .f16, .bf16, .f32, .f64 }
-  .cache iff cache-policy
   since 9.3 on sm_100+
   check reduction
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
@@ -47,7 +44,6 @@ fabric.try_red.async{.multimem}.shared::cta.mbarrier::complete_tx::16B.mbarrier:
   [dst: u32 fabric, dstOffset: u64 reg, dstCounter: u64 reg], [src: addr shared], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, cache-policy: u64 reg};
   .op = { .and, .or, .xor, .min, .max, .add }
   .type = { .b32, .b64, .u32, .s32, .u64, .s64, .f16, .bf16, .f32, .f64 }
-  .cache iff cache-policy
   since 9.3 on sm_100+
   check reduction
   STRICTER ptxas takes a size that is no multiple of 16, which the manual leaves undefined
@@ -85,127 +81,98 @@ fabric.try_atom.async.shared::cta.mbarrier::complete_tx::16B.mbarrier::report::f
 [fabric.try_get.tensor] "Copy a box of a tensor, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
 fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.b128
   [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
   see fabric-instructions-try-get-async-tensor
+
+family fabric.try_put.tensor
+  since 9.4 on sm_107f
+  see fabric-instructions-try-put-async-tensor
 
 [fabric.try_put.tensor] "Copy shared memory to a box of a tensor, behind a fabric handle."
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-put-async-tensor
-
-[fabric.try_red.tensor] "Combine shared memory with a box of a tensor, behind a fabric handle."
-fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.op
-  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-red-async-tensor
 
 [fabric.try_put.tensor.counted] "Copy shared memory to a box of a tensor, behind a fabric handle, and count the bytes at the destination."
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-put-async-tensor
-
-[fabric.try_red.tensor.counted] "Combine shared memory with a box of a tensor, behind a fabric handle, and count the bytes at the destination."
-fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.op
-  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-red-async-tensor
-
-[fabric.try_get.tensor.dim] "Copy a box of a vector whose size replaces the map's, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
-fabric.try_get.async.tensor.1d.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
-  [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-get-async-tensor
 
 [fabric.try_put.tensor.dim] "Copy shared memory to a box of a vector whose size replaces the map's, behind a fabric handle."
 fabric.try_put.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-put-async-tensor
-
-[fabric.try_red.tensor.dim] "Combine shared memory with a box of a vector whose size replaces the map's, behind a fabric handle."
-fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.op
-  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-red-async-tensor
 
 [fabric.try_put.tensor.dim.counted] "Copy shared memory to a box of a vector whose size replaces the map's, behind a fabric handle, and count the bytes at the destination."
 fabric.try_put.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-put-async-tensor
-
-[fabric.try_red.tensor.dim.counted] "Combine shared memory with a box of a vector whose size replaces the map's, behind a fabric handle, and count the bytes at the destination."
-fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim.op
-  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-red-async-tensor
-
-[fabric.try_get.tensor.dim_stride] "Copy a box of a tensor whose sizes and strides replace the map's, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
-fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
-  [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .2d, .3d, .4d, .5d }
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-get-async-tensor
 
 [fabric.try_put.tensor.dim_stride] "Copy shared memory to a box of a tensor whose sizes and strides replace the map's, behind a fabric handle."
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .cache iff cache-policy
-  since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-put-async-tensor
-
-[fabric.try_red.tensor.dim_stride] "Combine shared memory with a box of a tensor whose sizes and strides replace the map's, behind a fabric handle."
-fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.op
-  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
-  .dim = { .2d, .3d, .4d, .5d }
-  .cache iff cache-policy
-  since 9.4 on sm_107f
-  MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-red-async-tensor
 
 [fabric.try_put.tensor.dim_stride.counted] "Copy shared memory to a box of a tensor whose sizes and strides replace the map's, behind a fabric handle, and count the bytes at the destination."
 fabric.try_put.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .cache iff cache-policy
-  since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-put-async-tensor
+
+family fabric.try_red.tensor
+  since 9.4 on sm_107f
+  see fabric-instructions-try-red-async-tensor
+
+[fabric.try_red.tensor] "Combine shared memory with a box of a tensor, behind a fabric handle."
+fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.op
+  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
+  MEASURED no manual has this syntax; only .tile mode is taken
+
+[fabric.try_red.tensor.counted] "Combine shared memory with a box of a tensor, behind a fabric handle, and count the bytes at the destination."
+fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.op
+  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
+  MEASURED no manual has this syntax; only .tile mode is taken
+
+[fabric.try_red.tensor.dim] "Combine shared memory with a box of a vector whose size replaces the map's, behind a fabric handle."
+fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.op
+  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
+  MEASURED no manual has this syntax; only .tile mode is taken
+
+[fabric.try_red.tensor.dim.counted] "Combine shared memory with a box of a vector whose size replaces the map's, behind a fabric handle, and count the bytes at the destination."
+fabric.try_red.async.tensor{.multimem}.1d.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim.op
+  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
+  MEASURED no manual has this syntax; only .tile mode is taken
+
+[fabric.try_red.tensor.dim_stride] "Combine shared memory with a box of a tensor whose sizes and strides replace the map's, behind a fabric handle."
+fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.op
+  [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
+  .dim = { .2d, .3d, .4d, .5d }
+  MEASURED no manual has this syntax; only .tile mode is taken
 
 [fabric.try_red.tensor.dim_stride.counted] "Combine shared memory with a box of a tensor whose sizes and strides replace the map's, behind a fabric handle, and count the bytes at the destination."
 fabric.try_red.async.tensor{.multimem}.dim.shared::cta{.load_mode}.mbarrier::complete_tx::16B.mbarrier::report::fabric.counted::bytes.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.op
   [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, counter: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [src: addr shared], size: u32, [mbar: addr shared] {, cache-policy: u64 reg};
   .dim = { .2d, .3d, .4d, .5d }
-  .cache iff cache-policy
+  MEASURED no manual has this syntax; only .tile mode is taken
+
+end
+
+[fabric.try_get.tensor.dim] "Copy a box of a vector whose size replaces the map's, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
+fabric.try_get.async.tensor.1d.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim.b128
+  [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, size: b8|b16 x 1, coords: s32 x 1], [mbar: addr shared] {, cache-policy: u64 reg};
   since 9.4 on sm_107f
   MEASURED no manual has this syntax; only .tile mode is taken
-  see fabric-instructions-try-red-async-tensor
+  see fabric-instructions-try-get-async-tensor
+
+[fabric.try_get.tensor.dim_stride] "Copy a box of a tensor whose sizes and strides replace the map's, behind a fabric handle, to shared memory; signals bytes on an mbarrier."
+fabric.try_get.async.tensor.dim.shared::cta{.load_mode}.mbarrier::complete_tx::bytes.mbarrier::report::fabric.relaxed.sys{.cache}.override::global_address.override::global_dim_stride.b128
+  [dst: addr shared], [tensorMap: addr global, endpoint: u32 reg, offset: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim], [mbar: addr shared] {, cache-policy: u64 reg};
+  .dim = { .2d, .3d, .4d, .5d }
+  since 9.4 on sm_107f
+  MEASURED no manual has this syntax; only .tile mode is taken
+  see fabric-instructions-try-get-async-tensor
 
 [fabric.submit] "Submit the thread's fabric operations; with .op_restrict::fetching, only those that fetch data."
 fabric.submit{.op_restrict::fetching};

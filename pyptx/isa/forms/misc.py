@@ -2,24 +2,21 @@
 
 TEXT = r"""
 .type = { .u32, .u64 }
+see miscellaneous-instructions-<opcode>
 
 [nanosleep] "Sleep for about t nanoseconds, at most twice as long."
 nanosleep.u32  t: u32;
   since 6.3
-  see miscellaneous-instructions-nanosleep
 
 [pmevent] "Trigger a performance monitor event."
 pmevent  a imm 0..15;
-  see miscellaneous-instructions-pmevent
 
 [pmevent.mask] "Trigger performance monitor events, one for each bit."
 pmevent.mask  a imm 0..65535;
   since 3.0
-  see miscellaneous-instructions-pmevent
 
 [brkpt] "Stop for the debugger."
 brkpt;
-  see miscellaneous-instructions-brkpt
 
 [griddepcontrol] "Let dependent grids launch, or wait for the grids that this one depends on."
 griddepcontrol.action;
@@ -55,7 +52,6 @@ clusterlaunchcontrol.query_cancel.dimension.b32.b128  =d: b32, try_cancel_respon
 setmaxnreg.action.sync.aligned.u32  imm-reg-count imm 24..256/8;
   .action = { .inc, .dec }
   since 8.0 on sm_90a sm_100f sm_110f sm_120f
-  see miscellaneous-instructions-setmaxnreg
 
 [stacksave] "Read the stack pointer."
 stacksave.type  =d: .type;

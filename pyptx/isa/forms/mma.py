@@ -12,6 +12,11 @@ TEXT = r"""
 .atype = { .bf16, .tf32 }
 .btype = { .bf16, .tf32 }
 .spvariant = { .sp, .sp::ordered_metadata since 8.5 }
+.shape = { .m16n8k64 }
+.stype = { .ue8m0 }
+c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
+d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
+see warp-level-matrix-instructions-<opcode>
 
 [mma.f16.m8n8k4] "D = A*B + C on halves: four products 8x8x4, one for each quarter of the warp."
 mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg;
@@ -26,19 +31,15 @@ mma.sync.aligned.shape.alayout.blayout.dtype.atype.btype.ctype  =d: by, a: f16x2
   MEASURED from sm_80 on ptxas translates it into a call, without tensor cores
   STRICTER ptxas takes .bf16 and .tf32 for .f16, and writes no instruction for them
   STRICTER fragments are registers: ptxas takes immediates in some, and for some targets ends in an error of its own
-  see warp-level-matrix-instructions-mma
 
 [mma.f16] "D = A*B + C on halves."
 mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
   .atype = { .f16 }
   .btype = { .f16 }
   .shape = { .m16n8k8, .m16n8k16 since 7.0 on sm_80+ }
-  d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   a by .shape = { .m16n8k8 f16x2 x 2, .m16n8k16 f16x2 x 4 }
   b by .shape = { .m16n8k8 f16x2 x 1, .m16n8k16 f16x2 x 2 }
-  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
   since 6.5
-  see warp-level-matrix-instructions-mma
 
 [mma.alternate] "D = A*B + C on bfloats or tf32."
 mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg;
@@ -50,7 +51,6 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f32 x 4, a: by reg, 
     .m16n8k8.bf16.bf16 bf16x2 x 1, .m16n8k16.bf16.bf16 bf16x2 x 2, .m16n8k4.tf32.tf32 tf32 x 1, .m16n8k8.tf32.tf32 tf32 x 2
   }
   since 7.0 on sm_80+
-  see warp-level-matrix-instructions-mma
 
 [mma.f8] "D = A*B + C on 8-bit floats."
 mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
@@ -58,12 +58,9 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: by reg, b: by
   .dtype = { .f16 since 8.7, .f32 }
   .atype = { .e4m3, .e5m2 }
   .btype = { .e4m3, .e5m2 }
-  d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
   a by .shape = { .m16n8k16 b32 x 2, .m16n8k32 b32 x 4 }
   b by .shape = { .m16n8k16 b32 x 1, .m16n8k32 b32 x 2 }
-  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
   since 8.4 on sm_89+
-  see warp-level-matrix-instructions-mma
 
 [mma.f8f6f4] "D = A*B + C on 8-bit, 6-bit or 4-bit floats, each in a byte."
 mma.sync.aligned.shape.row.col.kind.dtype.atype.btype.ctype  =d: by, a: b32 x 4 reg, b: b32 x 2 reg, c: by reg;
@@ -72,18 +69,14 @@ mma.sync.aligned.shape.row.col.kind.dtype.atype.btype.ctype  =d: by, a: b32 x 4 
   .dtype = { .f16 since 8.7, .f32 }
   .atype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
   .btype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
-  d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
-  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
   since 8.6 on sm_100f sm_110f sm_120f
   MEASURED ptxas takes .e4m3 and .e5m2 since 8.6, in the families of sm_100 and sm_110 too; the manual says 8.7 and sm_120a
-  see warp-level-matrix-instructions-mma
 
 [mma.mxf8f6f4] "D = (A*scale)*(B*scale) + C on 8-bit, 6-bit or 4-bit floats, each in a byte; one scale for 32 elements."
 mma.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
   .shape = { .m16n8k32 }
   .dtype = { .f32 }
   .ctype = { .f32 }
-  .stype = { .ue8m0 }
   .kind = { .kind::mxf8f6f4 }
   .scale_vec = { .scale_vec::1X }
   .atype = { .e4m3, .e5m2, .e3m2, .e2m3, .e2m1 }
@@ -93,26 +86,21 @@ mma.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ct
   check operands selects_1x
   since 8.7 on sm_120f
   note a selector is {byte, thread}: it names a byte of the scale register of a thread
-  see warp-level-matrix-instructions-mma
 
 [mma.mxf4] "D = (A*scale)*(B*scale) + C on 4-bit floats; one scale for 32 elements."
 mma.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 2 reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
-  .shape = { .m16n8k64 }
   .dtype = { .f32 }
   .atype = { .e2m1 }
   .btype = { .e2m1 }
   .ctype = { .f32 }
-  .stype = { .ue8m0 }
   .scale_vec = { .scale_vec::2X }
   .kind = { .kind::mxf4, .kind::mxf4nvf4 }
   .kind::mxf4nvf4 requires .scale_vec::2X
   check operands selects_2x
   since 8.7 on sm_120f
-  see warp-level-matrix-instructions-mma
 
 [mma.nvf4] "D = (A*scale)*(B*scale) + C on 4-bit floats; one scale for 16 elements."
 mma.sync.aligned.shape.row.col.kind.block_scale.scale_vec.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 2 reg, c: f32 x 4 reg, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
-  .shape = { .m16n8k64 }
   .dtype = { .f32 }
   .atype = { .e2m1 }
   .btype = { .e2m1 }
@@ -122,7 +110,6 @@ mma.sync.aligned.shape.row.col.kind.block_scale.scale_vec.dtype.atype.btype.ctyp
   .stype = { .ue4m3, .ue8m0 since 9.1 }
   check operands selects_4x
   since 8.7 on sm_120f
-  see warp-level-matrix-instructions-mma
 
 [mma.f64.m8n8k4] "D = A*B + C on doubles."
 mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{.rnd}  =d: b64 x 2, a: b64 x 1 reg, b: b64 x 1 reg, c: b64 x 2 reg;
@@ -134,7 +121,6 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{.rnd}  =d: b64 x 2, a: b6
   .rnd = { .rn, .rz, .rm, .rp }
   since 7.0 on sm_80+
   MEASURED the rounding, which the manual shows only in examples, is in the machine code
-  see warp-level-matrix-instructions-mma
 
 [mma.f64] "D = A*B + C on doubles."
 mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{.rnd}  =d: f64 x 4, a: by reg, b: by reg, c: b64 x 4 reg;
@@ -147,7 +133,6 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype{.rnd}  =d: f64 x 4, a: by
   a by .shape = { .m16n8k4 b64 x 2, .m16n8k8 b64 x 4, .m16n8k16 b64 x 8 }
   b by .shape = { .m16n8k4 b64 x 1, .m16n8k8 b64 x 2, .m16n8k16 b64 x 4 }
   since 7.8 on sm_90+
-  see warp-level-matrix-instructions-mma
 
 [mma.i8] "D = A*B + C on bytes, in 32-bit integers that wrap or (.satfinite) saturate."
 mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
@@ -161,7 +146,6 @@ mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: by, a: b
   b by .shape = { .m8n8k16|.m16n8k16 b32 x 1, .m16n8k32 b32 x 2 }
   c by .shape = { .m8n8k16 s32 x 2, .m16n8k16|.m16n8k32 s32 x 4 }
   since 6.5
-  see warp-level-matrix-instructions-mma
 
 [mma.i4] "D = A*B + C on 4-bit integers, in 32-bit integers that wrap or (.satfinite) saturate."
 mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: by, a: by reg, b: by reg, c: by reg;
@@ -175,7 +159,6 @@ mma.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: by, a: b
   b by .shape = { .m8n8k32|.m16n8k32 b32 x 1, .m16n8k64 b32 x 2 }
   c by .shape = { .m8n8k32 s32 x 2, .m16n8k32|.m16n8k64 s32 x 4 }
   since 6.5
-  see warp-level-matrix-instructions-mma
 
 [mma.b1] "D = C + the number of bits set in A xor B, or in A and B."
 mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype.bitOp.popc  =d: by, a: by reg, b: by reg, c: by reg;
@@ -190,28 +173,25 @@ mma.sync.aligned.shape.row.col.dtype.atype.btype.ctype.bitOp.popc  =d: by, a: by
   b by .shape = { .m8n8k128|.m16n8k128 b32 x 1, .m16n8k256 b32 x 2 }
   c by .shape = { .m8n8k128 s32 x 2, .m16n8k128|.m16n8k256 s32 x 4 }
   since 7.0
-  see warp-level-matrix-instructions-mma
+
+family mma.sp
+  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
+  d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
+  since 7.1 on sm_80+
+  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f16.m16n8k16] "D = A*B + C on halves, two of each four of A stored; one thread of each four has the metadata."
 mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: f16x2 x 2 reg, b: f16x2 x 2 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..3;
   .shape = { .m16n8k16 }
   .atype = { .f16 }
   .btype = { .f16 }
-  d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
-  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
-  since 7.1 on sm_80+
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f16.m16n8k32] "D = A*B + C on halves, two of each four of A stored; two threads of each four have the metadata."
 mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: by, a: f16x2 x 4 reg, b: f16x2 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..1;
   .shape = { .m16n8k32 }
   .atype = { .f16 }
   .btype = { .f16 }
-  d by .dtype = { .f16 f16x2 x 2, .f32 b32 x 4 }
-  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 b32 x 4 }
-  since 7.1 on sm_80+
   STRICTER with .f32 ptxas takes selectors 2 and 3, which the manual leaves undefined
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.alternate] "D = A*B + C on bfloats or tf32, half of A stored; one thread of each four has the metadata."
 mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: b32 x 4, a: b32 x 2 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..3;
@@ -219,8 +199,6 @@ mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: b32 x 4, a
   .ctype = { .f32 }
   .shape = { .m16n8k8, .m16n8k16 }
   b by .shape.atype.btype = { .m16n8k16.bf16.bf16 b32 x 2, .m16n8k8.tf32.tf32 b32 x 2 }
-  since 7.1 on sm_80+
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.alternate.pairs] "D = A*B + C on bfloats or tf32, half of A stored; two threads of each four have the metadata."
 mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: b32 x 4, a: b32 x 4 reg, b: by reg, c: b32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
@@ -228,48 +206,36 @@ mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: b32 x 4, a
   .ctype = { .f32 }
   .shape = { .m16n8k16, .m16n8k32 }
   b by .shape.atype.btype = { .m16n8k32.bf16.bf16 b32 x 4, .m16n8k16.tf32.tf32 b32 x 4 }
-  since 7.1 on sm_80+
+
+family mma.sp.f8
+  .atype = { .e4m3, .e5m2 }
+  .btype = { .e4m3, .e5m2 }
+  .dtype = { .f32 }
   see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8] "D = A*B + C on 8-bit floats, two of each four of A stored."
 mma.spvariant.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f32 x 4, a: b32 x 4 reg, b: b32 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
-  .shape = { .m16n8k64 }
-  .dtype = { .f32 }
   .ctype = { .f32 }
-  .atype = { .e4m3, .e5m2 }
-  .btype = { .e4m3, .e5m2 }
   since 8.4 on sm_89+
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8.f16] "D = A*B + C on 8-bit floats in halves, two of each four of A stored."
 mma.sp::ordered_metadata.sync.aligned.shape.row.col.dtype.atype.btype.ctype  =d: f16x2 x 2, a: b32 x 4 reg, b: b32 x 4 reg, c: f16x2 x 2 reg, metadata: b32 reg, selector: u32 imm 0..0;
-  .shape = { .m16n8k64 }
   .dtype = { .f16 }
   .ctype = { .f16 }
-  .atype = { .e4m3, .e5m2 }
-  .btype = { .e4m3, .e5m2 }
   since 8.7 on sm_120f
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.f8f6f4] "D = A*B + C on 8-bit, 6-bit or 4-bit floats, each in a byte, two of each four of A stored."
 mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.dtype.atype.btype.ctype  =d: by, a: b32 x 4 reg, b: b32 x 4 reg, c: by reg, metadata: b32 reg, selector: u32 imm 0..0;
-  .shape = { .m16n8k64 }
   .kind = { .kind::f8f6f4 }
   .dtype = { .f16 since 8.7 on sm_120f, .f32 }
   .atype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
   .btype = { .e4m3, .e5m2, .e3m2 since 8.7 on sm_120f, .e2m3 since 8.7 on sm_120f, .e2m1 since 8.7 on sm_120f }
-  d by .dtype = { .f16 f16x2 x 2, .f32 f32 x 4 }
-  c by .dtype.ctype = { .f16.f16 f16x2 x 2, .f32.f32 f32 x 4 }
   since 8.6 on sm_100f sm_110f sm_120f
   MEASURED ptxas takes .e4m3 and .e5m2 since 8.6, in the families of sm_100 and sm_110 too; the manual says 8.7 and sm_120a
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.mxf8f6f4] "D = (A*scale)*(B*scale) + C on 8-bit, 6-bit or 4-bit floats, two of each four of A stored; one scale for 32 elements."
 mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: by reg, b: by reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
-  .shape = { .m16n8k64 }
-  .dtype = { .f32 }
   .ctype = { .f32 }
-  .stype = { .ue8m0 }
   .kind = { .kind::mxf8f6f4 }
   .scale_vec = { .scale_vec::1X }
   .atype = { .e4m3, .e5m2, .e3m2, .e2m3, .e2m1 }
@@ -278,27 +244,22 @@ mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}
   b by .btype = { .e4m3 e4m3x4 x 4, .e5m2 e5m2x4 x 4, .e3m2 e3m2x4 x 4, .e2m3 e2m3x4 x 4, .e2m1 e2m1p4x4 x 4 }
   check operands selects_1x
   since 8.7 on sm_120f
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.mxf4] "D = (A*scale)*(B*scale) + C on 4-bit floats, four of each eight of A stored; one scale for 32 elements."
 mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale{.scale_vec}.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
   .shape = { .m16n8k128 }
-  .dtype = { .f32 }
   .atype = { .e2m1 }
   .btype = { .e2m1 }
   .ctype = { .f32 }
-  .stype = { .ue8m0 }
   .scale_vec = { .scale_vec::2X }
   .kind = { .kind::mxf4, .kind::mxf4nvf4 }
   .kind::mxf4nvf4 requires .scale_vec::2X
   check operands selects_2x
   since 8.7 on sm_120a sm_121a
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.nvf4] "D = (A*scale)*(B*scale) + C on 4-bit floats, four of each eight of A stored; one scale for 16 elements."
 mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale.scale_vec.dtype.atype.btype.ctype.stype  =d: f32 x 4, a: e2m1x8 x 4 reg, b: e2m1x8 x 4 reg, c: f32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0, scale-a: b32 reg braces, select-a: u16 x 2, scale-b: b32 reg braces, select-b: u16 x 2;
   .shape = { .m16n8k128 }
-  .dtype = { .f32 }
   .atype = { .e2m1 }
   .btype = { .e2m1 }
   .ctype = { .f32 }
@@ -307,7 +268,6 @@ mma.sp::ordered_metadata.sync.aligned.shape.row.col.kind.block_scale.scale_vec.d
   .stype = { .ue4m3, .ue8m0 since 9.1 }
   check operands selects_4x
   since 8.7 on sm_120a sm_121a
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.integer] "D = A*B + C on small integers, half of A stored; two threads of each four have the metadata."
 mma.spvariant.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: s32 x 4, a: b32 x 2 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..1;
@@ -318,7 +278,6 @@ mma.spvariant.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d
   .btype = { .u8, .s8, .u4, .s4 }
   b by .shape.atype.btype = { .m16n8k32.u8|.s8.u8|.s8 b32 x 2, .m16n8k64.u4|.s4.u4|.s4 b32 x 2 }
   since 7.1 on sm_80+
-  see warp-level-matrix-instructions-mma-sp
 
 [mma.sp.integer.all] "D = A*B + C on small integers, half of A stored; all threads have the metadata."
 mma.spvariant.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d: s32 x 4, a: b32 x 4 reg, b: by reg, c: s32 x 4 reg, metadata: b32 reg, selector: u32 imm 0..0;
@@ -329,7 +288,6 @@ mma.spvariant.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  =d
   .btype = { .u8, .s8, .u4, .s4 }
   b by .shape.atype.btype = { .m16n8k64.u8|.s8.u8|.s8 b32 x 4, .m16n8k128.u4|.s4.u4|.s4 b32 x 4 }
   since 7.1 on sm_80+
-  see warp-level-matrix-instructions-mma-sp
 """
 
 #: Which threads of each four have scales that a selector can name: two threads for A, all four for B.

@@ -11,6 +11,8 @@ TEXT = r"""
 .op = { .min, .max, .add }
 .acc = { .acc::f16 }
 .vec = { .v2, .v4, .v8 }
+.weak excludes .sem
+see data-movement-and-conversion-instructions-<opcode>
 
 [multimem.red.async] "Add b to all replicas of a multicast address asynchronously, with release order."
 multimem.red.async.release.scope{.global}.add.type  [a: addr global], b: .type;
@@ -23,93 +25,72 @@ multimem.red.async.release.scope{.global}.add.type  [a: addr global], b: .type;
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op.type  =d: .type, [a: addr global];
   .sem = { .relaxed, .acquire }
   .op = { .min, .max, .add, .and, .or, .xor }
-  .weak excludes .sem
   since 8.1 on sm_90+
   check multimem_operation
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.ld_reduce.float] "Load floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: .type x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
   .acc = { .acc::f32 since 8.2 }
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
-  .weak excludes .sem
   since 8.1 on sm_90+
   check multimem_float
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.ld_reduce.fp8] "Load 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b8 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
   .vec = { .v4, .v8 }
   .type = { .e5m2, .e4m3 }
-  .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
   check multimem_fp8
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.ld_reduce.fp8x2] "Load pairs of 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}.vec.type  =d: b16 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
   .type = { .e5m2x2, .e4m3x2 }
-  .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
   check multimem_fp8
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.ld_reduce.fp8x4] "Load groups of four 8-bit floats from all replicas of a multicast address and combine."
 multimem.ld_reduce{.weak}{.sem.scope}{.space}.op{.acc}{.vec}.type  =d: b32 x .vec, [a: addr global];
   .sem = { .relaxed, .acquire }
   .vec = { .v2, .v4 }
   .type = { .e5m2x4, .e4m3x4 }
-  .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
   check multimem_fp8
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.st] "Store to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}.type  [a: addr global], b: .type;
-  .weak excludes .sem
   since 8.1 on sm_90+
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.st.float] "Store floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: .type x .vec reg;
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
-  .weak excludes .sem
   since 8.1 on sm_90+
   check multimem_float
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.st.fp8] "Store 8-bit floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b8 x .vec reg;
   .vec = { .v4, .v8 }
   .type = { .e5m2, .e4m3 }
-  .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.st.fp8x2] "Store packs of 8-bit floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}.vec.type  [a: addr global], b: b16 x .vec reg;
   .type = { .e5m2x2, .e4m3x2 }
-  .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.st.fp8x4] "Store packs of 8-bit floats to all replicas of a multicast address."
 multimem.st{.weak}{.sem.scope}{.space}{.vec}.type  [a: addr global], b: b32 x .vec reg;
   .vec = { .v2, .v4 }
   .type = { .e5m2x4, .e4m3x4 }
-  .weak excludes .sem
   since 8.6 on sm_100f sm_110f sm_120a sm_121a
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.red] "Combine b with all replicas of a multicast address."
 multimem.red{.sem.scope}{.space}.op.type  [a: addr global], b: .type;
   .op = { .min, .max, .add, .and, .or, .xor }
   since 8.1 on sm_90+
   check multimem_operation
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.red.float] "Combine floats with all replicas of a multicast address."
 multimem.red{.sem.scope}{.space}.op{.vec}.type  [a: addr global], b: .type x .vec reg;
@@ -117,7 +98,6 @@ multimem.red{.sem.scope}{.space}.op{.vec}.type  [a: addr global], b: .type x .ve
   .type = { .f16, .f16x2, .bf16, .bf16x2, .f32, .f64 }
   since 8.1 on sm_90+
   check multimem_float_reduction
-  see data-movement-and-conversion-instructions-multimem
 
 [multimem.st.async] "Store to all replicas of a multicast address asynchronously, with release order."
 multimem.st.async.release.scope{.global}.type  [a: addr global], b: .type;

@@ -52,89 +52,75 @@ bar.warp.sync  membermask: u32;
   since 6.0
   see parallel-synchronization-and-communication-instructions-bar-warp-sync
 
+family fence
+  .scope = { .cta, .cluster, .gpu, .sys }
+  .sem = { .acquire, .release }
+  see parallel-synchronization-and-communication-instructions-membar
+
 [fence] "Thread fence: orders the thread's memory accesses at a scope."
 fence{.sem}.scope;
   .sem = { .sc, .acq_rel, .acquire since 8.6 on sm_90+, .release since 8.6 on sm_90+ }
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
   since 6.0
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.acquire.sync_restrict] "Acquire fence that orders only accesses to objects in the cluster's shared memory."
 fence.acquire.sync_restrict::shared::cluster.cluster;
   since 8.6 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.release.sync_restrict] "Release fence that orders only accesses to objects in this CTA's shared memory."
 fence.release.sync_restrict::shared::cta.cluster;
   since 8.6 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.mbarrier_init] "Order the thread's earlier mbarrier.init before later operations of the cluster."
 fence.mbarrier_init.release.cluster;
   since 8.0 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.alias] "Order accesses through different virtual addresses of the same memory."
 fence.proxy.alias;
   since 7.5
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.alias.sem] "Acquire or release fence for accesses through different virtual addresses of the same memory."
 fence.proxy.alias.sem.sys;
-  .sem = { .acquire, .release }
   since 9.4 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.fabric] "Order fabric operations and other accesses, in one direction."
 fence.proxy.proxies.alias.sem.sys;
   .proxies = { .fabric::generic, .generic::fabric, .fabric::fabric }
-  .sem = { .acquire, .release }
   since 9.3 on sm_100+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.async] "Order generic-proxy accesses and async-proxy accesses (TMA, tensor cores), in both directions."
 fence.proxy.async{.space};
   .space = { .global, .shared::cta, .shared::cluster }
   since 8.0 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.tensormap.release] "Order generic-proxy writes of a tensor map before its use after a matching acquire."
 fence.proxy.tensormap::generic.release.scope;
-  .scope = { .cta, .cluster, .gpu, .sys }
   since 8.3 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.tensormap.acquire] "Order later uses of the tensor map at addr after generic-proxy writes of it."
 fence.proxy.tensormap::generic.acquire.scope  [addr: addr], size imm 128..128;
-  .scope = { .cta, .cluster, .gpu, .sys }
   since 8.3 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.async_generic.acquire] "Acquire fence between async and generic proxy for the cluster's shared memory only."
 fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
   since 8.6 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.async_generic.release] "Release fence between async and generic proxy for this CTA's shared memory only."
 fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
   since 8.6 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [fence.proxy.async_generic.release.read] "Release fence between async and generic proxy for reads of the cluster's shared memory only."
 fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.scope;
   .scope = { .cta, .cluster }
   since 9.4 on sm_90+
-  see parallel-synchronization-and-communication-instructions-membar
 
 [membar] "Thread fence, old spelling: fence.sc at .cta, .gpu or .sys."
 membar.level;
   .level = { .cta, .gl, .sys }
-  see parallel-synchronization-and-communication-instructions-membar
 
 [membar.proxy] "Proxy fence, old spelling."
 membar.proxy.kind;
   .kind = { .alias, .async since 8.0 on sm_90+ }
   since 7.5
-  see parallel-synchronization-and-communication-instructions-membar
   MEASURED .async with a state space, as the manual has it, is refused
 """

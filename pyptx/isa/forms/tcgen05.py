@@ -15,145 +15,118 @@ TEXT = r"""
 .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
 .pack = { .pack::16b }
 .unpack = { .unpack::16b }
+.shape = { .32x32b }
+
+family tcgen05.alloc
+  .space = { .shared::cta }
+  since 8.6 on sm_100f sm_110f
+  see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.alloc] "Allocate columns of tensor memory and write their address to shared memory. Blocks until there is room."
 tcgen05.alloc.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols: u32 32|64|128|256|512;
-  .space = { .shared::cta }
-  since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.alloc.exclusive] "Allocate columns while no other allocation is alive, and keep the permit to allocate until they are freed."
 tcgen05.alloc.exclusive.cta_group.sync.aligned{.space}.b32  [dst: addr|u32 .space], nCols: u32 32..576/32;
-  .space = { .shared::cta }
   since 9.4 on sm_100f sm_110f
   note only sm_107 has more than 512 columns
   STRICTER ptxas takes every multiple of 32 without a bound
-  see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.dealloc] "Free columns of tensor memory."
 tcgen05.dealloc.cta_group.sync.aligned.b32  taddr: u32, nCols: u32 32|64|128|256|512;
-  since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.dealloc.exclusive] "Free columns that were allocated exclusively, and return the permit to allocate."
 tcgen05.dealloc.exclusive.cta_group.sync.aligned.b32  taddr: u32, nCols: u32 32..576/32;
   since 9.4 on sm_100f sm_110f
   STRICTER ptxas takes every multiple of 32 without a bound
-  see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
 
 [tcgen05.relinquish_alloc_permit] "Give up the permit to allocate: no tcgen05.alloc of this CTA may follow."
 tcgen05.relinquish_alloc_permit.cta_group.sync.aligned;
-  since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-alloc-dealloc-relinquish-alloc-permit
+
+family tcgen05.ld
+  .redOp = { .min, .max }
+  .rowop = { .min, .max }
+  .type = { .f32, .u32, .s32 }
+  mdata by .num = { .x4|.x8|.x16|.x32 b32 x 1, .x64 b32 x 2, .x128 b32 x 4 }
+  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.32x32b] "Load from tensor memory: each lane of the warp loads its own row."
 tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
-  .shape = { .32x32b }
   since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x64b] "Load from tensor memory in 16x64b fragments."
 tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor];
   .shape = { .16x64b }
   since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x128b] "Load from tensor memory in 16x128b fragments: two registers a repetition."
 tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num*2, [taddr: b32|u32|s32 tensor];
   .shape = { .16x128b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64 }
   since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x256b] "Load from tensor memory in 16x256b fragments: four registers a repetition."
 tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num*4, [taddr: b32|u32|s32 tensor];
   .shape = { .16x256b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32 }
   since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.16x32bx2] "Load two times 16 rows of 32 bits from tensor memory: at taddr, and immHalfSplitoff columns further."
 tcgen05.ld.sync.aligned.shape.num{.pack}.b32  =r: b32 x .num, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
   .shape = { .16x32bx2 }
   since 8.6 on sm_100f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.red.32x32b] "Load from tensor memory, each lane its own row, and the smallest or largest value of the row."
 tcgen05.ld.red.sync.aligned.shape.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor];
-  .shape = { .32x32b }
   .num = { .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .redOp = { .min, .max }
-  .type = { .f32, .u32, .s32 }
   .abs requires .f32
   .NaN requires .f32
   since 8.8 on sm_103f sm_107f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.red.16x32bx2] "Load two times 16 rows of 32 bits, the second immHalfSplitoff columns further, and the smallest or largest value of each row."
 tcgen05.ld.red.sync.aligned.shape.num.redOp{.abs}{.NaN}.type  =r: b32 x .num, =redval: b32, [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm;
   .shape = { .16x32bx2 }
   .num = { .x2, .x4, .x8, .x16, .x32, .x64, .x128 }
-  .redOp = { .min, .max }
-  .type = { .f32, .u32, .s32 }
   .abs requires .f32
   .NaN requires .f32
   since 8.8 on sm_103f sm_107f sm_110f
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.spcompress] "Load from tensor memory, each lane its own row, and keep the two largest or smallest of every four values: mdata says which."
 tcgen05.ld.spcompress.sync.aligned.shape.num.rowop.sp::2:4{.abs}.f32.b2  =mdata: by, =cdata: b32 x .num/2, [taddr: b32|u32|s32 tensor];
-  .shape = { .32x32b }
   .num = { .x4, .x8, .x16, .x32, .x64, .x128 }
-  .rowop = { .min, .max }
-  mdata by .num = { .x4|.x8|.x16|.x32 b32 x 1, .x64 b32 x 2, .x128 b32 x 4 }
   since 9.4 on sm_107a
-  see tcgen05-instructions-tcgen05-ld
 
 [tcgen05.ld.red.spcompress] "Load from tensor memory as .spcompress does, and the smallest or largest value of the row."
 tcgen05.ld.red.spcompress.sync.aligned.shape.num.rowop.sp::2:4{.abs}{.NaN}.f32.b2  =mdata: by, =cdata: b32 x .num/2, =redval: b32, [taddr: b32|u32|s32 tensor];
-  .shape = { .32x32b }
   .num = { .x4, .x8, .x16, .x32, .x64, .x128 }
-  .rowop = { .min, .max }
-  mdata by .num = { .x4|.x8|.x16|.x32 b32 x 1, .x64 b32 x 2, .x128 b32 x 4 }
   since 9.4 on sm_107a
-  see tcgen05-instructions-tcgen05-ld
 
-[tcgen05.st.32x32b] "Store to tensor memory: each lane of the warp stores its own row."
-tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
-  .shape = { .32x32b }
+family tcgen05.st
   since 8.6 on sm_100f sm_110f
   check operands some_register
   see tcgen05-instructions-tcgen05-st
+
+[tcgen05.st.32x32b] "Store to tensor memory: each lane of the warp stores its own row."
+tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
 
 [tcgen05.st.16x64b] "Store to tensor memory in 16x64b fragments."
 tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num;
   .shape = { .16x64b }
-  since 8.6 on sm_100f sm_110f
-  check operands some_register
-  see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x128b] "Store to tensor memory in 16x128b fragments: two registers a repetition."
 tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*2;
   .shape = { .16x128b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32, .x64 }
-  since 8.6 on sm_100f sm_110f
-  check operands some_register
-  see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x256b] "Store to tensor memory in 16x256b fragments: four registers a repetition."
 tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], r: b32 x .num*4;
   .shape = { .16x256b }
   .num = { .x1, .x2, .x4, .x8, .x16, .x32 }
-  since 8.6 on sm_100f sm_110f
-  check operands some_register
-  see tcgen05-instructions-tcgen05-st
 
 [tcgen05.st.16x32bx2] "Store two times 16 rows of 32 bits to tensor memory: at taddr, and immHalfSplitoff columns further."
 tcgen05.st.sync.aligned.shape.num{.unpack}.b32  [taddr: b32|u32|s32 tensor], immHalfSplitoff: b32 imm, r: b32 x .num;
   .shape = { .16x32bx2 }
-  since 8.6 on sm_100f sm_110f
-  check operands some_register
-  see tcgen05-instructions-tcgen05-st
+
+end
 
 [tcgen05.wait] "Wait for the thread's earlier tcgen05.ld (or .st) to have read (or written) tensor memory."
 tcgen05.op.sync.aligned;

@@ -16,59 +16,56 @@ TEXT = r"""
 .kind = { .kind::f16, .kind::tf32, .kind::f8f6f4, .kind::i8 on sm_100a sm_110a, .kind::ti16 since 9.4 on sm_107f }
 .collector_a = { .collector::a::fill, .collector::a::use, .collector::a::lastuse, .collector::a::discard }
 .collector_b = { .collector::b::fill, .collector::b::use, .collector::b::lastuse, .collector::b::discard }
+.collector = {
+  .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
+  .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
+  .collector::b2::fill, .collector::b2::use, .collector::b2::lastuse, .collector::b2::discard,
+  .collector::b3::fill, .collector::b3::use, .collector::b3::lastuse, .collector::b3::discard }
+.scale = {
+  .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
+  .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
+.kind::f8f6f4 excludes scale-input-d
+.kind::i8 excludes .collector_b
+.kind::i8 excludes scale-input-d
+.kind::ti16 excludes scale-input-d
+
+family tcgen05.mma
+  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.ss] "D = A*B + D, A and B from shared memory; asynchronous, issued by one thread."
 tcgen05.mma.cta_group.kind{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
   .collector_b since 9.4 on sm_107f
-  .kind::i8 excludes .collector_b
-  .kind::f8f6f4 excludes scale-input-d
-  .kind::i8 excludes scale-input-d
-  .kind::ti16 excludes scale-input-d
   since 8.6 on sm_100f sm_110f
   scale-input-d on sm_100f
   check operands some_register
   STRICTER ptxas takes a scale-input-d with kind::i8, and breaks off in code generation with kind::ti16
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.ts] "D = A*B + D, A in tensor memory, B from shared memory; .ashift moves the rows of A down by one."
 tcgen05.mma.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
   .collector_b since 9.4 on sm_107f
-  .kind::i8 excludes .collector_b
   .ashift excludes .collector::a::fill
   .ashift excludes .collector::a::use
-  .kind::f8f6f4 excludes scale-input-d
-  .kind::i8 excludes scale-input-d
-  .kind::ti16 excludes scale-input-d
   since 8.6 on sm_100f sm_110f
   scale-input-d on sm_100f
   check operands some_register
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.block_scale.ss] "D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A and B from shared memory."
 tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4, .kind::mxf4nvf4 since 8.7 }
-  .scale = {
-    .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
-    .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.block_scale.ts] "D = (A*scale_A)*(B*scale_B) + D, one scale for each block of 16 or 32 elements along K; A in tensor memory, B from shared memory."
 tcgen05.mma.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4, .kind::mxf4nvf4 since 8.7 }
-  .scale = {
-    .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
-    .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.ss] "D = A*B + D, B given as indices of 3 bits into a lookup table in tensor memory; A and the indices from shared memory."
 tcgen05.mma.cta_group.kind.decompress::lut::b{.collector_a}{.collector_b}
@@ -76,7 +73,6 @@ tcgen05.mma.cta_group.kind.decompress::lut::b{.collector_a}{.collector_b}
   .kind = { .kind::f8f6f4 }
   since 9.4 on sm_107f
   check operands some_register
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.ts] "D = A*B + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory."
 tcgen05.mma.cta_group.kind.decompress::lut::b{.collector_a}{.collector_b}
@@ -84,7 +80,6 @@ tcgen05.mma.cta_group.kind.decompress::lut::b{.collector_a}{.collector_b}
   .kind = { .kind::f8f6f4 }
   since 9.4 on sm_107f
   check operands some_register
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.block_scale.ss] "D = (A*scale_A)*(B*scale_B) + D, A from shared memory, B given as indices of 3 bits into a lookup table in tensor memory."
 tcgen05.mma.cta_group.kind.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
@@ -93,7 +88,6 @@ tcgen05.mma.cta_group.kind.block_scale.decompress::lut::b{.scale}{.collector_a}{
   .scale = { .scale_vec::1X on sm_107a, .block32 }
   since 9.4 on sm_107f
   MEASURED the manual has only .block32
-  see tcgen05-mma-instructions-mma
 
 [tcgen05.mma.lut.block_scale.ts] "D = (A*scale_A)*(B*scale_B) + D, A in tensor memory, B given as indices of 3 bits into a lookup table in tensor memory."
 tcgen05.mma.cta_group.kind.block_scale.decompress::lut::b{.scale}{.collector_a}{.collector_b}
@@ -101,16 +95,13 @@ tcgen05.mma.cta_group.kind.block_scale.decompress::lut::b{.scale}{.collector_a}{
   .kind = { .kind::mxf8f6f4 }
   .scale = { .scale_vec::1X on sm_107a, .block32 }
   since 9.4 on sm_107f
-  see tcgen05-mma-instructions-mma
+
+end
 
 [tcgen05.mma.sp.ss] "D = A*B + D, A sparse with its metadata in tensor memory; A and B from shared memory."
 tcgen05.mma.sp.cta_group.kind{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
   .collector_b since 9.4 on sm_107f
-  .kind::i8 excludes .collector_b
-  .kind::f8f6f4 excludes scale-input-d
-  .kind::i8 excludes scale-input-d
-  .kind::ti16 excludes scale-input-d
   since 8.6 on sm_100f sm_110f
   scale-input-d on sm_100f
   check operands some_register
@@ -120,12 +111,8 @@ tcgen05.mma.sp.cta_group.kind{.collector_a}{.collector_b}
 tcgen05.mma.sp.cta_group.kind{.ashift}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32 {, disable-output-lane: b32 x .cta_group*4}, !enable-input-d: pred {, scale-input-d imm 0..15};
   .collector_b since 9.4 on sm_107f
-  .kind::i8 excludes .collector_b
   .ashift excludes .collector::a::fill
   .ashift excludes .collector::a::use
-  .kind::f8f6f4 excludes scale-input-d
-  .kind::i8 excludes scale-input-d
-  .kind::ti16 excludes scale-input-d
   since 8.6 on sm_100f sm_110f
   scale-input-d on sm_100f
   check operands some_register
@@ -136,9 +123,6 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4 on sm_100a sm_103a sm_107a sm_110a,
     .kind::mxf4nvf4 since 8.7 on sm_100a sm_103a sm_107a sm_110a }
-  .scale = {
-    .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
-    .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
@@ -149,9 +133,6 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, [scale-A-tmem: b32 tensor], [scale-B-tmem: b32 tensor], !enable-input-d: pred;
   .kind = { .kind::mxf8f6f4, .kind::mxf4 on sm_100a sm_103a sm_107a sm_110a,
     .kind::mxf4nvf4 since 8.7 on sm_100a sm_103a sm_107a sm_110a }
-  .scale = {
-    .scale_vec::1X on sm_100a sm_103a sm_107a sm_110a, .scale_vec::2X on sm_100a sm_103a sm_107a sm_110a,
-    .scale_vec::4X on sm_100a sm_103a sm_107a sm_110a, .block16 since 8.8, .block32 since 8.8 }
   .collector_b since 9.4 on sm_107f
   since 8.6 on sm_100f sm_110f
   check scale_fits_kind
@@ -161,11 +142,6 @@ tcgen05.mma.sp.cta_group.kind.block_scale{.scale}{.collector_a}{.collector_b}
 tcgen05.mma.ws.cta_group.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .cta_group = { .cta_group::1 }
-  .collector = {
-    .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
-    .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
-    .collector::b2::fill, .collector::b2::use, .collector::b2::lastuse, .collector::b2::discard,
-    .collector::b3::fill, .collector::b3::use, .collector::b3::lastuse, .collector::b3::discard }
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws
 
@@ -173,11 +149,6 @@ tcgen05.mma.ws.cta_group.kind{.collector}
 tcgen05.mma.ws.cta_group.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .cta_group = { .cta_group::1 }
-  .collector = {
-    .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
-    .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
-    .collector::b2::fill, .collector::b2::use, .collector::b2::lastuse, .collector::b2::discard,
-    .collector::b3::fill, .collector::b3::use, .collector::b3::lastuse, .collector::b3::discard }
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws
 
@@ -185,11 +156,6 @@ tcgen05.mma.ws.cta_group.kind{.collector}
 tcgen05.mma.ws.sp.cta_group.kind{.collector}
   [d-tmem: b32 tensor], a-desc: u64, b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .cta_group = { .cta_group::1 }
-  .collector = {
-    .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
-    .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
-    .collector::b2::fill, .collector::b2::use, .collector::b2::lastuse, .collector::b2::discard,
-    .collector::b3::fill, .collector::b3::use, .collector::b3::lastuse, .collector::b3::discard }
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws-sp
 
@@ -197,11 +163,6 @@ tcgen05.mma.ws.sp.cta_group.kind{.collector}
 tcgen05.mma.ws.sp.cta_group.kind{.collector}
   [d-tmem: b32 tensor], [a-tmem: b32 tensor], b-desc: u64, [sp-meta-tmem: b32 tensor], idesc: u32, !enable-input-d: pred {, zero-column-mask-desc: u64};
   .cta_group = { .cta_group::1 }
-  .collector = {
-    .collector::b0::fill, .collector::b0::use, .collector::b0::lastuse, .collector::b0::discard,
-    .collector::b1::fill, .collector::b1::use, .collector::b1::lastuse, .collector::b1::discard,
-    .collector::b2::fill, .collector::b2::use, .collector::b2::lastuse, .collector::b2::discard,
-    .collector::b3::fill, .collector::b3::use, .collector::b3::lastuse, .collector::b3::discard }
   since 8.6 on sm_100f sm_110f
   see tcgen05-mma-instructions-mma-ws-sp
 """

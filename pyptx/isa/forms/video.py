@@ -13,117 +13,57 @@ TEXT = r"""
 .op2 = { .add, .min, .max }
 .mode = { .clamp, .wrap }
 .cmp = { .eq, .ne, .lt, .le, .gt, .ge }
+.op2 iff c
+see scalar-video-instructions-<opcode>
 
 [vadd] "Add two integers, optionally saturate, then optionally combine with c."
-vadd.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .op2 iff c
+[vsub] "Subtract two integers, optionally saturate, then optionally combine with c."
+[vabsdiff] "Absolute difference of two integers, optionally saturate, then optionally combine with c."
+[vmin] "The smaller of two integers, optionally saturate, then optionally combine with c."
+[vmax] "The larger of two integers, optionally saturate, then optionally combine with c."
+<opcode>.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vadd.merge] "Add two integers, optionally saturate, and put the result into a part of c."
-vadd.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
-[vsub] "Subtract two integers, optionally saturate, then optionally combine with c."
-vsub.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .op2 iff c
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
 [vsub.merge] "Subtract two integers, optionally saturate, and put the result into a part of c."
-vsub.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
-[vabsdiff] "Absolute difference of two integers, optionally saturate, then optionally combine with c."
-vabsdiff.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .op2 iff c
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
 [vabsdiff.merge] "Absolute difference of two integers, optionally saturate, and put the result into a part of c."
-vabsdiff.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
-[vmin] "The smaller of two integers, optionally saturate, then optionally combine with c."
-vmin.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .op2 iff c
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
 [vmin.merge] "The smaller of two integers, optionally saturate, and put the result into a part of c."
-vmin.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
-[vmax] "The larger of two integers, optionally saturate, then optionally combine with c."
-vmax.dtype.atype.btype{.sat}{.op2}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part {, c: .dtype};
-  .op2 iff c
-  see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
-
 [vmax.merge] "The larger of two integers, optionally saturate, and put the result into a part of c."
-vmax.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
+<opcode>.dtype.atype.btype{.sat}  =d: .dtype part, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   see scalar-video-instructions-vadd-vsub-vabsdiff-vmin-vmax
 
 [vshl] "Shift left, optionally saturate, then optionally combine with c."
-vshl.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
-  .op2 iff c
+[vshr] "Shift right, optionally saturate, then optionally combine with c."
+<opcode>.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
   see scalar-video-instructions-vshl-vshr
 
 [vshl.merge] "Shift left, optionally saturate, and put the result into a part of c."
-vshl.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
-  see scalar-video-instructions-vshl-vshr
-
-[vshr] "Shift right, optionally saturate, then optionally combine with c."
-vshr.dtype.atype.u32{.sat}.mode{.op2}  =d: .dtype, a: .atype reg imm part, b: u32 reg imm part {, c: .dtype};
-  .op2 iff c
-  see scalar-video-instructions-vshl-vshr
-
 [vshr.merge] "Shift right, optionally saturate, and put the result into a part of c."
-vshr.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
+<opcode>.dtype.atype.u32{.sat}.mode  =d: .dtype part, a: .atype reg imm part, b: u32 reg imm part, c: .dtype;
   see scalar-video-instructions-vshl-vshr
 
 [vmad] "Multiply, add c, shift right by .scale, optionally saturate."
 vmad.dtype.atype.btype{.sat}{.scale}  =d: .dtype, a: .atype reg imm part minus, b: .btype reg imm part minus, c: .dtype reg imm minus;
   .scale = { .shr7, .shr15 }
   check operands one_negation
-  see scalar-video-instructions-vmad
 
 [vmad.po] "Multiply, add c and 1, shift right by .scale, optionally saturate."
 vmad.dtype.atype.btype.po{.sat}{.scale}  =d: .dtype, a: .atype reg imm part, b: .btype reg imm part, c: .dtype;
   .scale = { .shr7, .shr15 }
-  see scalar-video-instructions-vmad
 
 [vset] "Compare two integers: 1 or 0, then optionally combine with c."
 vset.atype.btype.cmp{.op2}  =d: u32, a: .atype reg imm part, b: .btype reg imm part {, c: u32};
-  .op2 iff c
-  see scalar-video-instructions-vset
 
 [vset.merge] "Compare two integers and put 1 or 0 into a part of c."
 vset.atype.btype.cmp  =d: u32 part, a: .atype reg imm part, b: .btype reg imm part, c: u32;
-  see scalar-video-instructions-vset
 
 [vadd2] "Add two halves each; .add sums the results and c."
-vadd2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
-
 [vsub2] "Subtract two halves each; .add sums the results and c."
-vsub2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
-
 [vavrg2] "Average of two halves each; .add sums the results and c."
-vavrg2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
-
 [vabsdiff2] "Absolute difference of two halves each; .add sums the results and c."
-vabsdiff2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
-
 [vmin2] "The smaller of two halves each; .add sums the results and c."
-vmin2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
-
 [vmax2] "The larger of two halves each; .add sums the results and c."
-vmax2.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
+<opcode>.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask2, a: .atype reg halves, b: .btype reg halves, c: .dtype reg;
   .sat excludes .add
   see simd-video-instructions-vadd2-vsub2-vavrg2-vabsdiff2-vmin2-vmax2
 
@@ -132,32 +72,12 @@ vset2.atype.btype.cmp{.add}  =d: u32 reg mask2, a: .atype reg halves, b: .btype 
   see simd-video-instructions-vset2
 
 [vadd4] "Add four bytes each; .add sums the results and c."
-vadd4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
-
 [vsub4] "Subtract four bytes each; .add sums the results and c."
-vsub4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
-
 [vavrg4] "Average of four bytes each; .add sums the results and c."
-vavrg4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
-
 [vabsdiff4] "Absolute difference of four bytes each; .add sums the results and c."
-vabsdiff4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
-
 [vmin4] "The smaller of four bytes each; .add sums the results and c."
-vmin4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
-  .sat excludes .add
-  see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
-
 [vmax4] "The larger of four bytes each; .add sums the results and c."
-vmax4.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
+<opcode>.dtype.atype.btype{.sat}{.add}  =d: .dtype reg mask4, a: .atype reg bytes, b: .btype reg bytes, c: .dtype reg;
   .sat excludes .add
   see simd-video-instructions-vadd4-vsub4-vavrg4-vabsdiff4-vmin4-vmax4
 

@@ -5,6 +5,9 @@ TEXT = r"""
 .ss = { .global, .shared, .shared::cta since 7.8 }
 .alayout = { .row, .col }
 .blayout = { .row, .col }
+.ctype = { .s32 }
+.dtype = { .s32 }
+since 6.3
 
 [wmma.load.a] "Load a fragment of A; stride is the distance of rows (or of columns, .col) in elements."
 wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, stride: u32};
@@ -17,7 +20,6 @@ wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, strid
     .m16n16k8.tf32 tf32 x 4,
     .m8n8k4.f64 f64 x 1
   }
-  since 6.3
   see warp-level-matrix-instructions-wmma-ld
 
 [wmma.load.a.bits] "Load a fragment of A of 4-bit integers or of bits; stride is the distance of rows in elements."
@@ -26,7 +28,6 @@ wmma.load.a.sync.aligned.layout.shape{.ss}.atype  =r: by, [p: addr .ss] {, strid
   .shape = { .m8n8k32, .m8n8k128 }
   .atype = { .s4, .u4, .b1 }
   r by .shape.atype = { .m8n8k32.s4|.u4 b32 x 1, .m8n8k128.b1 b32 x 1 }
-  since 6.3
   see warp-level-matrix-instructions-wmma-ld
 
 [wmma.load.b] "Load a fragment of B; stride is the distance of rows (or of columns, .col) in elements."
@@ -40,7 +41,6 @@ wmma.load.b.sync.aligned.layout.shape{.ss}.btype  =r: by, [p: addr .ss] {, strid
     .m16n16k8.tf32 tf32 x 4,
     .m8n8k4.f64 f64 x 1
   }
-  since 6.3
   see warp-level-matrix-instructions-wmma-ld
 
 [wmma.load.b.bits] "Load a fragment of B of 4-bit integers or of bits; stride is the distance of columns in elements."
@@ -49,7 +49,6 @@ wmma.load.b.sync.aligned.layout.shape{.ss}.btype  =r: by, [p: addr .ss] {, strid
   .shape = { .m8n8k32, .m8n8k128 }
   .btype = { .s4, .u4, .b1 }
   r by .shape.btype = { .m8n8k32.s4|.u4 b32 x 1, .m8n8k128.b1 b32 x 1 }
-  since 6.3
   see warp-level-matrix-instructions-wmma-ld
 
 [wmma.load.c] "Load a fragment of C; stride is the distance of rows (or of columns, .col) in elements."
@@ -63,7 +62,6 @@ wmma.load.c.sync.aligned.layout.shape{.ss}.ctype  =r: by, [p: addr .ss] {, strid
     .m8n8k4.f64 f64 x 2,
     .m8n8k32|.m8n8k128.s32 s32 x 2
   }
-  since 6.3
   STRICTER ptxas takes .f32 with .m8n8k32 and .m8n8k128, shapes whose products are integers
   see warp-level-matrix-instructions-wmma-ld
 
@@ -78,7 +76,6 @@ wmma.store.d.sync.aligned.layout.shape{.ss}.type  [p: addr .ss], r: by reg {, st
     .m8n8k4.f64 f64 x 2,
     .m8n8k32|.m8n8k128.s32 s32 x 2
   }
-  since 6.3
   STRICTER ptxas takes .f32 with .m8n8k32 and .m8n8k128, shapes whose products are integers
   see warp-level-matrix-instructions-wmma-st
 
@@ -89,13 +86,10 @@ wmma.mma.sync.aligned.alayout.blayout.shape.dtype.ctype  =d: by, a: f16x2 x 8 re
   .ctype = { .f16, .f32 }
   d by .dtype = { .f16 f16x2 x 4, .f32 f32 x 8 }
   c by .ctype = { .f16 f16x2 x 4, .f32 f32 x 8 }
-  since 6.3
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.i8] "D = A*B + C on bytes, in 32-bit integers that wrap or (.satfinite) saturate."
 wmma.mma.sync.aligned.alayout.blayout.shape.dtype.atype.btype.ctype{.satfinite}  =d: s32 x 8, a: by reg, b: by reg, c: s32 x 8 reg;
-  .dtype = { .s32 }
-  .ctype = { .s32 }
   .shape = { .m16n16k16, .m8n32k16, .m32n8k16 }
   .atype = { .s8, .u8 }
   .btype = { .s8, .u8 }
@@ -104,7 +98,6 @@ wmma.mma.sync.aligned.alayout.blayout.shape.dtype.atype.btype.ctype{.satfinite} 
     .m16n16k16.s8.s8 s32 x 2, .m8n32k16.s8.s8 s32 x 4, .m32n8k16.s8.s8 s32 x 1,
     .m16n16k16.u8.u8 s32 x 2, .m8n32k16.u8.u8 s32 x 4, .m32n8k16.u8.u8 s32 x 1
   }
-  since 6.3
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.alternate] "D = A*B + C on bfloats or tf32."
@@ -137,22 +130,16 @@ wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.dtype.atype.btype.ctype  =d: b
 [wmma.mma.i4] "D = A*B + C on 4-bit integers, in 32-bit integers that wrap or (.satfinite) saturate."
 wmma.mma.sync.aligned.row.col.shape.dtype.atype.btype.ctype{.satfinite}  =d: s32 x 2, a: s32 x 1 reg, b: by reg, c: s32 x 2 reg;
   .shape = { .m8n8k32 }
-  .dtype = { .s32 }
-  .ctype = { .s32 }
   .atype = { .s4, .u4 }
   .btype = { .s4, .u4 }
   b by .atype.btype = { .s4.s4 s32 x 1, .u4.u4 s32 x 1 }
-  since 6.3
   see warp-level-matrix-instructions-wmma-mma
 
 [wmma.mma.b1] "D = C + the number of bits set in A xor B, or in A and B."
 wmma.mma.op.popc.sync.aligned.row.col.shape.dtype.atype.btype.ctype  =d: s32 x 2, a: s32 x 1 reg, b: s32 x 1 reg, c: s32 x 2 reg;
   .shape = { .m8n8k128 }
-  .dtype = { .s32 }
   .atype = { .b1 }
   .btype = { .b1 }
-  .ctype = { .s32 }
   .op = { .xor, .and since 7.1 on sm_80+ }
-  since 6.3
   see warp-level-matrix-instructions-wmma-mma
 """

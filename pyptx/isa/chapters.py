@@ -1,0 +1,110 @@
+"""Divides the text of a chapter into entries, and finds the heads whose clauses apply to each entry.
+
+A chapter may begin with clauses that its entries share, and a family of entries with clauses that the family
+shares.  Entries that differ only in the opcode may have one text under several headers.  This module does not
+read the clauses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from .notation import NotationError
+
+__all__ = ["OPCODE", "Entry", "split_chapter"]
+
+#: Stands for the opcode in the text of an entry with several headers, and in the ``see`` clause of a head.
+OPCODE = "<opcode>"
+
+_FAMILY = re.compile(r"family +([\w.:\-]+)")
+_HEADER = re.compile(r"\[([\w.:\-]+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The text of one entry, and the heads that apply to it: the clauses of its family and of its chapter."""
+
+    text: str
+    heads: tuple[str, ...]
+
+
+@dataclass
+class _Block:
+    """The headers and the text that one or several entries share."""
+
+    headers: list[str]
+    family: str | None
+    lines: list[str] = field(default_factory=list)
+
+
+def split_chapter(text: str) -> dict[str, Entry]:
+    """Return the entries of a chapter by id, in their order.
+
+    Raises:
+        NotationError: an id that occurs twice, a family without a name or entries, several headers for a text
+            without ``<opcode>`` or with equal opcodes.
+    """
+    blocks, heads = _blocks(text)
+    entries: dict[str, Entry] = {}
+    for block in blocks:
+        own = () if block.family is None else (heads[block.family],)
+        for identifier, entry in _entries(block):
+            if identifier in entries:
+                raise NotationError(f"there are two entries [{identifier}]")
+            entries[identifier] = Entry(entry, (*own, heads[""]))
+    for name in heads.keys() - {""} - {block.family for block in blocks}:
+        raise NotationError(f"family {name} has no entries")
+    return entries
+
+
+def _blocks(text: str) -> tuple[list[_Block], dict[str, str]]:
+    """Return the blocks of a chapter, and the heads by the family's name; the chapter's own name is empty."""
+    blocks: list[_Block] = []
+    heads: dict[str, list[str]] = {"": []}
+    family: str | None = None
+    loose: list[str] = []
+    target = heads[""]
+    for line in text.splitlines():
+        if line.startswith("["):
+            if not blocks or target is not blocks[-1].lines or any(map(str.strip, target)):
+                blocks.append(_Block([], family))
+                target = blocks[-1].lines
+            blocks[-1].headers.append(line)
+        elif match := _FAMILY.fullmatch(line.rstrip()):
+            family = match[1]
+            if family in heads:
+                raise NotationError(f"there are two families {family}")
+            target = heads[family] = []
+        elif line.rstrip() == "end":
+            if family is None:
+                raise NotationError("'end' without a family before it")
+            family, target = None, loose
+        elif line.startswith("family"):
+            raise NotationError(f"expected 'family NAME', got {line!r}")
+        else:
+            target.append(line)
+    for line in loose:
+        if line.strip() and not line.startswith("#"):
+            raise NotationError(f"expected an entry or a family after 'end', got {line!r}")
+    return blocks, {name: "\n".join(lines) for name, lines in heads.items()}
+
+
+def _entries(block: _Block) -> Iterator[tuple[str, str]]:
+    """Yield the id and the text of each entry of a block."""
+    body = "\n".join(block.lines)
+    names = []
+    for header in block.headers:
+        match = _HEADER.match(header)
+        if match is None:
+            raise NotationError(f'expected [id] "summary", got {header!r}')
+        names.append(match[1])
+    opcodes = [name.partition(".")[0] for name in names]
+    shared = len(names) > 1
+    if shared != (OPCODE in body):
+        raise NotationError(f"[{'], ['.join(names)}]: a text has {OPCODE} exactly if it has several headers")
+    if shared and len(set(opcodes)) < len(opcodes):
+        raise NotationError(f"[{'], ['.join(names)}]: entries with one text must have different opcodes")
+    for name, header, opcode in zip(names, block.headers, opcodes, strict=True):
+        yield name, f"{header}\n{body.replace(OPCODE, opcode)}\n"
