@@ -19,7 +19,7 @@ class Annotations:
         self._globals = body.__globals__
         self._names = dict(scope)
         for name, cell in zip(body.__code__.co_freevars, body.__closure__ or (), strict=True):
-            with suppress(ValueError):  # a variable that has no value yet: the function itself
+            with suppress(ValueError):  # a variable without a value yet, such as the function itself
                 self._names[name] = cell.cell_contents
 
     def __call__(self, annotation: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Arguments of the DSL's public functions, checked against the annotations of their signatures.
+"""Checks the arguments of the DSL's public functions against the annotations of their signatures.
 
-Owns :func:`guard_arguments`, which puts the check in front of every public function of a namespace.  An
-argument that does not fit its annotation is refused before the function runs, with the value and with what
-was expected (:mod:`.checks`).  Whatever a function recorded before it raised is taken back.  numpy's scalars
-count as Python's numbers.
+Owns :func:`guard_arguments`, which adds the check to every public function of a namespace.  If an argument
+does not fit its annotation, the call is refused before the function runs; the message has the value and the
+expected kind of value (:mod:`.checks`).  If a function raises an error after it recorded instructions, these
+instructions are removed.  numpy scalars count as Python numbers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = ["guard_arguments", "guard_methods"]
 
 _LONGEST = 120
 _UNITS = f"{__package__}.units"
-#: Objects that are called themselves, several of one class: id -> what messages call them.
+#: Callable objects, such as ``ptx.mma``: id -> the name that messages use. Several may have one class.
 _OBJECTS: dict[int, str] = {}
 
 
 class _Checks:
-    """The checks of a function's parameters, made at its first call."""
+    """The checks of a function's parameters. They are created at the first call of the function."""
 
     def __init__(self, function: Callable[..., Any], bound: bool) -> None:
         hints = typing.get_type_hints(function)
@@ -56,13 +56,13 @@ class _Checks:
                     self.places.append((parameter.name, check))
 
     def misfit(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, Check, Any] | None:
-        """The first argument that does not fit, if there is one: its name, its check and its value."""
+        """Return the name, the check and the value of the first argument that does not fit, or None."""
         return next(self._misfits(arguments, named), None)
 
     def _misfits(
         self, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> Iterator[tuple[str, Check, Any]]:
-        for (name, check), value in zip(self.places, arguments, strict=False):  # Python counts them
+        for (name, check), value in zip(self.places, arguments, strict=False):  # Python checks the number
             if not check.accepts(value):
                 yield name, check, value
         if self.rest is not None:
@@ -83,7 +83,7 @@ def _shown(value: Any) -> str:
 
 
 def _advice(check: Check, value: Any) -> str:
-    """What to write instead of ``value``, where it is a common mistake."""
+    """Return a hint that says what to write instead of ``value``; "" if it is not a common mistake."""
     if isinstance(value, Valueless):
         return value.remedy()[1]
     if isinstance(value, np.ndarray):
@@ -95,9 +95,9 @@ def _advice(check: Check, value: Any) -> str:
     if isinstance(value, str) and (close := difflib.get_close_matches(value, check.choices, 1)):
         return f"did you mean {close[0]!r}?"
     if isinstance(value, Reg) and int in check.classes:
-        return "this is a number that Python knows while the kernel is recorded"
+        return "write a Python number here, which is known while the kernel is recorded"
     if as_number(value) is not None and Reg in check.classes and int not in check.classes:
-        return f"a register for it: reg.scalar(u32, init={value})"
+        return f"put the number into a register first: reg.scalar(u32, init={value})"
     return ""
 
 
@@ -111,7 +111,7 @@ def _refusal(function: Callable[..., Any], where: str, name: str, check: Check, 
 
 
 def _plain(value: Any) -> Any:
-    """numpy's scalars as Python's numbers, in lists too; anything else as it is."""
+    """Convert a numpy scalar to a Python number, also inside lists. Return any other value unchanged."""
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple) and any(isinstance(item, np.generic) for item in value):
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def _with_registers(error: InstructionError, where: str, values: Iterable[Any]) -> InstructionError:
-    """``error``, whose instruction was chosen by the types of registers, with these registers."""
+    """Return ``error`` with a hint that lists the registers whose types selected the instruction."""
     given = ", ".join(_shown(value) for value in values if isinstance(value, Reg))
     if not given:
         return error
@@ -158,7 +158,7 @@ def _guarded(function: Callable[..., Any], where: str, *, bound: bool = False) -
 
 
 def guard_methods(owner: type, where: str, names: Iterable[str]) -> None:
-    """Check the arguments of methods of a class, whose instances messages call ``where``."""
+    """Add checks to methods of a class. Messages use ``where`` as the name of an instance."""
     for name in names:
         method = getattr(owner, name)
         if not hasattr(method, "__wrapped__"):
@@ -167,7 +167,7 @@ def guard_methods(owner: type, where: str, names: Iterable[str]) -> None:
 
 
 def guard_arguments(namespace: ModuleType, where: str) -> None:
-    """Check the arguments of every public function of a namespace, of its units, and of objects of theirs."""
+    """Add checks to every public function of a namespace, of its units, and of their callable objects."""
     for name in namespace.__all__:
         value, label = getattr(namespace, name), f"{where}.{name}"
         if inspect.isfunction(value):
@@ -179,7 +179,7 @@ def guard_arguments(namespace: ModuleType, where: str) -> None:
 
 
 def _guard_object(value: object, where: str) -> None:
-    """The same for what is called itself and has functions below it, such as ``ptx.mma``."""
+    """Add checks to a callable object that also has functions as attributes, such as ``ptx.mma``."""
     _OBJECTS[id(value)] = where
     members = vars(type(value))
     callables = [n for n, v in members.items() if inspect.isfunction(v) and (n[0] != "_" or n == "__call__")]

@@ -59,88 +59,88 @@ __all__ = [
     "Extremum",
 ]
 
-#: Threads that an access or a fence orders against.
+#: Scope of an access or a fence: the set of threads with which it is ordered.
 Scope = Literal["cta", "cluster", "gpu", "sys"]
 
-#: Threads that an access orders against: at least the GPU.
+#: Scope of an access that includes at least all threads of the GPU.
 GpuScope = Literal["gpu", "sys"]
 
-#: Threads that an arrival orders against: at most the cluster.
+#: Scope of an arrival, which is at most the cluster.
 ClusterScope = Literal["cta", "cluster"]
 
-#: Order of a load.
+#: Memory order of a load.
 LoadOrder = Literal["relaxed", "acquire"]
 
-#: Order of a store.
+#: Memory order of a store.
 StoreOrder = Literal["relaxed", "release"]
 
-#: Order of an atomic operation.
+#: Memory order of an atomic operation.
 AtomicOrder = Literal["relaxed", "acquire", "release", "acq_rel"]
 
-#: Order of an atomic operation without a result.
+#: Memory order of an atomic operation without a result (red).
 ReductionOrder = Literal["relaxed", "release"]
 
-#: Order of an arrival on an mbarrier.
+#: Memory order of an arrival on an mbarrier.
 ArriveOrder = Literal["release", "relaxed"]
 
-#: Order of a wait for an mbarrier.
+#: Memory order of a wait for an mbarrier.
 WaitOrder = Literal["acquire", "relaxed"]
 
-#: Order of a count of bytes on an mbarrier.
+#: Memory order of an operation that changes the byte count of an mbarrier.
 TransactionOrder = Literal["relaxed"]
 
-#: Order of a bulk copy.
+#: Memory order of a bulk copy.
 CopyOrder = Literal["weak", "relaxed"]
 
-#: Order of a reducing copy.
+#: Memory order of a reducing bulk copy.
 ReducingCopyOrder = Literal["relaxed"]
 
-#: Order of a load.
+#: Memory order of a load.
 MultimemLoadOrder = Literal["weak", "relaxed", "acquire"]
 
-#: Order of a store.
+#: Memory order of a store.
 MultimemStoreOrder = Literal["weak", "relaxed", "release"]
 
-#: Order of a cluster barrier's arrival.
+#: Memory order of an arrival at the cluster barrier.
 ClusterArriveOrder = Literal["release", "relaxed"]
 
-#: Order of a cluster barrier's wait.
+#: Memory order of a wait at the cluster barrier.
 ClusterWaitOrder = Literal["acquire"]
 
-#: Order of a fence of one direction.
+#: Memory order of a fence that orders in one direction.
 FenceOrder = Literal["acquire", "release"]
 
-#: Proxies that a fence is between.
+#: Pairs of proxies between which a fence orders accesses.
 FenceProxies = Literal["fabric::generic", "generic::fabric", "fabric::fabric"]
 
-#: What an atomic operation computes.
+#: Operations of an atomic instruction.
 AtomicOperation = Literal["and", "or", "xor", "exch", "add", "inc", "dec", "min", "max"]
 
-#: What an atomic operation without a result computes.
+#: Operations of an atomic instruction without a result (red).
 ReductionOperation = Literal["and", "or", "xor", "add", "inc", "dec", "min", "max"]
 
-#: What a reducing copy computes.
+#: Operations of a reducing bulk copy.
 CopyOperation = Literal["and", "or", "xor", "add", "inc", "dec", "min", "max"]
 
-#: What a reduction over replicas computes.
+#: Operations of a reduction over the replicas of a multimem address.
 MultimemOperation = Literal["min", "max", "add", "and", "or", "xor"]
 
-#: Where a load keeps what it loads.
+#: Cache operators of a load: the caches that keep the loaded data.
 LoadCache = Literal["ca", "cg", "cs", "lu", "cv"]
 
-#: Where a store keeps what it stores.
+#: Cache operators of a store: the caches that keep the stored data.
 StoreCache = Literal["wb", "cg", "cs", "wt"]
 
-#: What L1 evicts first.
+#: Eviction priorities of L1.
 L1Priority = Literal["evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate"]
 
-#: What L2 evicts first.
+#: Eviction priorities of L2.
 L2Priority = Literal["evict_normal", "evict_first", "evict_last"]
 
-#: The priority of a cache policy.
+#: L2 eviction priorities of a cache policy for its primary accesses.
 PrimaryPriority = Literal["evict_last", "evict_normal", "evict_first", "evict_unchanged"]
 
-#: The priority of a cache policy for all other accesses.
+#: L2 eviction priorities of a cache policy for all other accesses.
 SecondaryPriority = Literal["evict_first", "evict_unchanged"]
 
 #: State spaces that a generic address may point into.
@@ -177,31 +177,31 @@ Comparison = Literal[
     "nan",
 ]
 
-#: Which half of a product is wanted.
+#: Halves of a product, one of which is the result.
 Half = Literal["lo", "hi"]
 
 #: Classes of floating-point numbers.
 FloatTest = Literal["finite", "infinite", "number", "notanumber", "normal", "subnormal"]
 
-#: What becomes of a count past the width.
+#: Treatments of a shift count above the width: clamp or wrap.
 ShiftMode = Literal["clamp", "wrap"]
 
-#: Which way a funnel shift goes.
+#: Directions of a funnel shift.
 ShiftDirection = Literal["l", "r"]
 
 #: Patterns of byte permutations.
 Permutation = Literal["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]
 
-#: How a shuffle finds its source lane.
+#: Modes in which a shuffle computes its source lane.
 ShuffleMode = Literal["up", "down", "bfly", "idx"]
 
 #: Types of packed integers.
 PackedInteger = Literal["u16", "s16", "u2", "s2", "u4", "s4", "u8", "s8"]
 
-#: How a logic function and a predicate combine.
+#: Operations that combine the result of a logic function with a predicate.
 LogicCombination = Literal["or", "and"]
 
-#: How single bits are multiplied.
+#: Operations that multiply single bits.
 BitProduct = Literal["xor", "and"]
 
 #: Shapes of copies to tensor memory.
@@ -210,7 +210,7 @@ CopyShape = Literal["128x256b", "4x256b", "128x128b", "64x128b", "32x128b"]
 #: Packed formats that a copy to tensor memory unpacks.
 Decompression = Literal["b6x16_p32", "b4x16_p64"]
 
-#: What a copy reports on its mbarrier.
+#: Reports of a copy on its mbarrier.
 Validity = Literal[
     "disabled",
     "validity::per_16bytes::80000000",
@@ -223,13 +223,13 @@ Validity = Literal[
 #: Priorities of a prefetch.
 LastPriority = Literal["evict_last", "evict_normal"]
 
-#: Shared memory of the CTA.
+#: Names of the CTA's shared memory.
 CtaSpace = Literal["cta", "shared::cta"]
 
-#: Shared memory of the CTA, either spelling.
+#: Names of the CTA's shared memory, in both spellings.
 SharedSpace = Literal["shared", "cta", "shared::cta"]
 
-#: Shared memory of the CTA or of the cluster.
+#: Names of the shared memory of the CTA or of the cluster.
 AnySharedSpace = Literal["shared", "cta", "shared::cta", "cluster", "shared::cluster"]
 
 #: State spaces of a load.
@@ -251,7 +251,7 @@ StoreSpace = Literal["global", "local", "shared", "shared::cta", "shared::cluste
 #: State spaces of an atomic operation.
 AtomicSpace = Literal["global", "shared", "shared::cta", "shared::cluster"]
 
-#: Order of a matrix in memory.
+#: Layouts of a matrix in memory: by rows or by columns.
 MatrixLayout = Literal["row", "col"]
 
 #: Layouts of an mbarrier.

@@ -1,6 +1,7 @@
-"""Control flow: labels and branches, ``if_``/``else_``, ``scope``, ``ret`` and ``exit``; not :mod:`.loops`.
+"""Control flow: labels, branches, ``if_``, ``else_``, ``scope``, ``ret``, ``exit``, without :mod:`.loops`.
 
-Blocks are context managers.  Each docstring says what the block records; nothing is optimized away.
+Blocks are context managers.  Each docstring says which statements the block records; the DSL does not
+optimize them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Condition = Reg | NotPred
 def inverted(condition: object, trace: Trace) -> Guard:
     """Return the guard of a branch that threads take where ``condition`` is false."""
     if condition is None:
-        raise OperandError("None is not a predicate", see="predicated-execution")
+        raise OperandError("the condition is None: expected a predicate: x < y", see="predicated-execution")
     found = guard_of(cast(Condition, condition), trace)
     assert found is not None
     return Guard(found.register, not found.negated)
@@ -52,7 +53,7 @@ def inverted(condition: object, trace: Trace) -> Guard:
 
 
 def new_label(hint: str = "L") -> Label:
-    """Make a label, distinct from every other one, that :func:`label` places later. Records nothing."""
+    """Make a label that is different from all others. :func:`label` places it later. Records nothing."""
     return Label(label_name(hint), current())
 
 
@@ -76,7 +77,10 @@ def place_label(
     statement: TargetList | CallPrototype | None = None,
     targets: tuple[Label | str, ...] = (),
 ) -> Label:
-    """Place a label as :func:`label` does, with a ``statement`` under its name that names ``targets``."""
+    """Place a label as :func:`label` does.
+
+    The label is the name of ``statement``, which names ``targets``.
+    """
     trace = current()
     source = here()[1]
     if isinstance(name, Label):
@@ -97,7 +101,7 @@ def place_label(
 
 
 def uniform(uni: bool) -> tuple[str, ...]:
-    """Return the modifiers of a branch: ``uni`` if all threads of a warp take it together, or none does."""
+    """Return the modifiers of a branch: ``uni`` if all threads of a warp go the same way."""
     return ("uni",) if uni else ()
 
 
@@ -164,7 +168,7 @@ class scope:
 
 
 class _Branches:
-    """State of the last closed ``if_``, for an ``else_`` that follows it."""
+    """The state of the last closed ``if_``, which an ``else_`` right after it needs."""
 
     def __init__(self) -> None:
         self.last: PendingLabel | None = None
@@ -187,7 +191,7 @@ Made = TypeVar("Made", bound="Guarded")
 
 
 class _Announced(type):
-    """Registers every block with its recording, so that a block that is never entered is reported."""
+    """The metaclass of blocks: it notes each block that is created, so that an unused block is an error."""
 
     def __call__(cls: type[Made], *arguments: Any, **named: Any) -> Made:  # type: ignore[misc] # a metaclass
         made: Made = type.__call__(cls, *arguments, **named)
@@ -196,7 +200,7 @@ class _Announced(type):
 
 
 class Guarded(metaclass=_Announced):
-    """A block of a ``with`` statement, which threads execute or jump over."""
+    """A block of a ``with`` statement that threads execute or skip."""
 
     kind = "block"
 
@@ -215,7 +219,7 @@ class Guarded(metaclass=_Announced):
         return source
 
     def _forget(self) -> None:
-        """Remove the block from the blocks that were never entered: it was entered, or already refused."""
+        """Remove the block from the list of unused blocks: it was entered, or an error was raised for it."""
         self.trace.unopened.pop(id(self), None)
 
     def _close(self, error: type[BaseException] | None) -> None:
@@ -227,10 +231,10 @@ class Guarded(metaclass=_Announced):
 
 
 class if_(Guarded):
-    """``with ptx.if_(p):`` runs the block where ``p`` holds.
+    """``with ptx.if_(p):`` runs the block in threads where ``p`` is true.
 
     Records one ``bra`` over the block with the inverted guard, and a label after the block. ``ptx.if_(~p)``
-    records no more than that.
+    records the same number of instructions.
 
     Raises:
         OperandError: the condition is not a predicate; for a Python bool use Python's ``if``.
@@ -261,9 +265,9 @@ class if_(Guarded):
 
 
 class else_(Guarded):
-    """``with ptx.else_():`` right after an ``if_`` block, runs where the condition did not hold.
+    """``with ptx.else_():``, right after an ``if_`` block, runs in threads where the condition is false.
 
-    Records one more ``bra`` (at the end of the ``if_`` block, over this block; ``bra.uni`` with ``uni``) and
+    Records one more ``bra`` at the end of the ``if_`` block, over this block (``bra.uni`` with ``uni``), and
     one more label.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Records one instruction for a typed wrapper. The wrapper makes its own checks and supplies the defaults."""
+"""Records one instruction for a typed wrapper, which checks its arguments and supplies the defaults."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``@ptx.func``: device functions of the author, recorded once per module and called by one ``call``.
+"""``@ptx.func``: device functions of the user, recorded once per module and called by one ``call``.
 
-Owns how arguments and results are passed.  A value of 32 or 64 bits is a ``.reg`` parameter or result.  A
+Owns the calling convention.  A value of 32 or 64 bits is a ``.reg`` parameter or result.  A
 value of 16 bits (or of 8 bits, which lie in a 16-bit register) is ``.param .b16``: the only way to pass such
 a register that ptxas accepts everywhere.  Several results are one array of ``.param`` space: with more than
 one ``.reg`` result, ptxas gives up the ABI, and with the ABI recursion.  Predicates and 128-bit values cannot
@@ -331,7 +331,7 @@ class DeviceFunction:
         for number, (register, kind) in enumerate(zip(given, kinds, strict=True), 1):
             if not isinstance(register, Reg):
                 raise OperandError(
-                    f"{self.name}: result {number} goes to {register!r}: out= takes registers only"
+                    f"{self.name}: out= gives {register!r} for result {number}: expected a register"
                 )
             if not _same(register.type, kind):
                 self._refuse_type(f"out={register}, for result {number},", register, kind)
@@ -339,7 +339,7 @@ class DeviceFunction:
         return given
 
     def _hints(self, site: AssignedNames, count: int) -> Sequence[str]:
-        """Return names for ``count`` results: those of the assigned Python variables, else the function's."""
+        """Return names for ``count`` results: the assigned Python variables, else the function's name."""
         stem = site.name or self.name
         if count == 1:
             return [stem]

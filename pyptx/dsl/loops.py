@@ -125,7 +125,7 @@ class Loop(Guarded):
                     self.trace.branch(self._head, guard, source, self._back)
                     self.trace.place(self._end, source)
         finally:
-            self._carried = None  # releases the author's frames
+            self._carried = None  # releases the frames of the user's functions
             self._close(kind)
 
 

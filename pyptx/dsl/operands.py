@@ -1,7 +1,7 @@
-"""Python values as operands: registers, numbers, vectors, addresses, pairs, the sink.
+"""Converts Python values to operands: registers, numbers, vectors, addresses, pairs, the sink.
 
-Owns the translation of the values that an author may pass as an operand into IR nodes.  The instruction
-table checks whether an operand fits.
+Owns the conversion of the values that a user may pass as an operand to IR nodes.  The instruction table
+checks whether an operand fits.
 """
 
 from __future__ import annotations

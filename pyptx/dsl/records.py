@@ -1,4 +1,4 @@
-"""Keeps which forms of the instruction table each function of the DSL records.
+"""Stores which forms of the instruction table each function of the DSL records.
 
 Owns the decorator :func:`records`, which marks every function that records one instruction, and
 :func:`recorded_forms`, which ``pyptx isa``, the reference pages and the tests call.

@@ -26,7 +26,7 @@ Reader = Callable[[int], "Instruction | Raw | None"]
 
 
 class Region:
-    """A piece of the recording that runs or not as a whole: the kernel, a loop, a branch of an ``if_``.
+    """A part of the recording that threads execute or skip as a whole: the kernel, a loop, an ``if_`` branch.
 
     Attributes:
         kind: name of the DSL's block, such as ``if_``.
@@ -57,7 +57,7 @@ class Region:
         self.seen = begin
 
     def may_end(self, statements: int) -> None:
-        """Note that a branch to the end is recorded now, as statement number ``statements``."""
+        """Take into account a branch to the end, which is recorded now as statement number ``statements``."""
         self.certain = min(self.certain, statements)
 
     def close(self, statements: int) -> None:

@@ -1,6 +1,6 @@
 """Registers as Python values: :class:`Reg`, the lazily negated predicate, and arrays of registers.
 
-Owns what a register *is* to the author: identity, type, views, and the operations that it refuses
+Owns the Python side of a register: its identity, type and views, and the operations that it refuses
 (``bool(r)``, ``if r``, iteration).  :mod:`.operators` records ``a + b`` and the other operators.
 """
 
@@ -37,7 +37,7 @@ class Reg:
 
     __slots__ = ("operand", "position", "read_only", "region", "source", "trace", "type")
     __hash__ = object.__hash__
-    #: A numpy scalar on the left of an operator leaves the operation to the register.
+    #: With this attribute, a numpy scalar on the left of an operator leaves the operation to the register.
     __array_ufunc__ = None
 
     def __init__(
@@ -56,7 +56,7 @@ class Reg:
         #: Number of statements of the recording when the register was made.
         self.position = len(trace.statements)
         self.source = source
-        #: What the register is, if it is shared and must not be written; else empty.
+        #: Text that describes the register, if it is shared and must not be written; else empty.
         self.read_only = read_only
 
     @property
@@ -213,9 +213,12 @@ class Reg:
         return self
 
     def __invert__(self) -> Any:
-        """Return ``~x``: records one ``not`` for an integer; nothing for a predicate until used as a value.
+        """Return ``~x``.
 
-        The result is a :class:`NotPred` for a predicate, else a :class:`Reg`. Type checkers cannot tell.
+        Records one ``not`` for an integer; nothing for a predicate until its use as a value.
+
+        The result is a :class:`NotPred` for a predicate, else a :class:`Reg`; a type checker cannot know
+        which.
         """
         if self.type is pred:
             owned(self, current())
@@ -278,7 +281,7 @@ class Reg:
 
 
 class NotPred:
-    """``~p``: a predicate that is negated where it is used.
+    """``~p``: a negated predicate.
 
     As a guard, in ``ptx.if_`` and in operands that take ``!p``, it records no instruction of its own; any
     other use records one ``not.pred``.
@@ -399,7 +402,7 @@ class RegArray(Sequence[Reg]):
 
 
 def owned(register: Reg, trace: Trace) -> Reg:
-    """Return ``register`` if it belongs to ``trace``. If it may have no value here, ``trace`` notes that.
+    """Return ``register`` if it belongs to ``trace``. If it may have no value here, ``trace`` stores this.
 
     Raises :class:`TraceError` for a register of another kernel or of an earlier recording.
     """

@@ -1,9 +1,9 @@
-"""``smem``: the CTA's shared memory, placed by hand or allocated.
+"""``smem``: the CTA's shared memory, which the user places by hand or allocates.
 
 A kernel has one area, aligned to 1024 bytes.  It begins with the bytes that the kernel option ``smem=BYTES``
 reserves for hand-placed offsets from :func:`base`; the buffers of :func:`alloc` follow.  The area is static
-up to 48 KiB and dynamic beyond (or with ``extern_smem=True``); the author's code is the same for both.
-PTX ISA: `#shared-state-space`.
+up to 48 KiB; a larger area is dynamic (also a smaller one with ``extern_smem=True``).  The user's code is the
+same for both. PTX ISA: `#shared-state-space`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Shared:
         del self.ranges[mark.ranges :]
 
     def reserve(self, nbytes: int, name: str, source: SourceLocation | None, alignment: int = 1) -> int:
-        """Reserve ``nbytes`` more, called ``name`` in messages, and return their offset.
+        """Reserve ``nbytes`` more, which messages call ``name``, and return their offset.
 
         Raises :class:`SharedMemoryError` if the area exceeds the target's limit.
         """
@@ -110,9 +110,9 @@ class Shared:
         return self._shared(register, "the base of shared memory")
 
     def address(self, offset: int, hint: str, source: SourceLocation | None) -> Reg:
-        """Return the register of ``base + offset``: the base itself, or one that an ``add`` computes once.
+        """Return the register that holds ``base + offset``.
 
-        The ``add`` stands in the prologue.
+        It is the base itself if ``offset`` is 0; otherwise one ``add`` in the prologue computes it.
         """
         start = self.base()
         if offset == 0:
@@ -148,12 +148,12 @@ class Buffer:
     Attributes:
         shape: elements along each axis, innermost last, of one stage.
         dtype: element type.
-        nbytes: bytes of one stage (of the whole buffer where it has no stages).
+        nbytes: bytes of one stage (of the whole buffer if it has no stages).
         stages: number of stages, or None.
         stage_bytes: bytes from one stage to the next.
         swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``: how TMA and the tensor cores permute it.
-        offset: constant bytes from the base of shared memory; for a stage or part that was chosen by a
-            register, from the address in a register.
+        offset: constant bytes from the base of shared memory. For a stage or part that a register selects, it
+            counts from the address in a register.
     """
 
     def __init__(
@@ -190,8 +190,8 @@ class Buffer:
     def addr(self) -> Reg:
         """Address as a u32 register, computed once in the prologue; using it records nothing.
 
-        For a stage or row that was chosen by a register, the address was computed there; a constant offset
-        from it records one ``add``.
+        For a stage or row that a register selects, the selection has computed the address; a constant offset
+        from this address records one ``add``.
         """
         trace = current()
         if self._origin is None:
@@ -203,7 +203,7 @@ class Buffer:
 
     @property
     def known_offset(self) -> int | None:
-        """Bytes from the 1024-byte aligned base of shared memory; None if a register chose the place."""
+        """Bytes from the 1024-byte aligned base of shared memory; None if a register selects the place."""
         return self.offset if self._origin is None else None
 
     def _own(self) -> Shared:

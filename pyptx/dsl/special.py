@@ -37,7 +37,7 @@ class Special1(SpecialName):
         if trace.target not in entry.on:
             raise TargetError(
                 f"%{self.name} does not exist on {trace.target}",
-                hint=f"it exists on: {', '.join(t.name for t in entry.on.members())}",
+                hint=f"%{self.name} exists on: {', '.join(t.name for t in entry.on.members())}",
                 see="special-registers",
             )
         modifiers = (move_type(entry.type).name,)

@@ -1,6 +1,7 @@
 """Symbols: variables, parameters and functions by name, as operands and as the base of addresses.
 
-Also the rare operands: a part of a register, a negated or moved source, a float constant by its bits.
+Also owns rare operands: a part of a register, a negated source, a source plus a constant, a float constant by
+its bits.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def symbol(name: str, offset: int = 0) -> Sym:
 
 
 class VectorReg(Reg):
-    """A vector register, ``.reg .v4 .f32 %v``: a whole operand; ``v.x`` to ``v.w`` are its elements."""
+    """A vector register, ``.reg .v4 .f32 %v``. It is one operand; ``v.x`` to ``v.w`` are its elements."""
 
     __slots__ = ()
 
@@ -172,7 +173,7 @@ def declare(kind: ScalarType, name: Any, *, vector: int = 1) -> Reg:
 
 def _register(value: Reg, what: str) -> Register:
     if not isinstance(value, Reg):
-        raise OperandError(f"{what} is of a register, not of {value!r}")
+        raise OperandError(f"{what} takes a register, not {value!r}")
     return owned(value, current()).operand
 
 

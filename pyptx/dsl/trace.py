@@ -89,7 +89,7 @@ class Prepared:
 
 
 class State(Protocol):
-    """State that another part of the DSL keeps with a recording; rolled back when a call is rejected."""
+    """State of another part of the DSL that belongs to a recording. A rejected call restores it."""
 
     def mark(self) -> Any: ...
 
@@ -142,7 +142,7 @@ class Trace:
         self.registers: list[Register] = []
         self.regions: list[Region] = [Region("kernel", location)]
         self.scopes: Scopes | None = None
-        #: Registers that are viewed as another kind (integer as float); they are declared as bits at the end.
+        #: Registers that are viewed as another kind (integer as float). At the end they are declared as bits.
         self.untyped: set[str] = set()
         #: State of other parts of the DSL by their name (shared memory, the last if_).
         self.state: dict[str, State] = {"builder": self.builder, "symbols": self.symbols}
@@ -160,7 +160,7 @@ class Trace:
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
         self._claimed: list[_Name] = []
-        #: Shapes of instructions that were checked already: the target has them.
+        #: Shapes of instructions that were already checked and that the target has.
         self._admitted: set[Shape] = set()
 
     # --- names --------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Trace:
         self._counters[stem] = previous + 1
 
     def declare(self, kind: ScalarType, hint: str, *, listed: bool = True) -> Register:
-        """Make a new register, named after ``hint``; a register of a function's header is not ``listed``."""
+        """Make a new register, named after ``hint``. With ``listed`` False the body does not declare it."""
         register = Register(self.free_name(hint), declared(kind))
         self._claim(register.name, hint)
         if listed:
@@ -202,13 +202,15 @@ class Trace:
         return self.builder.free_name(stem, self.symbols.names)
 
     def declare_as(self, name: str, kind: ScalarType, vector: int = 1, *, listed: bool = True) -> Register:
-        """Declare a register with exactly this name and type; one of a function's header is not ``listed``.
+        """Declare a register with exactly this name and type.
+
+        If not ``listed``, the body does not declare it.
 
         Raises :class:`TraceError` for a name that another register or a special register has.
         """
         if name in self._names or name in _SPECIAL:
             owner = "a special register" if name in _SPECIAL else f"a register of {self.name}"
-            raise TraceError(f"{owner} is called %{name} already", hint="give the new register another name")
+            raise TraceError(f"{owner} already has the name %{name}", hint="choose another name")
         register = Register(name, kind, vector)
         self._claim(name, name)
         if listed:
@@ -358,7 +360,7 @@ class Trace:
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
-        """Keep everything recorded in the block, or nothing if an exception leaves the block."""
+        """Return a context manager that removes what its block recorded if an exception leaves the block."""
         mark = self.mark()
         try:
             yield
@@ -377,7 +379,7 @@ class Trace:
         )
 
     def restore(self, mark: _Mark) -> None:
-        """Forget everything since ``mark``: statements, registers, names, label placements."""
+        """Remove everything recorded since ``mark``: statements, registers, names, label placements."""
         for statement in self.statements[mark.statements :]:
             if isinstance(statement, PendingLabel):
                 statement.label.defined = None

@@ -19,7 +19,7 @@ class Valueless:
     __hash__ = object.__hash__
 
     def remedy(self) -> tuple[str, str]:
-        """Return what the object is, and what to write instead."""
+        """Return two texts for the message: what the object is, and what to write instead."""
         raise NotImplementedError
 
     def _refuse(self, *others: object) -> NoReturn:

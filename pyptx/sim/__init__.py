@@ -1,9 +1,9 @@
 """The machine: runs an :class:`~pyptx.ir.Module` lane by lane, with truly asynchronous engines.
 
 Start at :mod:`.api` (:func:`load`, launches, streams), then :mod:`.machine` (the run loop and the schedules),
-:mod:`.threads` (warps, how lanes part and meet, and what a run holds), :mod:`.code` (functions and their
-translation), :mod:`.semantics` (what instructions do), :mod:`.engine` (asynchronous operations) and
-:mod:`.memory` (the seam for every access).  ``docs/architecture.md`` lists all rooms.
+:mod:`.threads` (warps, divergence and reconvergence of lanes, the state of a run), :mod:`.code` (functions
+and their translation), :mod:`.semantics` (the instructions), :mod:`.engine` (asynchronous operations) and
+:mod:`.memory` (the one way for every access).  ``docs/architecture.md`` lists all packages.
 """
 
 from .api.launch import LoadedModule, load

@@ -37,68 +37,92 @@ def _of(meaning: str, *sources: str, prefix: str = "", short: bool = False) -> C
 
 #: Name of each ``Literal`` type -> its choice.
 CHOICES: dict[str, Choice] = {
-    "Scope": _of("Threads that an access or a fence orders against.", "atom .scope"),
-    "GpuScope": _of("Threads that an access orders against: at least the GPU.", "st.async.release .scope"),
-    "ClusterScope": _of(
-        "Threads that an arrival orders against: at most the cluster.", "mbarrier.arrive .scope"
+    "Scope": _of(
+        "Scope of an access or a fence: the set of threads with which it is ordered.", "atom .scope"
     ),
-    "LoadOrder": _of("Order of a load.", "ld.strong .sem"),
-    "StoreOrder": _of("Order of a store.", "st.strong .sem"),
-    "AtomicOrder": _of("Order of an atomic operation.", "atom .sem"),
-    "ReductionOrder": _of("Order of an atomic operation without a result.", "red .sem"),
-    "ArriveOrder": _of("Order of an arrival on an mbarrier.", "mbarrier.arrive .sem"),
-    "WaitOrder": _of("Order of a wait for an mbarrier.", "mbarrier.try_wait.parity .sem"),
-    "TransactionOrder": _of("Order of a count of bytes on an mbarrier.", "mbarrier.expect_tx .sem"),
-    "CopyOrder": _of("Order of a bulk copy.", "cp.async.bulk.store.sem .sem"),
-    "ReducingCopyOrder": _of("Order of a reducing copy.", "cp.reduce.async.bulk.global.relaxed .relaxed"),
-    "MultimemLoadOrder": _of("Order of a load.", "multimem.ld_reduce .weak", "multimem.ld_reduce .sem"),
-    "MultimemStoreOrder": _of("Order of a store.", "multimem.st .weak", "multimem.st .sem"),
-    "ClusterArriveOrder": _of("Order of a cluster barrier's arrival.", "barrier.cluster.arrive .sem"),
-    "ClusterWaitOrder": _of("Order of a cluster barrier's wait.", "barrier.cluster.wait .acquire"),
-    "FenceOrder": _of("Order of a fence of one direction.", "fence.proxy.fabric .sem"),
-    "FenceProxies": _of("Proxies that a fence is between.", "fence.proxy.fabric .proxies"),
-    "AtomicOperation": _of("What an atomic operation computes.", "atom .op"),
-    "ReductionOperation": _of("What an atomic operation without a result computes.", "red .op"),
-    "CopyOperation": _of("What a reducing copy computes.", "cp.reduce.async.bulk.global .op"),
-    "MultimemOperation": _of("What a reduction over replicas computes.", "multimem.red .op"),
-    "LoadCache": _of("Where a load keeps what it loads.", "ld .cop"),
-    "StoreCache": _of("Where a store keeps what it stores.", "st .cop"),
-    "L1Priority": _of("What L1 evicts first.", "ld.evict .level1", prefix="L1::"),
-    "L2Priority": _of("What L2 evicts first.", "ld.v256 .level2", prefix="L2::"),
-    "PrimaryPriority": _of("The priority of a cache policy.", "createpolicy.range .primary", prefix="L2::"),
+    "GpuScope": _of(
+        "Scope of an access that includes at least all threads of the GPU.", "st.async.release .scope"
+    ),
+    "ClusterScope": _of("Scope of an arrival, which is at most the cluster.", "mbarrier.arrive .scope"),
+    "LoadOrder": _of("Memory order of a load.", "ld.strong .sem"),
+    "StoreOrder": _of("Memory order of a store.", "st.strong .sem"),
+    "AtomicOrder": _of("Memory order of an atomic operation.", "atom .sem"),
+    "ReductionOrder": _of("Memory order of an atomic operation without a result (red).", "red .sem"),
+    "ArriveOrder": _of("Memory order of an arrival on an mbarrier.", "mbarrier.arrive .sem"),
+    "WaitOrder": _of("Memory order of a wait for an mbarrier.", "mbarrier.try_wait.parity .sem"),
+    "TransactionOrder": _of(
+        "Memory order of an operation that changes the byte count of an mbarrier.", "mbarrier.expect_tx .sem"
+    ),
+    "CopyOrder": _of("Memory order of a bulk copy.", "cp.async.bulk.store.sem .sem"),
+    "ReducingCopyOrder": _of(
+        "Memory order of a reducing bulk copy.", "cp.reduce.async.bulk.global.relaxed .relaxed"
+    ),
+    "MultimemLoadOrder": _of(
+        "Memory order of a load.", "multimem.ld_reduce .weak", "multimem.ld_reduce .sem"
+    ),
+    "MultimemStoreOrder": _of("Memory order of a store.", "multimem.st .weak", "multimem.st .sem"),
+    "ClusterArriveOrder": _of(
+        "Memory order of an arrival at the cluster barrier.", "barrier.cluster.arrive .sem"
+    ),
+    "ClusterWaitOrder": _of(
+        "Memory order of a wait at the cluster barrier.", "barrier.cluster.wait .acquire"
+    ),
+    "FenceOrder": _of("Memory order of a fence that orders in one direction.", "fence.proxy.fabric .sem"),
+    "FenceProxies": _of(
+        "Pairs of proxies between which a fence orders accesses.", "fence.proxy.fabric .proxies"
+    ),
+    "AtomicOperation": _of("Operations of an atomic instruction.", "atom .op"),
+    "ReductionOperation": _of("Operations of an atomic instruction without a result (red).", "red .op"),
+    "CopyOperation": _of("Operations of a reducing bulk copy.", "cp.reduce.async.bulk.global .op"),
+    "MultimemOperation": _of(
+        "Operations of a reduction over the replicas of a multimem address.", "multimem.red .op"
+    ),
+    "LoadCache": _of("Cache operators of a load: the caches that keep the loaded data.", "ld .cop"),
+    "StoreCache": _of("Cache operators of a store: the caches that keep the stored data.", "st .cop"),
+    "L1Priority": _of("Eviction priorities of L1.", "ld.evict .level1", prefix="L1::"),
+    "L2Priority": _of("Eviction priorities of L2.", "ld.v256 .level2", prefix="L2::"),
+    "PrimaryPriority": _of(
+        "L2 eviction priorities of a cache policy for its primary accesses.",
+        "createpolicy.range .primary",
+        prefix="L2::",
+    ),
     "SecondaryPriority": _of(
-        "The priority of a cache policy for all other accesses.",
+        "L2 eviction priorities of a cache policy for all other accesses.",
         "createpolicy.range .secondary",
         prefix="L2::",
     ),
     "Space": _of("State spaces that a generic address may point into.", "cvta .space"),
     "Comparison": _of("Comparisons of two values.", "setp .cmp"),
-    "Half": _of("Which half of a product is wanted.", "mad.int .half"),
+    "Half": _of("Halves of a product, one of which is the result.", "mad.int .half"),
     "FloatTest": _of("Classes of floating-point numbers.", "testp .op"),
-    "ShiftMode": _of("What becomes of a count past the width.", "shf .mode"),
-    "ShiftDirection": _of("Which way a funnel shift goes.", "shf .dir"),
+    "ShiftMode": _of("Treatments of a shift count above the width: clamp or wrap.", "shf .mode"),
+    "ShiftDirection": _of("Directions of a funnel shift.", "shf .dir"),
     "Permutation": _of("Patterns of byte permutations.", "prmt .mode"),
-    "ShuffleMode": _of("How a shuffle finds its source lane.", "shfl.sync .mode"),
+    "ShuffleMode": _of("Modes in which a shuffle computes its source lane.", "shfl.sync .mode"),
     "PackedInteger": _of("Types of packed integers.", "cvt.pack .dtype", "cvt.pack.insert .dtype"),
-    "LogicCombination": _of("How a logic function and a predicate combine.", "lop3.bool .bool"),
-    "BitProduct": _of("How single bits are multiplied.", "mma.b1 .bitOp"),
+    "LogicCombination": _of(
+        "Operations that combine the result of a logic function with a predicate.", "lop3.bool .bool"
+    ),
+    "BitProduct": _of("Operations that multiply single bits.", "mma.b1 .bitOp"),
     "CopyShape": _of("Shapes of copies to tensor memory.", "tcgen05.cp .shape"),
     "Decompression": _of("Packed formats that a copy to tensor memory unpacks.", "tcgen05.cp .src_fmt"),
     "Validity": _of(
-        "What a copy reports on its mbarrier.",
+        "Reports of a copy on its mbarrier.",
         "cp.async.bulk.load.report .report",
         prefix="mbarrier::report::",
     ),
     "LastPriority": _of("Priorities of a prefetch.", "prefetch.evict .priority", prefix="L2::"),
-    "CtaSpace": _of("Shared memory of the CTA.", "st.bulk .space", short=True),
-    "SharedSpace": _of("Shared memory of the CTA, either spelling.", "mbarrier.init .space", short=True),
+    "CtaSpace": _of("Names of the CTA's shared memory.", "st.bulk .space", short=True),
+    "SharedSpace": _of(
+        "Names of the CTA's shared memory, in both spellings.", "mbarrier.init .space", short=True
+    ),
     "AnySharedSpace": _of(
-        "Shared memory of the CTA or of the cluster.", "mbarrier.expect_tx .space", short=True
+        "Names of the shared memory of the CTA or of the cluster.", "mbarrier.expect_tx .space", short=True
     ),
     "LoadSpace": _of("State spaces of a load.", "ld .ss", "ld.param.where .ss", "ld.param.func .param::func"),
     "StoreSpace": _of("State spaces of a store.", "st .ss", "st.param .ss"),
     "AtomicSpace": _of("State spaces of an atomic operation.", "atom .space"),
-    "MatrixLayout": _of("Order of a matrix in memory.", "wmma.load.a .layout"),
+    "MatrixLayout": _of("Layouts of a matrix in memory: by rows or by columns.", "wmma.load.a .layout"),
     "BarrierLayout": _of("Layouts of an mbarrier.", "mbarrier.init.layout .layout", prefix="layout::"),
     "Extremum": _of("Reductions of loads of tensor memory.", "tcgen05.ld.red.32x32b .redOp"),
 }

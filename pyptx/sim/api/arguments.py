@@ -27,7 +27,7 @@ from ..memory.segments import Segment
 
 __all__ = ["Mapped", "MappedArray", "bind_arguments", "unwritten_outputs"]
 
-#: Bytes of parameters that an entry may have, since PTX 8.1.
+#: The largest number of bytes of an entry's parameters (since PTX 8.1).
 _MOST_PARAMETER_BYTES = 32_764
 
 
@@ -40,8 +40,9 @@ class MappedArray:
     info: ArrayInfo
 
     def unwritten(self) -> Finding | None:
-        """Return a finding if elements of the array were never written, or None. None also if writes are not
-        tracked.
+        """Return a finding if elements of the array were never written, else None.
+
+        Returns None also if writes to the array are not tracked.
         """
         if self.segment.written is None or self.segment.written.all():
             return None
@@ -111,7 +112,7 @@ def unwritten_outputs(mapped: Mapped, args: Sequence[Any], outputs: frozenset[in
 
 
 def _names_an_address(value: Any) -> bool:
-    """True if the argument is or contains a tensor map that was made from an address."""
+    """True if the argument is, or contains, a tensor map that was created from an address."""
     if isinstance(value, TensorMap):
         return value.array is None
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
 """``schedule="all"``: runs the launches of a stream under several schedules, each time from the same memory.
 
-The schedules are eager, late, one that starves each engine which the launches use, and random with several
-seeds. Memory means the bytes that outlive a run: the launches' arrays and the module's variables. Afterwards
-the memory holds what the eager run left.
+The schedules are eager, late, a starving schedule for each engine that the launches use, and random with
+several seeds. Memory means the bytes that outlive a run: the launches' arrays and the module's variables.
+Afterwards the memory holds the results of the eager run.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Contents:
 
 
 class _Results:
-    """Compares what each complete run left in memory with what the first complete run left."""
+    """Compares the memory after each complete run with the memory after the first complete run."""
 
     def __init__(self, memory: _Contents) -> None:
         self.memory = memory
@@ -107,8 +107,8 @@ class _Results:
         return [
             Finding(
                 RULES["schedule-dependent"],
-                f"{self.memory.buffers[number].name}: {np.count_nonzero(flags)} of {flags.size} elements are "
-                f"not what the run under {self.first} left, the first at index {int(np.argmax(flags))}",
+                f"{self.memory.buffers[number].name}: {np.count_nonzero(flags)} of {flags.size} elements "
+                f"differ from the run under {self.first}, the first at index {int(np.argmax(flags))}",
                 schedules=tuple(schedules),
             )
             for number, (flags, schedules) in self.differing.items()
@@ -155,8 +155,9 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
 
 
 def _schedules(seed: int, seeds: int, engines: set[Engine]) -> Iterator[tuple[str, int]]:
-    """Yield schedules with their seeds. The caller adds to ``engines`` while the schedules before ``starve``
-    run.
+    """Yield the schedules with their seeds: eager, late, ``starve`` for each of ``engines``, random.
+
+    The caller adds the engines that act to ``engines`` while it runs the schedules before ``starve``.
     """
     yield "eager", seed
     yield "late", seed

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadedModule", "load"]
 
-#: Most faults of a module that one error lists.
+#: The largest number of faults of a module that one error lists.
 _LISTED = 10
 
 
@@ -151,7 +151,7 @@ class LoadedModule:
         launch = Launch.of(grid, block, cluster, dynamic_smem)
         required = function.directive("reqnctapercluster")
         if required is not None and launch.cluster == (1, 1, 1):
-            # As the driver does: use the cluster that the kernel was built for if the launch gives none.
+            # If the launch gives no cluster, use the one that the kernel was built for, as the driver does.
             launch = Launch.of(grid, block, required, dynamic_smem)
         _check_entry(function, launch)
         self._check_available(function)
@@ -186,8 +186,8 @@ class LoadedModule:
         Args:
             function: the entry.
             launch: the extents of the launch.
-            interleaved: whether blocks end wherever other threads can act.
-            check_time: called now and then while the code is prepared; may raise.
+            interleaved: True if blocks end wherever other threads can act.
+            check_time: called repeatedly while the code is prepared; it may raise an exception.
 
         Raises:
             Fault: the code cannot be run.

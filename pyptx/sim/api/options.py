@@ -150,7 +150,7 @@ def _observers(given: Any) -> tuple[Observer, ...]:
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:
-    """Return ``value`` as an integer. Raise :class:`SpecError` if it is none, or less than ``least``."""
+    """Return ``value`` as an integer. Raise :class:`SpecError` if it is no integer, or below ``least``."""
     try:
         number = operator.index(value)
     except TypeError:

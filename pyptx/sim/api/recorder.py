@@ -1,4 +1,4 @@
-"""A recorder of the machine's event stream: it keeps tables in memory and saves them to one ``.npz`` file.
+"""A recorder of the machine's event stream: it holds tables in memory and saves them to one ``.npz`` file.
 
 Owns :class:`Recorder` and the layout of its tables. Every event has an ``order``, its number in the stream.
 Texts are stored as indices into the table ``strings``. The pieces and the threads of all accesses lie one
@@ -193,9 +193,7 @@ class Recorder(Observer):
     # --- what was recorded ------------------------------------------------------------------------
 
     def tables(self) -> dict[str, NDArray[Any]]:
-        """Return the tables by name: structured arrays (:data:`TABLES`), ``strings``, ``starts`` and
-        ``threads``.
-        """
+        """Return the tables by name: those of :data:`TABLES`, ``strings``, ``starts`` and ``threads``."""
         found: dict[str, NDArray[Any]] = {
             name: np.array(self._rows[name], np.dtype(columns)) for name, columns in TABLES.items()
         }

@@ -22,9 +22,9 @@ class Report:
         steps: warp-instructions executed.
         events: steps of asynchronous operations that happened.
         seconds: wall time of the run.
-        outputs: the kernel's output arrays, where the caller knows them.
+        outputs: the kernel's output arrays, if the caller of the simulator named them.
         strict: whether findings for review count as errors.
-        printed: what the kernel printed.
+        printed: the text that the kernel printed.
         runs: of a launch under several schedules (``schedule="all"``), the report under each one. ``steps``,
             ``events`` and ``seconds`` are then sums over all runs, and ``printed`` is that of the first run.
     """

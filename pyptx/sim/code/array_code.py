@@ -1,4 +1,4 @@
-"""Generates the wide and the masked form of a block: numpy arrays over lanes, whole register rows."""
+"""Generates the wide and the masked form of a block, whose code works on numpy arrays of all lanes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _SIGNED_VIEW = {"16": "s16", "32": "s32", "64": "s64"}
 class ArrayEmitter(Emitter):
     """Writes the wide and the masked form of a block.
 
-    Rows of the register file are in lists: ``u32[5]``. ``T_u32`` is the whole array.
+    In the generated code, ``u32[5]`` is a row of the register file, and ``T_u32`` the array of all rows.
     """
 
     parameters = "s, w"
@@ -234,7 +234,7 @@ class ArrayEmitter(Emitter):
         outer_mask, outer_indent = self.mask, self.indent
         guard = instruction.guard
         if guard is not None:
-            # Copied if the operation writes its own guard: the mask keeps the values from before.
+            # Copy the guard if the operation writes it: the mask must keep the old values.
             own = self.code.places[guard.register.name] in op.written_places()
             self.line(f"g = {self.active(instruction)}{'.copy()' if own and not self.masked else ''}")
             self.line("if g.any():")
@@ -273,9 +273,9 @@ class ArrayEmitter(Emitter):
                         self.write(self.place(half), kind, f"r[{number}]")
 
     def direct(self, op: Op) -> bool:
-        """Write the operation as its form's array template, if the operands allow it.
+        """Generate the operation from its form's array template, if the operands allow this.
 
-        Return whether it was written.
+        Returns True if it was generated.
         """
         template = op.semantic.template(op.chosen)
         if template is None:

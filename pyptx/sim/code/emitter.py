@@ -1,4 +1,4 @@
-"""Common parts of the generated code: constants, operands of the form, checks of reads.
+"""Common parts of the code generators: constants, operands of a form, checks of reads.
 
 Owns :class:`Emitter`, the base of the two classes that write a block as Python text, and :func:`typed`, which
 converts an immediate to a typed number.
@@ -79,8 +79,8 @@ class Emitter:
     def truncates(self, address: Address, spec: OperandSpec, op: Op) -> bool:
         """True if the register is wider than an address of the state space.
 
-        The lower half is then used (PTX ISA #addresses-as-operands), so a generic address serves as a shared
-        one: kernels rely on this.
+        Then the instruction uses the lower half of the register (PTX ISA #addresses-as-operands). Kernels
+        rely on this when they pass a generic address of shared memory as a shared address.
         """
         base = address.base
         return (
@@ -92,7 +92,7 @@ class Emitter:
         )
 
     def element(self, indexed: Indexed) -> tuple[Symbol, Register | None, int]:
-        """Split ``a[%r+1]`` into a symbol with constant offset, a register, and an element's bytes."""
+        """Split ``a[%r+1]`` into a symbol with a constant offset, a register, and the bytes of an element."""
         size = self.code.element_bytes(indexed.name)
         index = indexed.index
         if isinstance(index, Immediate):
@@ -131,7 +131,7 @@ class Emitter:
         ]
 
     def type_of(self, operand: Operand | None, spec: OperandSpec, op: Op) -> ScalarType:
-        """Return the type with which ``operand`` is read: of several, the one that fits the register."""
+        """Return the type with which ``operand`` is read. Of several types, it is the one of the register."""
         types = spec.scalar_types(op.chosen)
         if isinstance(operand, Register):
             for candidate in types:
@@ -140,7 +140,7 @@ class Emitter:
         return types[0] if types else _B32
 
     def touch(self, instruction: Instruction, op: Op) -> None:
-        """Emit a check of registers that engines hold at times, unless the form checks them itself."""
+        """Emit a check of registers that an engine may write or read later, unless the form checks them."""
         held = self.code.held_rows
         if not held or op.semantic.checks_registers:
             return
@@ -156,7 +156,7 @@ class Emitter:
             return
         reads, writes = accesses(instruction, op.binding)
         if op.semantic.checks_registers:
-            # Whether the instruction reads its accumulator is known only when it runs.
+            # It is known only when the instruction runs whether it reads its accumulator.
             accumulator = {r.name for r in writes}
             reads, writes = [r for r in reads if r.name not in accumulator], []
         if instruction.guard is not None:

@@ -58,7 +58,7 @@ _CLASS_OF_BITS = {1: "p", 8: "16", 16: "16", 32: "32", 64: "64", 128: "128"}
 _COMPONENTS = {"x": "x", "y": "y", "z": "z", "w": "w", "r": "x", "g": "y", "b": "z", "a": "w"}
 #: Number of statements between two checks of the time.
 _CHECKED = 256
-#: Most operations in a block: generated functions stay small enough to compile fast.
+#: The largest number of operations in a block: generated functions stay small enough to compile fast.
 _LONGEST = 400
 #: Least number of operations in a row that get a block of their own, which several warps execute together.
 _WORTHWHILE = 6
@@ -69,12 +69,12 @@ def round_up(value: int, multiple: int) -> int:
 
 
 def element_place(register: Register, selector: str) -> str:
-    """Return the name under which component ``selector`` of a vector register has its place."""
+    """Return the name of component ``selector`` of a vector register in the table of places."""
     return f"{register.name}.{_COMPONENTS[selector]}"
 
 
 def component_names(register: Register | Param) -> list[str]:
-    """Return the names under which a register, or the components of a vector register, have their places."""
+    """Return the names of a register, or of the components of a vector register, in the table of places."""
     if register.vector == 1:
         return [register.name]
     return [f"{register.name}.{component}" for component in "xyzw"[: register.vector]]
@@ -134,9 +134,9 @@ class CodeBlock:
     lane: Callable[..., Any] | None = None
 
     def branches_before_use(self, op: Op) -> bool:
-        """True if the block ends with a branch and no instruction up to it needs the result of ``op``.
+        """True if the block ends with a branch and no instruction up to the branch uses the result of ``op``.
 
-        Arithmetic in front of a forward branch does not count as a need: compilers move it there with the
+        Arithmetic before a forward branch does not count as a use: compilers move it there together with the
         load.
         """
         end, ops = self, list(self.ops)
@@ -158,7 +158,7 @@ class CodeBlock:
         return not any(register.name in derived for register in accesses(end.branch)[0])
 
     def only_selected(self, op: Op) -> bool:
-        """True if some instruction reads the result of ``op``, and all are ``selp``, which may drop it."""
+        """True if only ``selp`` instructions, which may drop the value, read the result of ``op``."""
         found = next(each for each in self.ops if each[1] is op)
         written = {register.name for register in _accesses(found)[1]}
         readers = [
@@ -245,9 +245,9 @@ class FunctionCode:
         self.local_bytes = offset + nbytes
 
     def _place_locals(self) -> None:
-        """Place local variables and the parameters of calls.
+        """Give places to local variables and to the parameters of calls.
 
-        Variables of scopes that have ended share their place.
+        Variables of a scope reuse the places of scopes that have ended.
         """
         for variable in self.function.variables:
             if variable.space in ("local", "param"):
@@ -346,7 +346,7 @@ class FunctionCode:
                 self.program.blocks[number - 1].continues = True
 
     def _note_held(self, binding: Binding, held: tuple[str, ...]) -> None:
-        """Note the registers of operands that an engine uses after the instruction."""
+        """Store the registers of operands that an engine uses after the instruction."""
         for name in held:
             operand = binding.operands.get(name)
             for leaf in leaves(operand) if operand is not None else ():
@@ -391,7 +391,10 @@ class FunctionCode:
         return cuts
 
     def _number(self, graph: Graph, apart: set[int]) -> None:
-        """Number the blocks of the graph in the program. The guard of an ``apart`` one gets its own block."""
+        """Give the blocks of the graph their numbers in the program.
+
+        A block whose last statement is in ``apart`` gets two numbers: its guard becomes a block of its own.
+        """
         self.first = len(self.program.blocks)
         self._numbers: list[int] = []
         number = self.first
@@ -555,7 +558,7 @@ class FunctionCode:
 
 
 def _leaves(instruction: Instruction) -> bool:
-    """True if threads end at an instruction, or leave the function: no lane waits there for them."""
+    """True if threads end or leave the function at an instruction. Other lanes do not wait for them."""
     return instruction.opcode in ("exit", "ret")
 
 

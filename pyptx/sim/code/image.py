@@ -1,4 +1,4 @@
-"""A module laid out in memory: addresses and initial contents of its variables, addresses of its functions.
+"""The memory image of a module: addresses and initial contents of variables, and addresses of functions.
 
 Owns what all launches of a loaded module share: the storage of ``.const`` variables, and of ``.global``
 variables, which keep what kernels write.
@@ -32,7 +32,7 @@ from .spaces import VARIABLE_SPACES
 
 __all__ = ["ModuleImage", "Stored", "element_bytes"]
 
-#: Most bytes that the variables of a module may take.
+#: The largest number of bytes that the variables of a module may take.
 _LIMIT = 1 << 30
 #: Distance between the addresses of two functions.
 _FUNCTION_STEP = 256
@@ -50,7 +50,7 @@ class Stored:
 def _refused(variable: Variable, why: str) -> SpecError:
     return SpecError(
         f"the initial value of {variable.name}: {why}",
-        hint="ptxas rejects it, too",
+        hint="ptxas rejects this initial value, too",
         location=variable.source,
     )
 

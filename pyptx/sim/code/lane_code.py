@@ -1,4 +1,4 @@
-"""Generates the one-lane form of a block: plain Python numbers in a list, raw bits by register index."""
+"""Generates the one-lane form of a block, whose code works on a list of Python numbers, one per register."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def _literal(operand: Immediate, wanted: ScalarType) -> str:
 
 
 def _boxer(wanted: ScalarType) -> Callable[[Any], Any]:
-    """Return a function from a one-lane value to a typed array of one element."""
+    """Return a function that converts a one-lane value to a typed array of one element."""
     dtype = wanted.register_dtype
     if wanted.kind == "p":
         return lambda value: np.array([value], np.bool_)
@@ -295,7 +295,10 @@ def _one_address(value: int) -> NDArray[np.int64]:
 
 
 def _unboxer(wanted: ScalarType) -> Callable[[Any], Any]:
-    """Return a function from an array of one to raw bits as an int (signed types keep the sign) or bool."""
+    """Return a function that converts an array of one element to a one-lane value.
+
+    The value is the raw bits as an int (signed types keep the sign), or a bool.
+    """
     dtype = wanted.register_dtype
     if wanted.kind == "p":
         return lambda array: bool(np.asarray(array).reshape(-1)[0])

@@ -34,8 +34,7 @@ def _unlimited() -> None:
 class EntryProgram:
     """See the module's docstring.
 
-    Raises a :class:`~.memory.Fault` for code that cannot be read, or that needs more local memory than a
-    thread can have.
+    Raises a :class:`~.memory.Fault` if code cannot be run, or needs more local memory than a thread can have.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class EntryProgram:
         self.clustered = clustered
         #: True if blocks end between any two instructions that other threads or engines can observe.
         self.interleaved = interleaved
-        #: Called now and then while functions are prepared. It may raise an exception, which ends the run.
+        #: Called repeatedly while functions are prepared. It may raise an exception, which ends the run.
         self.check_time = check_time
         self.module: Module = image.module
         self.target = target(self.module.target)
@@ -169,7 +168,7 @@ class EntryProgram:
 
     @cached_property
     def cancels_launches(self) -> bool:
-        """True if reachable code asks for the work of CTAs that have not started."""
+        """True if reachable code tries to cancel the launch of clusters that have not started."""
         opcodes = {form(id).opcode for id, meaning in semantics().items() if meaning.takes_launches}
         return any(
             instruction.opcode in opcodes and _takes_launches(instruction)

@@ -1,33 +1,33 @@
 """The contract between a form of the instruction table and the function that executes it.
 
-A *value* form is one function of arrays: typed values in, one value for each lane out. Hot integer forms add
-a scalar expression over Python integers, which the one-lane code uses. A property test checks that both
-agree.
+The function of a *value* form takes arrays of typed values and returns one value for each lane. Frequent
+integer forms also have a scalar expression over Python integers, which the one-lane code uses. A property
+test checks that the two agree.
 
-An *effect* form also gets the executing :class:`~.warp.Split` and the static :class:`Op`:
+The function of an *effect* form also gets the executing :class:`~.warp.Split` and the static :class:`Op`:
 
 * ``per="lane"``: called for each active lane with plain Python values: ``f(split, op, lane, ...)``;
 * ``per="warp"``: called once with an array of lane numbers and arrays: ``f(split, op, lanes, ...)``.
 
 ``bound`` is the largest difference between a ``bounded`` form and the hardware. ``array`` is a template for
-hot integer forms, ``np.add({a}, {b}, {out})``: it names the operands, and ``{out}`` stands for the keywords
-that write the destination row.
+frequent integer forms, such as ``np.add({a}, {b}, {out})``: it names the operands, and ``{out}`` stands for
+the keywords that write the destination row.
 
-``team`` marks effects that treat each lane alone. One call may then execute them for the lanes of several
-warps of a CTA; lane numbers count from the first of these warps. Of the warp, such an effect may read only
-``split.warp.cta``.
+``team`` marks effects whose lanes do not depend on each other. One call may then execute them for the lanes
+of several warps of a CTA; lane numbers count from the first of these warps. The only attribute of the warp
+that such an effect may read is ``split.warp.cta``.
 
 ``yields`` marks forms that may return a :class:`~.waits.Wait`: the split then parks until the wait is over.
 ``deferred`` marks forms that write their destination registers themselves, perhaps later. ``held`` names the
 operands whose registers an engine uses for some time after the instruction. Other instructions that access
 these registers notify the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms
-that check the registers that they hold themselves. ``loads`` marks ordinary loads into registers.
+whose own function checks the registers that they hold. ``loads`` marks ordinary loads into registers.
 ``takes_undefined`` marks forms that may copy registers that were never written (compilers pass structs with
-meaningless bytes). ``takes_launches`` marks forms that ask for the work of clusters that have not started.
-``registers_only`` marks effects that no other warp can observe: they touch only registers of the executing
-warp. ``control`` (:class:`Control`) marks forms that the machine itself executes, at the end of a block.
-``traits`` holds what the chapter's own function needs to know of a form. ``collective`` marks forms that all
-live lanes of the warp (or of the member mask) execute together.
+undefined bytes). ``takes_launches`` marks forms that try to cancel the launch of clusters that have not
+started. ``registers_only`` marks effects that no other warp can observe: they access only registers of the
+executing warp. ``control`` (:class:`Control`) marks forms that the machine itself executes, at the end of a
+block. ``traits`` holds facts about the form for the chapter's own function. ``collective`` marks forms that
+all live lanes of the warp (or of the member mask) execute together.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Semantic:
-    """How one form executes. The module's docstring explains the fields."""
+    """The function that executes one form, and its properties. The module's docstring explains the fields."""
 
     form_id: str
     function: Callable[..., Any]
@@ -157,9 +157,9 @@ class Op:
     """The facts about an instruction that are known before it runs.
 
     Attributes:
-        dests: place of each written scalar register, by operand name (vectors: tuples).
+        dests: operand name -> place of each scalar register that the operand writes (for vectors, a tuple).
         space: state space of the address operand, ``GENERIC`` if the instruction names none.
-        order, scope: those that modifiers give, or None.
+        order, scope: memory order and scope that modifiers name, or None.
     """
 
     statement: int
@@ -194,7 +194,7 @@ class Op:
 
     @property
     def mode(self) -> ArithmeticMode:
-        """How the modifiers change a floating-point result: rounding, ``ftz``, saturation. Computed once."""
+        """The modifiers that change a floating-point result: rounding, ``ftz``, saturation. Computed once."""
         mode: ArithmeticMode | None = self.cache.get(ArithmeticMode)
         if mode is None:
             chosen = self.chosen

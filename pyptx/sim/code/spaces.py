@@ -1,7 +1,4 @@
-"""State spaces as texts name them, and as the machine knows them.
-
-Owns the translation of the names in variables and modifiers to :class:`~.memory.access.StateSpace`.
-"""
+"""Translates the names of state spaces in variables and modifiers to :class:`~.memory.access.StateSpace`."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _NAMED = {
 def named_space(spec: OperandSpec, chosen: dict[str, str]) -> StateSpace:
     """Return the state space that an instruction with the modifiers ``chosen`` names for an address.
 
-    The space is ``GENERIC`` if the instruction names none. Textures, surfaces and the fabric, which the
-    simulator does not have, count as ``GENERIC``, too.
+    The space is ``GENERIC`` if the instruction names none, and also for textures, surfaces and the fabric,
+    which the simulator does not have.
     """
     return _NAMED.get(address_space(spec, chosen), StateSpace.GENERIC)

@@ -1,11 +1,12 @@
 """Translates blocks of operations into Python functions, in three forms.
 
-* wide: all lanes of the warp, or of several warps, whole rows of the register file;
-* masked: some lanes of a warp;
-* one lane: plain Python numbers in a list.
+* wide: for all lanes of one warp or of several warps, on whole rows of the register file;
+* masked: for some lanes of a warp;
+* one lane: on a list of Python numbers.
 
-The generated functions take ``(s, w)`` (the split and its frame) or, for one lane, ``(s, R)``. A one-lane
-function returns the next block. A block that ends in a yielding operation returns the wait or None.
+The generated functions take ``(s, w)`` (the split and its frame) or, for one lane, ``(s, R)`` (the split and
+the list). A one-lane function returns the next block. The function of a block that ends in a yielding
+operation returns the wait, or None.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The TMA engine: boxes of tensors and plain ranges between global and shared memory.
 
-- :mod:`~pyptx.sim.copies.tensor_maps`: the tensor map that an instruction names, and its copy
-- :mod:`~pyptx.sim.copies.boxes`: which bytes of global memory a copy moves
-- :mod:`~pyptx.sim.copies.elements`: how a copy converts elements
-- :mod:`~pyptx.sim.copies.shared`: where the elements lie in shared memory
-- :mod:`~pyptx.sim.copies.ranges`: copies of plain bytes
+- :mod:`~pyptx.sim.copies.tensor_maps` checks the tensor map that an instruction names, and makes its copy
+- :mod:`~pyptx.sim.copies.boxes` finds the bytes of global memory that a copy moves
+- :mod:`~pyptx.sim.copies.elements` converts elements
+- :mod:`~pyptx.sim.copies.shared` finds the places of the elements in shared memory
+- :mod:`~pyptx.sim.copies.ranges` copies plain bytes
 
 :mod:`pyptx.sim.semantics.bulk_copy` orders the steps of a copy.
 """

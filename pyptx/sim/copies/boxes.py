@@ -1,8 +1,8 @@
-"""Finds the bytes of global memory that a tensor copy moves: boxes, four rows, the pixels under a filter.
+"""Finds the bytes of global memory that a tensor copy moves: boxes, four rows, or the pixels under a filter.
 
 A copy consists of parts that lie one after the other in shared memory. A load fills a whole part, and uses
-the map's fill value for elements outside the tensor. A store drops elements outside the tensor. Sources: PTX
-ISA, `#tensor-tiled-mode`_ and ``#tensor-im2col-mode``.
+the map's fill value for elements outside the tensor. A store does not write elements outside the tensor.
+Sources: PTX ISA, `#tensor-tiled-mode`_ and ``#tensor-im2col-mode``.
 
 .. _#tensor-tiled-mode: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-tiled-mode
 """
@@ -45,7 +45,7 @@ def parts_of(
 
 
 class CopyPart(ABC):
-    """Elements that lie densely in shared memory. ``nbytes`` is their size in global memory."""
+    """Elements that are contiguous in shared memory. ``nbytes`` is their size in global memory."""
 
     nbytes: int
 
@@ -55,7 +55,7 @@ class CopyPart(ABC):
 
     @abstractmethod
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
-        """Write the bytes inside the tensor, or combine them with the old ones."""
+        """Write the bytes inside the tensor; with ``combine``, combine them with the old bytes first."""
 
     @abstractmethod
     def kept(self) -> NDArray[np.bool_] | None:
@@ -172,11 +172,12 @@ def _walk(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], bool]:
     """Find the pixels inside the tensor for an im2col copy.
 
-    Returns their numbers in the copy, the start of each as an offset in the tensor, and whether other pixels
-    lie beside an image (not past the last image).
+    Returns the numbers of these pixels in the copy, the offset of each in the tensor, and whether some other
+    pixel is outside of its image (and not only past the last image).
 
-    The filter's base moves through the bounding box, W fastest, starting at the coordinates. At the end of an
-    axis it continues at the lower corner. The offsets choose the filter's element that is read.
+    The base of the filter moves through the bounding box, W fastest, and starts at the coordinates. At the
+    end of an axis it continues at the lower corner. The offsets select the element of the filter that is
+    read.
     """
     spatial = decoded.rank - 2
     position = list(coordinates[1:])
@@ -246,9 +247,9 @@ class _Pixels(CopyPart):
 
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
         if self.beside:
-            # Measured on an H200: pixels past the last image are dropped, but pixels beside an image are an
-            # illegal instruction.
-            raise cta.machine.fault("bad-tensor-map", "an im2col store writes pixels beside the image", actor)
+            # Measured on an H200: a store drops pixels past the last image, but pixels outside an image make
+            # it an illegal instruction.
+            raise cta.machine.fault("bad-tensor-map", "an im2col store writes pixels outside an image", actor)
         given = np.ascontiguousarray(data.reshape(-1, self.row)[self.numbers, self.low : self.high])
         if combine is not None:
             for which, segment, places in self._access(cta, AccessKind.RMW, actor):

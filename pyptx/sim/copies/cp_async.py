@@ -62,7 +62,7 @@ class _Copy:
         return self.write.done
 
     def split(self, keep: Array) -> _Copy:
-        """Keep the threads that ``keep`` marks. Return the copies of the others, with steps of their own."""
+        """Keep the copies of the threads that ``keep`` marks. Return the other copies, with own steps."""
         rest = ~keep
         other = _Copy(
             self.owner,
@@ -113,9 +113,9 @@ class _Copy:
     def _access(
         self, kind: AccessKind, space: StateSpace, address: Array, size: int
     ) -> list[tuple[Any, Segment, Array]]:
-        """Access the addresses in all their allocations.
+        """Access ``size`` bytes at each address, in all allocations that contain such an address.
 
-        The alignment is the copy's, even if fewer bytes are read.
+        The required alignment is the copy's size, even if fewer bytes are read.
         """
         cta = self.owner.cta
         return cta.machine.memory.access_each(
@@ -209,9 +209,9 @@ class ThreadCopies(CtaUnit):
                 )
 
     def _select(self, limit: Array) -> list[_Copy]:
-        """Return the copies in flight whose group is below the thread's limit.
+        """Return the copies in flight whose group is below the limit of their thread.
 
-        Splits copies of other threads off.
+        If only some threads of a copy are below their limits, the copy is split.
         """
         chosen = []
         for copy in list(self._pending()):

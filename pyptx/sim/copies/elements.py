@@ -22,7 +22,7 @@ Bytes = NDArray[np.uint8]
 #: the element (measured on an H200 for every float type).
 _OOB_NAN = np.uint16(0x7FF7)
 _TF32_NAN = np.uint32(0x7FFFE000)
-#: Bytes that 16 packed elements take in global memory. In shared memory they take 16.
+#: Packed type -> bytes that 16 elements take in global memory. In shared memory they take 16 bytes.
 _GROUPS = {"b4x16_p64": 8, "b6x16_p32": 12}
 
 

@@ -60,7 +60,7 @@ class Range:
     def write(self, cta: CTA, data: Bytes, actor: Actor, mask: int | None = None) -> None:
         """Write ``data``.
 
-        With ``mask``, write of each 16 bytes those whose bit is set; the lowest bit is the first.
+        With ``mask``, write only those of each 16 bytes whose bit in the mask is 1; bit 0 is the first byte.
         """
         if mask is None:
             segment, offset = self._access(cta, AccessKind.WRITE, actor)

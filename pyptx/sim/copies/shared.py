@@ -1,4 +1,4 @@
-"""Places the elements of a tensor copy in shared memory: row after row, through the swizzle.
+"""Reads and writes the elements of a tensor copy in shared memory: row after row, through the swizzle.
 
 The swizzle acts on absolute shared-memory addresses. Rows that are shorter than the swizzle's span begin one
 span apart (measured on an H200, for every swizzle); the bytes between them stay unchanged. Source: PTX ISA,
@@ -38,7 +38,7 @@ def _unit(mode: str) -> int:
 
 @lru_cache(maxsize=1024)
 def _order(low: int, rows: int, row: int, mode: str) -> NDArray[np.int64]:
-    """Return the units of ``rows`` of ``row`` bytes, relative to the 1024-byte boundary below the first."""
+    """Return the swizzle units of ``rows`` rows of ``row`` bytes, counted from a 1024-byte boundary."""
     unit = _unit(mode)
     pitch = COPY_SWIZZLES[mode] or row
     linear = low + pitch * np.arange(rows, dtype=np.int64)[:, None] + np.arange(0, row, unit)
@@ -61,7 +61,7 @@ def _place(
     actor: Actor,
     kept: NDArray[np.bool_] | None = None,
 ) -> tuple[Any, NDArray[np.int64]]:
-    """Access a box at ``address``. Return the segment, and the units of it in which the box lies.
+    """Access a box at ``address``. Return the segment, and the segment's units that hold the box.
 
     ``kept`` flags the bytes of a read that must have been written; None means all.
     """

@@ -1,10 +1,9 @@
 """Asynchronous stores and reductions of single threads: st.async and red.async.
 
-The store of each thread is an operation of its own: neither the operations of two threads nor two of one
-thread are ordered. Operations on shared memory complete their bytes on an mbarrier. Operations on global
-memory (.release) happen at some later time, without a signal. Sources: PTX ISA,
-`#data-movement-and-conversion-instructions-st-async`_ and
-``#parallel-synchronization-and-communication-instructions-red-async``.
+The store of each thread is a separate operation. Two such operations are not ordered, not even in one thread.
+Operations on shared memory complete their bytes on an mbarrier. Operations on global memory (.release) happen
+at some later time, without a signal. Sources: PTX ISA, `#data-movement-and-conversion-instructions-st-async`_
+and ``#parallel-synchronization-and-communication-instructions-red-async``.
 
 .. _#data-movement-and-conversion-instructions-st-async:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-st-async
@@ -34,14 +33,14 @@ Bytes = NDArray[np.uint8]
 
 
 def shared_address(op: Op, address: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return an instruction's addresses in shared memory: without .shared::cluster they are generic."""
+    """Return an instruction's addresses as shared addresses; without .shared::cluster they are generic."""
     return address if "shared::cluster" in op.chosen else address - SHARED_WINDOW
 
 
 def _bytes_of(b: Any, lanes: int, dtype: np.dtype[Any]) -> Bytes:
-    """Return the operand as (lanes, bytes).
+    """Return the bytes of an operand, (lanes, bytes).
 
-    It is a row of values, a vector of rows, or one immediate for all lanes.
+    The operand is a row of values, a vector of rows, or one immediate for all lanes.
     """
     values = np.asarray(b)
     rows = values if values.ndim == 2 else np.broadcast_to(values, (1, lanes))

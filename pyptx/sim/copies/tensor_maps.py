@@ -1,4 +1,4 @@
-"""Checks the tensor map that an instruction names against its coordinates, and makes the copy of both.
+"""Checks that a tensor map fits the instruction that names it, and computes the copy from both.
 
 Source: PTX ISA, `#tensor-tensormap`_.
 
@@ -34,10 +34,11 @@ class BoxCopy:
     """The copy of one instruction through a tensor map.
 
     Attributes:
-        decoded: the map. kind: its elements.
-        nbytes: size in shared memory of all elements moved, inside or outside the tensor.
+        decoded: the map.
+        kind: the map's element type.
+        nbytes: size in shared memory of all elements that move, inside or outside the tensor.
         counted: bytes that a load counts on its mbarrier.
-        wrong: why the map does not fit the instruction; "" if it fits.
+        wrong: the reason why the map does not fit the instruction; "" if it fits.
     """
 
     __slots__ = ("_parts", "_row", "counted", "decoded", "kind", "nbytes", "wrong")
@@ -61,7 +62,7 @@ class BoxCopy:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def write_tensor(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
-        """Write the elements inside the tensor, or combine them with the old ones."""
+        """Write the elements inside the tensor; with ``combine``, combine them with the old ones first."""
         start = 0
         moved = elements.to_global(self.kind, data)
         for part in self._parts:
@@ -69,7 +70,7 @@ class BoxCopy:
             start += part.nbytes
 
     def read_shared(self, cta: CTA, address: int, actor: Actor) -> Bytes:
-        """Read the elements at ``address`` of shared memory. Those that a store drops may be unwritten."""
+        """Read the elements at ``address`` of shared memory. Elements that a store drops may be unwritten."""
         return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor, self._kept())
 
     def _kept(self) -> NDArray[np.bool_] | None:
@@ -101,8 +102,7 @@ def tensor_copy(
     offsets: tuple[int, ...],
     actor: Actor,
 ) -> BoxCopy:
-    """Return the copy through the map at a generic address. Raise a fault if the map does not fit the
-    instruction.
+    """Return the copy through the map at a generic address. Raises a fault if the map does not fit.
 
     An H200 stops with "illegal instruction" if the innermost coordinate is not a multiple of 16 bytes.
     """

@@ -1,1 +1,1 @@
-"""Matrix operands: convert registers and shared memory to matrices of codes, and back."""
+"""Matrix operands: converts registers and shared memory to matrices of codes, and back."""

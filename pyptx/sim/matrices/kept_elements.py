@@ -1,4 +1,4 @@
-"""Sparse products: select the elements of B that are multiplied by the stored elements of A."""
+"""Sparse products: selects the elements of B that are multiplied by the stored elements of A."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class KeptElements:
     any two halves (#warp-level-matrix-instructions-for-sparse-mma).
 
     Args:
-        metadata: which registers of which threads of a warp hold the indices.
+        metadata: layout of the indices in the registers of a warp.
         k: number of elements in a row of A, including the dropped ones.
         bits: width of an element of A.
-        selector: which threads of each four supply the metadata.
+        selector: selects the threads of each group of four that supply the metadata.
     """
 
     def __init__(self, metadata: SelectedLayout, k: int, bits: int, selector: int) -> None:

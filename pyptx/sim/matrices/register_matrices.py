@@ -1,8 +1,8 @@
-"""Gather matrices from fragments in the registers of a warp, and scatter matrices to fragments.
+"""Gathers matrices from fragments in the registers of a warp, and scatters matrices to fragments.
 
-:mod:`pyptx.layout.fragments` defines the place of each element; this module makes index arrays of the places,
-once for an instruction. Elements are raw codes in ``u1 u2 u4 u8`` arrays; elements of 4 bits and 1 bit use
-the low bits.
+:mod:`pyptx.layout.fragments` defines the place of each element. This module converts the places to index
+arrays, once for each instruction. Elements are raw codes in arrays of unsigned integers; elements of 4 bits
+and 1 bit are in the low bits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Read an operand tile in shared memory through its descriptor, as raw codes.
+"""Reads an operand tile in shared memory through its descriptor, as raw codes.
 
-:func:`~pyptx.layout.tile_offsets` gives the bytes of each element. This module makes index arrays of them,
-once for a kind of tile, and makes one access of the async proxy with its checks.
-:mod:`pyptx.sim.tcgen05.operands` computes the places of other descriptors itself.
+:func:`~pyptx.layout.tile_offsets` gives the byte offset of each element. This module converts the offsets to
+index arrays, once for each kind of tile, and reads the tile with one checked access of the async proxy. For
+descriptors that :func:`~pyptx.layout.tile_offsets` cannot express, :mod:`pyptx.sim.tcgen05.operands` computes
+the offsets.
 """
 
 from __future__ import annotations

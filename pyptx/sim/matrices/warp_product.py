@@ -1,4 +1,4 @@
-"""One product of a warp, for mma and wmma: gather fragments, compute D = A*B + C, scatter D.
+"""One product of a warp, for mma and wmma: gathers fragments, computes D = A*B + C, and scatters D.
 
 :mod:`pyptx.sim.numbers.multiply` has the arithmetic; :mod:`.register_matrices` gathers and scatters.
 """
@@ -72,7 +72,7 @@ class WarpProduct:
 
 
 def planned(op: Op, make: Callable[[Op], Plan]) -> Plan:
-    """Return ``make(op)``; it is called once for an instruction."""
+    """Return ``make(op)``, which is called once for each instruction."""
     plan: Plan | None = op.cache.get(make)
     if plan is None:
         plan = op.cache[make] = make(op)

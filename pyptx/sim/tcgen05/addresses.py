@@ -1,4 +1,4 @@
-"""Addresses of tensor memory: a lane and a column, PTX ISA ``#tensor-memory-addressing``."""
+"""Decodes addresses of tensor memory to a lane and a column (PTX ISA ``#tensor-memory-addressing``)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ __all__ = ["cell_at"]
 def cell_at(cta: CTA, address: int, actor: Actor) -> tuple[int, int]:
     """Return the lane and the column of an address.
 
-    The hardware uses only the low bits of the lane: kernels that were verified on a B200 count lanes through
-    the rows of both CTAs of a pair. The manual does not define such lanes, so they are reported for review.
+    The hardware uses only the low bits of the lane: some kernels that were verified on a B200 number the
+    lanes of both CTAs of a pair consecutively. The manual does not define lanes of 128 and more, so the
+    simulator reports them for review.
     """
     lane, column = unpack_address(address)
     if lane >= LANES:
         cta.machine.report(
             Finding(
                 RULES["tensor-memory-lane"],
-                f"the address {address:#x} has lane {lane}: used as lane {lane % LANES}",
+                f"the address {address:#x} has lane {lane} (expected 0..{LANES - 1}): used as lane "
+                f"{lane % LANES}",
                 actor.location,
                 actor.description(),
             )

@@ -1,7 +1,7 @@
 """tcgen05.cp and tcgen05.shift: copies into tensor memory, and shifts of its rows.
 
-PTX ISA ``#tcgen05-instructions-tcgen05-cp``.  The source is a K-major tile of 16-byte units, laid out by its
-descriptor. The lanes that each row goes to follow CUTLASS's ``cute/atom/copy_traits_sm100.hpp``.
+PTX ISA ``#tcgen05-instructions-tcgen05-cp``.  The source is a K-major tile of 16-byte units; its descriptor
+gives the layout. The lanes that receive each row are those of CUTLASS's ``cute/atom/copy_traits_sm100.hpp``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["Copy", "shift_down"]
 
 _ROWS = np.arange(128)
-#: For each lane that is written, the row of the tile that it gets; and these lanes, counted from the address.
+#: The rows of the tile that the copy writes, one for each written lane; and these lanes, counted from the
+#: address.
 _SHAPES: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {
     "128": (_ROWS, _ROWS),
-    # One row for each quarter of the lanes: it refreshes the last lane, which a shift leaves unchanged.
+    # One row for each quarter of the lanes, for the lane that a shift leaves unchanged.
     "4": (np.arange(4), 32 * np.arange(4)),
     "warpx4": (_ROWS % 32, _ROWS),
     "warpx2::02_13": (_ROWS % 64, _ROWS),
@@ -82,15 +83,16 @@ class Copy:
 
 
 def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int = 1) -> None:
-    """Execute ``tcgen05.shift.down``: of 32 lanes, each except the last gets 32 bytes of the next lane.
+    """Execute ``tcgen05.shift.down``: each of 32 lanes except the last gets 32 bytes of the next lane.
 
-    The last lane keeps its bytes, until a cp.4x256b refreshes it (PTX ISA #tcgen05-data-movement-shape:
-    ``.31x256b``). ``quarters``: number of runs of 32 lanes that are shifted; ``.ashift`` shifts four.
+    The last lane keeps its bytes until a cp.4x256b overwrites them (PTX ISA #tcgen05-data-movement-shape:
+    ``.31x256b``). ``quarters`` is the number of runs of 32 lanes that the instruction shifts; ``.ashift``
+    shifts four.
     """
     lane, first = cell_at(ctas[0], address, actor)
     if lane % 32:
         raise ctas[0].machine.fault(
-            "tensor-memory", f"tcgen05.shift at lane {lane}; expected a multiple of 32", actor
+            "tensor-memory", f"tcgen05.shift at lane {lane}; expected a lane that is a multiple of 32", actor
         )
     for cta in ctas:
         tensor = cta.unit(TensorMemory)

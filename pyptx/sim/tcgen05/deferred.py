@@ -1,9 +1,9 @@
 """Deferred sums: products of several MMAs to one accumulator, computed together.
 
-Many MMAs in a row add to one accumulator, and no instruction reads it before the last MMA. This module keeps
-their operands and computes one product, when another operation touches the accumulator's columns or enough
-operands are collected. Only the order of the MMAs decides which of them share a product, so all schedules
-give the same bits.
+Often many MMAs in sequence add to one accumulator, and no instruction reads it before the last MMA. This
+module stores their operands. It computes one product for all of them when another operation accesses the
+accumulator's columns, or when it has stored enough operands. Only the order of the MMAs decides which of them
+share a product, so all schedules give the same bits.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["DeferredSum"]
 
 F32 = NDArray[np.float32]
 
-#: Number of elements of K after which the sum is computed: a size that one product computes efficiently.
+#: Number of stored elements of K at which the sum is computed: a size that numpy multiplies efficiently.
 _MOST = 256
 
 
 class DeferredSum:
-    """``D = A @ B.T``, plus D if it ``accumulates``; A and B are added in parts along K."""
+    """A sum ``D = A @ B.T``, plus the old D if it ``accumulates``; each MMA adds a part along K."""
 
     __slots__ = ("_a", "_b", "_k", "accumulates", "checked", "first", "lanes")
 
     def __init__(self, lanes: Any, first: int) -> None:
         self.lanes, self.first = lanes, first
         self.accumulates = True
-        #: Version of the allocations for which the access to the accumulator was last checked.
+        #: ``TensorMemory.version`` when the access to the accumulator was last checked.
         self.checked = -1
         self._a: list[F32] = []
         self._b: list[F32] = []
@@ -43,7 +43,7 @@ class DeferredSum:
         return len(self._b[0]) if self._b else 0
 
     def add(self, a: F32, b: F32, accumulate: bool) -> bool:
-        """Add the operands of one MMA; return whether the sum should be computed now."""
+        """Add the operands of one MMA. Return True if the caller should compute the sum now."""
         if not accumulate:
             self._a, self._b, self._k, self.accumulates = [], [], 0, False
         self._a.append(a)

@@ -1,8 +1,9 @@
 """A and B of tcgen05.mma: read codes from shared memory or tensor memory, and decode them to numbers.
 
-Packing, PTX ISA `#tcgen05-packing-formats`_: in shared memory, sixteen elements of 6 or 4 bits are packed and
-padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``). In tensor memory each element has a byte; 4-bit
-elements lie in its middle, ``00SEEM00``. The mxf4 kinds pack two elements into a byte in both memories.
+The packing is that of PTX ISA `#tcgen05-packing-formats`_. In shared memory, 16 elements of 6 or 4 bits are
+packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``). In tensor memory each element takes a
+byte; a 4-bit element is in the middle of its byte, ``00SEEM00``. The mxf4 kinds pack two elements into a byte
+in both memories.
 
 .. _#tcgen05-packing-formats:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-packing-formats
@@ -41,25 +42,25 @@ __all__ = [
 Array = NDArray[Any]
 F32 = NDArray[np.float32]
 
-#: Bytes of an element; other types have one byte or their own packing.
+#: Element type -> bytes of an element. Types that are not listed take one byte or have their own packing.
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
-#: Number of bytes, of 16, that sixteen packed elements fill; the rest is padding.
+#: Packed type -> number of bytes that 16 elements fill; padding fills the rest of the 16 bytes.
 PADDED = {"e2m1": 8, "e2m3": 12, "e3m2": 12}
-#: Maximum number of panels of one CTA whose numbers are kept.
+#: Largest number of panels of one CTA whose decoded numbers are cached.
 _PANELS = 32
-#: Bits 10 to 17 of a descriptor's address, which change no offset in the pattern of 1024 bytes.
+#: Bits 10 to 17 of a descriptor's address (the page). They change no offset in the pattern of 1024 bytes.
 _PAGE = 0xFF << 6
 #: The bit of a descriptor that makes its leading offset an absolute address.
 _ABSOLUTE = 52
 
 
 def not_modeled(what: str, actor: Actor) -> Fault:
-    """Return a fault that ends a run as incomplete."""
+    """Return a fault that ends the run as incomplete, since ``what`` is not modeled."""
     return Fault(Finding(RULES["not-modeled"], what, actor.location, actor.description()))
 
 
 def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
-    """Return the fault for a descriptor that is invalid, or that describes a layout which is not modeled."""
+    """Return the fault for a descriptor that is invalid or describes a layout that is not modeled."""
     if isinstance(error, UnsupportedError):
         return not_modeled(error.message, actor)
     return cta.machine.fault("bad-descriptor", error.message, actor)
@@ -69,9 +70,9 @@ def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
 def _places(
     word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int
 ) -> TileOffsets:
-    """Return the offsets of a tile's elements.
+    """Return the byte offsets of a tile's elements.
 
-    ``word`` is the descriptor without the page; ``first`` is the number of rows between the descriptor's
+    ``word`` is the descriptor without the page bits. ``first`` is the number of rows between the descriptor's
     address and the tile.
     """
     nbytes = _BYTES.get(element, 1)
@@ -85,11 +86,14 @@ def _places(
 
 
 class _Panel(NamedTuple):
-    """All elements of K that the swizzle spans: several tiles side by side, decoded together.
+    """The tiles along K that lie side by side in one span of the swizzle, which are decoded together.
 
-    ``low`` and ``nbytes``: offset of the tile from its page, and its size; ``inside``: offset of the tile's
-    address from the panel's; ``first`` and ``end``: offsets of the panel from the page; ``units``: the
-    panel's units of 16 bytes, counted from the page; ``columns``: the tile's columns in the panel.
+    Attributes:
+        low, nbytes: offset of the tile from its page, and its size, in bytes.
+        inside: offset of the tile's address from the panel's address.
+        first, end: offsets of the panel's start and end from the page.
+        units: the panel's units of 16 bytes, counted from the page.
+        columns: the tile's columns in the panel.
     """
 
     low: int
@@ -103,7 +107,7 @@ class _Panel(NamedTuple):
 
 @lru_cache(maxsize=512)
 def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel | None:
-    """Return the panel that contains a tile, or None. ``word`` is the descriptor without the page."""
+    """Return the panel that contains a tile, or None. ``word`` is the descriptor without the page bits."""
     tile = Tcgen05SmemDescriptor.decode(word)
     nbytes = _BYTES.get(element, 1)
     span = OPERAND_SWIZZLES[tile.swizzle]
@@ -123,9 +127,9 @@ def _panel(word: int, rows: int, k: int, element: str, major: Major) -> _Panel |
 
 
 def _from_panel(cta: CTA, word: int, rows: int, k: int, element: str, major: Any, actor: Actor) -> F32 | None:
-    """Return a tile from its panel, or None if no panel contains it.
+    """Return the numbers of a tile from the cached panel that contains it, or None if no panel contains it.
 
-    The numbers of panels are kept until the next write to the segment.
+    A panel's numbers stay cached until the next write to the segment.
     """
     panel = _panel(word & ~_PAGE, rows, k, element, major)
     if panel is None:
@@ -178,9 +182,10 @@ def shared_words(
     nibbles: bool = False,
     first: int = 0,
 ) -> Array:
-    """Read a tile of ``rows`` rows of k elements in shared memory through the async proxy, without padding.
+    """Read the codes of a tile ``[rows, k]`` in shared memory through the async proxy, without padding.
 
-    ``nibbles``: two elements per byte. ``first``: number of rows between the address and the tile.
+    ``nibbles`` is True if a byte holds two elements. ``first`` is the number of rows between the descriptor's
+    address and the tile.
     """
     if word >> _ABSOLUTE & 1:
         return _in_two_chunks(cta, word, rows, k, element, major, actor, nibbles=nibbles)
@@ -196,7 +201,8 @@ def _in_two_chunks(
 ) -> Array:
     """Read a tile whose rows continue at an absolute address after the end of their 128 bytes.
 
-    PTX ISA ``#tcgen05-leading-dimension-byte-offset-absolute-address``: for rows of 48 bytes.
+    An instruction with rows of 48 bytes needs this (PTX ISA
+    ``#tcgen05-leading-dimension-byte-offset-absolute-address``).
     """
     nbytes = k // 2 if nibbles else k * _BYTES.get(element, 1)
     if nbytes != 48:
@@ -255,7 +261,7 @@ def unpacked(words: Array, bits: int) -> Array:
 
 
 def contained(cells: NDArray[np.uint32], element: str, nibbles: bool) -> F32:
-    """Return the numbers of rows of A from their cells in tensor memory."""
+    """Return the numbers that the elements of A in these cells of tensor memory stand for."""
     nbytes = _BYTES.get(element, 1)
     words: Array = np.ascontiguousarray(cells).view(f"<u{nbytes}")
     if nibbles:

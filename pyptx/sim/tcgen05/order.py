@@ -9,14 +9,14 @@ This module orders two more pairs. A cp writes after an earlier mma: the list la
 block-scaled main loops copy the next stage's scales over scales that earlier MMAs may still read, without a
 wait in between. And an mma writes D after the thread's earlier mma has written its D, for any accumulators:
 FlashAttention lets S of the next block overwrite P, which the previous product reads, again without a wait,
-and Triton's documentation says that MMAs execute in order. It is still open when an mma reads values that an
-earlier mma writes as another accumulator.
+and Triton's documentation says that MMAs execute in order. It is not known whether an mma reads the values
+that an earlier mma writes to another accumulator.
 
 A thread's commits also arrive in order: NVIDIA's kernels for CTA pairs wait only for the last commit before
 their CTAs end, and Triton's documentation of ``tcgen05_commit`` says so.
 
 The simulator does not check that threads synchronized between two fences: a fence::after_thread_sync orders
-behind everything that any fence::before_thread_sync of the CTA has released until then.
+later operations after everything that any earlier fence::before_thread_sync of the CTA has released.
 
 .. _#tcgen05-memory-consistency-model-pipelined-instructions:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-memory-consistency-model-pipelined-instructions
@@ -32,7 +32,10 @@ __all__ = ["Issued"]
 
 
 class Issued:
-    """Operations in flight that a thread is ordered behind: its own, and those learned from other threads."""
+    """Operations in flight after which a thread's next operations are ordered.
+
+    These are its own operations, and operations of other threads that were ordered before it by fences.
+    """
 
     __slots__ = ("_all", "copies", "last", "products", "shifts", "signals", "uncommitted")
 
@@ -54,7 +57,7 @@ class Issued:
         return list(steps) if self._all else [step for step in steps if not step.done]
 
     def tracked(self) -> list[Step]:
-        """Return the steps that a commit waits for."""
+        """Return the steps for which the thread's next commit waits."""
         self.uncommitted = self._kept(self.uncommitted)
         return self.uncommitted + self._kept(self.signals)
 
@@ -117,7 +120,7 @@ class Issued:
         return bool(self._all_products() or self._kept(self.copies) or self._kept(self.shifts))
 
     def learn(self, other: Issued) -> None:
-        """Order the thread behind everything that ``other`` is ordered behind."""
+        """Order the thread's next operations after everything after which those of ``other`` are ordered."""
         for accumulator, steps in other.products.items():
             flying = self._kept(steps)
             if flying:

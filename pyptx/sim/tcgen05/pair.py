@@ -2,7 +2,8 @@
 
 PTX ISA `#tcgen05-cta-pair`_: a pair is two CTAs of a cluster whose ranks differ only in the last bit.
 ``#tcgen05-issue-granularity``: with ``.cta_group::2`` one thread of either CTA issues an mma, cp, shift or
-commit for both CTAs, which must be running; alloc, dealloc and relinquish_alloc_permit need a warp of each.
+commit for both CTAs, which must be running. A warp of each CTA must execute alloc, dealloc and
+relinquish_alloc_permit.
 
 .. _#tcgen05-cta-pair: https://docs.nvidia.com/cuda/parallel-thread-execution/#tcgen05-cta-pair
 """
@@ -25,7 +26,7 @@ __all__ = ["PairRequest", "group_of", "execute_as_pair"]
 
 
 def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
-    """Return the CTAs that execute an instruction: the thread's CTA, or its pair with the even rank first.
+    """Return the CTAs that execute an instruction: the thread's CTA, or its CTA pair (even rank first).
 
     Raises a fault if there is no pair, or if the kernel mixes ``.cta_group::1`` and ``.cta_group::2``.
     """
@@ -54,7 +55,7 @@ def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
 
 
 def _pair(s: Split, op: Op) -> tuple[CTA, ...]:
-    """Return the pair of the thread's CTA; from now on its threads share what they release with fences."""
+    """Return the CTA pair of the thread, and let both CTAs share the operations that fences release."""
     cta = s.warp.cta
     even = cta.rank & ~1
     pair = tuple(cta.cluster.ctas[even : even + 2])
@@ -90,16 +91,17 @@ class PairRequest:
 
     @property
     def what(self) -> str:
-        """The instruction and its arguments, as text."""
+        """The instruction and its arguments as text, for messages."""
         return f"{self.name} {self.text}".rstrip()
 
 
 def execute_as_pair(
     group: tuple[CTA, ...], mine: PairRequest, ready: Callable[[], int | None], need: Callable[[], str]
 ) -> Condition | None:
-    """Execute an instruction when every CTA of the group executes it and ``ready`` gives an answer for all.
+    """Execute an instruction once every CTA of the group executes it and ``ready`` returns a value.
 
-    ``need`` describes what the warp waits for while ``ready`` gives None.
+    Returns the condition on which the warp must wait, or None if the instruction was executed. ``need``
+    returns text that says what the warp waits for while ``ready`` returns None.
     """
     cta = mine.split.warp.cta
     if len(group) == 1:

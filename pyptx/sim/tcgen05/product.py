@@ -37,7 +37,7 @@ __all__ = ["MmaOperation", "Operands"]
 
 Array = NDArray[Any]
 
-#: Bits of an element of A in tensor memory, by kind; other kinds use a byte.
+#: Kind -> bits of an element of A in tensor memory. Kinds that are not listed use 8 bits.
 _CONTAINERS = {"f16": 16, "tf32": 32, "mxf4": 4, "mxf4nvf4": 4}
 #: Lanes of the 64 rows of D in layout F, which uses half of the lanes.
 _HALF = np.arange(64) % 16 + 32 * (np.arange(64) // 16)
@@ -150,12 +150,12 @@ class MmaOperation:
 
     @property
     def _half(self) -> bool:
-        """True if D has 64 rows in a CTA and uses half of its lanes: layouts F and C."""
+        """True if a CTA's D has 64 rows that use half of the lanes: layouts F and C."""
         return self.held * self.parts == 64
 
     @property
     def accumulator(self) -> Hashable:
-        """Key that is equal for MMAs which pipeline: the same accumulator, shape and kind."""
+        """A key that is equal for MMAs that execute in order: same accumulator, shape and kind."""
         d = self.descriptor
         return (self.operands.d, d.m, d.n, d.k, d.kind, d.ws)
 
@@ -170,7 +170,7 @@ class MmaOperation:
         self.pairs = [self._factors(cta, b, actor) for cta in self.ctas]
 
     def _factors(self, cta: CTA, b: Array, actor: Actor) -> list[tuple[Array, Array]]:
-        """Return the factors that one CTA multiplies."""
+        """Return the pairs of matrices that one CTA multiplies, one pair for each part of D's columns."""
         o, d = self.operands, self.descriptor
         a = self._a(cta, actor)
         if o.metadata is not None:
@@ -186,7 +186,7 @@ class MmaOperation:
         return [(a[n % len(a)], part) for n, part in enumerate(np.split(b, self.parts))]
 
     def _a(self, cta: CTA, actor: Actor) -> Array:
-        """Return the CTA's rows of A, ``[copies, rows, k]``, as stored: half of K for a sparse A."""
+        """Return the CTA's rows of A as stored, ``[copies, rows, k]``; for a sparse A, k is half of K."""
         o, d = self.operands, self.descriptor
         k = d.k // 2 if d.sparse else d.k
         nibbles = mma_kind(d.kind).k == 64
@@ -221,15 +221,15 @@ class MmaOperation:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _aligned(self, lane: int, what: str, actor: Actor) -> None:
-        """Raise a fault unless a half-lane matrix begins at D's lane.
+        """Raise a fault if D uses half of the lanes and another matrix begins at another lane than D.
 
         PTX ISA #tcgen05-sparse-matrices-alignment-restriction, and layouts F and C of A.
         """
         if self._half and lane != self.lane:
             raise self.ctas[0].machine.fault(
                 "tensor-memory",
-                f"{what} begins at lane {lane}, D at lane {self.lane}: "
-                f"M = {self.descriptor.m} needs the same lane for both",
+                f"{what} begins at lane {lane} and D at lane {self.lane}: "
+                f"with M = {self.descriptor.m} both must begin at the same lane",
                 actor,
             )
 
@@ -255,7 +255,7 @@ class MmaOperation:
         same = all(np.array_equal(of, of[:1].repeat(len(of), 0), equal_nan=True) for of in (of_a, of_b))
         if same:
             return [(scaled(a[p % len(a)], of_a[0]), scaled(b[p], of_b[0, p])) for p in range(self.parts)]
-        # The quarters of the lanes hold different scales: each quarter computes with its own scales.
+        # If the quarters of the lanes hold different scales, each quarter computes with its own scales.
         factors = []
         quarters = 4 // self.parts
         for q in range(4):
@@ -264,9 +264,9 @@ class MmaOperation:
         return factors
 
     def shift(self, actor: Actor) -> None:
-        """Execute ``.ashift``: after A was read, move its rows in tensor memory down.
+        """Execute ``.ashift``: move the rows of A in tensor memory down, after the MMA has read A.
 
-        Source of the rows and the time: CUTLASS,
+        Which rows move, and when, is from CUTLASS
         ``examples/python/CuTeDSL/experimental/primitives/tcgen05/1cta_mma_a_from_tmem.py``, seen on a B200.
         """
         if self.held * self.parts != 128 or self.parts > 1:
@@ -306,7 +306,7 @@ class MmaOperation:
         tensor.cells[at] = result
 
     def _only_adds(self, pairs: list[tuple[Array, Array]]) -> bool:
-        """True if the instruction only adds products to D in f32, which can be deferred."""
+        """True if the instruction only adds products to D in f32. The sum can then be deferred."""
         o = self.operands
         return (
             self.descriptor.d_type == "f32"

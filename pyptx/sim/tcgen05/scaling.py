@@ -1,4 +1,4 @@
-"""Block scales of tcgen05.mma: read them from tensor memory, and multiply them into A and B.
+"""Block scales of tcgen05.mma: reads them from tensor memory, and multiplies A and B by them.
 
 PTX ISA ``#tcgen05-block-scaling``: a row of A or column of B has ``count`` scales, each for an equal share of
 its elements along K. Each quarter of the lanes holds a copy of the scales, and computes with its own copy.
@@ -33,7 +33,7 @@ _QUARTER = 32
 
 @cache
 def _values(kind: str) -> F64:
-    """Return the value of each code; ue4m3 is e4m3 with the sign bit ignored."""
+    """Return the value of each code of a scale type; ue4m3 is e4m3 with the sign bit ignored."""
     return np.tile(decoded("e4m3")[:128], 2) if kind == "ue4m3" else decoded(kind)
 
 

@@ -1,8 +1,8 @@
-"""Sparse A: read the indices from tensor memory, and expand A with its zeros.
+"""Sparse A: reads the indices from tensor memory, and expands the stored elements to A with its zeros.
 
-PTX ISA ``#tcgen05-sparse-matrices``: two of each four elements are stored, with a 2-bit index each. tf32
-stores one of two elements, with a 4-bit index for its two halves of 16 bits. The mxf4 kinds store two of four
-pairs.
+PTX ISA ``#tcgen05-sparse-matrices``: of each four elements, memory holds two, and a 2-bit index for each. For
+tf32, memory holds one of two elements, and a 4-bit index that names its two halves of 16 bits. For the mxf4
+kinds, memory holds two of each four pairs of elements.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["expanded", "read_indices"]
 
 Array = NDArray[Any]
 
-#: By kind: stored places of a chunk, all places of a chunk, and elements per place; others: 2, 4 and 1.
+#: Kind -> stored places of a chunk, all places of a chunk, elements per place. The default is 2, 4 and 1.
 _CHUNKS = {"tf32": (1, 2, 1), "mxf4": (2, 4, 2), "mxf4nvf4": (2, 4, 2)}
 _WIDE = ("f16", "tf32")
 

@@ -1,8 +1,8 @@
-"""Tensor memory: 128 lanes x 512 columns of 32-bit cells of a multiprocessor, their owners, and accesses.
+"""Tensor memory: the 128 lanes x 512 columns of 32-bit cells of a multiprocessor, and their allocation.
 
-Owns :class:`TensorStorage`, which the CTAs on one multiprocessor share, and :class:`TensorMemory`, the part
-of one CTA: its allocations, and the check that every access goes through.
-Source: PTX ISA, `#tensor-memory`_ and ``#tcgen05-memory-alloc-manage-instructions``.
+Owns :class:`TensorStorage`, which the CTAs on one multiprocessor share, and :class:`TensorMemory`, the state
+of one CTA: its allocations, its operations, and the check of every access. Source: PTX ISA, `#tensor-memory`_
+and ``#tcgen05-memory-alloc-manage-instructions``.
 
 .. _#tensor-memory: https://docs.nvidia.com/cuda/parallel-thread-execution/#tensor-memory
 """
@@ -36,7 +36,7 @@ _CELL = 4
 
 
 class TensorStorage:
-    """The tensor memory of a multiprocessor: its cells, which cells were written, which columns are taken."""
+    """The tensor memory of a multiprocessor: its cells, flags of written cells, and allocated columns."""
 
     #: The state space, and the base of offsets, for observers.
     space, base = StateSpace.TENSOR, 0
@@ -51,7 +51,7 @@ class TensorStorage:
 
     @property
     def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
-        """``uint32[lane, column]``; made on first use, since most kernels do not use tensor memory."""
+        """The cells, ``uint32[lane, column]``. Created on first use: most kernels use no tensor memory."""
         if self._cells is None:
             self._cells = np.zeros((LANES, COLUMNS), np.uint32)
             self._written = np.zeros((LANES, COLUMNS), np.bool_)
@@ -59,7 +59,7 @@ class TensorStorage:
 
     @property
     def written(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """``bool[lane, column]``: whether the current owner of a cell has written the cell."""
+        """``bool[lane, column]``: True if the CTA that owns a cell has written the cell."""
         _ = self.cells
         assert self._written is not None
         return self._written
@@ -86,7 +86,7 @@ class TensorStorage:
 def find_room(storages: Sequence[TensorStorage], columns: int, exclusive: bool = False) -> int | None:
     """Return the first column of an aligned run of ``columns`` that is free in all ``storages``, or None.
 
-    No other allocation may live at the same time as an exclusive one.
+    An exclusive allocation has room only if there is no other allocation, and it leaves no room for others.
     """
     taken: list[tuple[int, int]] = []
     for storage in storages:
@@ -116,8 +116,9 @@ class TensorMemory(CtaUnit):
         self.group: tuple[CTA, ...] = ()
         #: Instruction name -> the request of this CTA's warp to execute it with the peer, until it is done.
         self.requests: dict[str, PairRequest] = {}
-        #: Operations that each thread, (warp, lane), has issued; ``released``: operations that the CTA's
-        #: threads have released with fence::before_thread_sync, for other threads to be ordered behind.
+        #: (warp, lane) -> operations that the thread has issued. ``released``: operations that the CTA's
+        #: threads have released with fence::before_thread_sync, so that operations of other threads can
+        #: follow them.
         self.issued: dict[tuple[int, int], Issued] = {}
         self.released = Issued(all_steps=cta.machine.stream.active)
         #: Steps in flight that access this CTA's memory: steps that it issued, and steps of another CTA.
@@ -130,7 +131,7 @@ class TensorMemory(CtaUnit):
 
     @property
     def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
-        """``uint32[lane, column]``."""
+        """The cells of the multiprocessor, ``uint32[lane, column]``."""
         return self.storage.cells
 
     def issued_by(self, warp: int, lane: int) -> Issued:
@@ -166,7 +167,7 @@ class TensorMemory(CtaUnit):
         self._allocated += 1
 
     def _life(self, first: int, columns: int) -> Life:
-        """Return an allocation as observers see it."""
+        """Return the record of an allocation for observers."""
         key = (self.cta.multiprocessor.number, first)
         return Life(LifeKind.TENSOR_MEMORY, key, columns, "tensor memory", self.cta.key)
 
@@ -197,15 +198,15 @@ class TensorMemory(CtaUnit):
     # --- the CTA ends -------------------------------------------------------------------------
 
     def concern(self, steps: list[Step], *, own: bool = False) -> None:
-        """Remember steps in flight that access this CTA's memory: its ``own``, or another CTA's."""
+        """Store steps in flight that access this CTA's memory. ``own``: this CTA issued them."""
         known = self._own if own else self._foreign
         known[:] = [step for step in [*known, *steps] if not step.done]
 
     def leave(self) -> None:
-        """At the end of all threads: report and finish the work in flight that still needs the CTA.
+        """Report and finish the work in flight that still needs this CTA. Called when all threads have ended.
 
-        Signals to other CTAs' mbarriers do not need the CTA. Signals to its own mbarriers reach memory that
-        no longer exists.
+        Signals to other CTAs' mbarriers do not need the CTA. Signals to its own mbarriers would reach memory
+        that no longer exists, and are reported.
         """
         machine = self.cta.machine
         self._report_commits()
@@ -337,7 +338,7 @@ class TensorMemory(CtaUnit):
             )
 
     def _announce(self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor) -> None:
-        """Tell the observers of an access to ``columns`` cells, from ``first``, in each of ``lanes``."""
+        """Send observers an access to the ``columns`` columns from ``first`` in each of ``lanes``."""
         starts = _CELL * (COLUMNS * np.asarray(lanes, np.int64) + first)
         footprint = Footprint(starts, _CELL * columns)
         self.cta.machine.stream.access(
@@ -355,11 +356,11 @@ class TensorMemory(CtaUnit):
         )
 
     def _where(self) -> str:
-        """Return text that names the CTA if instructions access the tensor memory of two CTAs."""
+        """Return text that names this CTA if its instructions access the tensor memory of a pair, else ""."""
         return f" of CTA {self.cta.coordinates}" if len(self.group) == 2 else ""
 
 
-#: What the steps of mma, cp, shift and commit do.
+#: Kind of step -> text that says what this step of mma, cp, shift or commit does.
 _DOES = {
     StepKind.READ: "read its operands",
     StepKind.READ_A: "read its operands",

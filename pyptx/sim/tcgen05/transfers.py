@@ -1,7 +1,7 @@
 """Loads and stores of tensor memory that one warp has in flight.
 
-A load's step writes its registers. If an instruction touches one of these registers earlier, all loads of the
-warp happen first, as with the waits that ptxas inserts.
+A load's step writes its registers. If an instruction accesses one of these registers before the step, all
+loads of the warp complete first. Real code has the same order, because ptxas inserts waits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions that the system provides to kernels: printf, the heap, failed assertions.
+"""Functions that the CUDA system provides to kernels: printf, malloc and free, and failed assertions.
 
 Source: CUDA C++ Programming Guide, formatted output and dynamic global memory allocation. The signatures are
 those that compilers declare in PTX (``.extern .func (.param .b32 _) vprintf(...)``).
@@ -28,7 +28,7 @@ _HEAP = 8 << 20
 #: Least number of bytes of the heap that an allocation takes.
 _SMALLEST = 64
 _LONGEST_STRING = 1 << 16
-#: Most characters of one conversion, and of everything that a launch prints.
+#: The largest number of characters of one conversion, and of all text that a launch prints.
 _WIDEST, _MOST_PRINTED = 1 << 12, 16 << 20
 _CONVERSION = re.compile(rb"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXcsaAeEfFgGp%])")
 
@@ -67,7 +67,7 @@ class CallArguments:
         return self.read(address, (len(rest) if length < 0 else length) + 1)[:-1]
 
     def each(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Return, for each lane, its number and its arguments."""
+        """Return the number and the arguments of each lane that makes the call."""
         columns = [value.tolist() for value in self.values]
         return list(zip(self.lanes.tolist(), zip(*columns, strict=True), strict=True))
 
@@ -95,7 +95,7 @@ def formatted(
         else:
             value = int(word[:10])
         if abs(value) > _WIDEST:
-            raise OverflowError(f"printf of a field of {value} characters; the limit is {_WIDEST}")
+            raise OverflowError(f"printf with a field of {value} characters; the limit is {_WIDEST}")
         return value
 
     def convert(match: re.Match[bytes]) -> bytes:
@@ -168,7 +168,7 @@ def _vprintf(a: CallArguments) -> list[int]:
         a.at.split.warp.cta.grid.printed.append(text)
         a.machine.printed_characters += len(text)
         if a.machine.printed_characters > _MOST_PRINTED:
-            a.machine.stop(f"stopped after {_MOST_PRINTED} printed characters")
+            a.machine.stop(f"stopped: the launch printed {_MOST_PRINTED} characters, which is the limit")
         answers.append(count)
     a.at.split.acting = None
     return answers

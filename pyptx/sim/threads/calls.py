@@ -1,8 +1,8 @@
 """Calls of device functions: activations, arguments, results and returns.
 
-Parameters in ``.param`` space lie in the activation's frame in local memory. A call copies the bytes of its
-arguments there, and a return copies those of the results. Lanes that called together return together, unless
-nothing else can run.
+Parameters in ``.param`` space are in the activation's frame in local memory. A call copies the bytes of its
+arguments there, and a return copies the bytes of the results back. Lanes that called together return
+together; if nothing else can run, the lanes that have reached the return continue without the others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FunctionCalls:
         self.machine = machine
 
     def enter(self, s: Split, block: CodeBlock) -> Split | None:
-        """Return the split in the called function, or None if lanes call different ones and have diverged."""
+        """Return the split in the called function; None if lanes call different functions and diverge."""
         site = block.call
         assert site is not None and block.next is not None
         s.scatter()
@@ -86,7 +86,7 @@ class FunctionCalls:
         if caller.depth + 1 > _DEEPEST:
             raise machine.fault(
                 "stack-overflow",
-                f"calls are {_DEEPEST} deep, the limit, at a call of {function.name}",
+                f"a call of {function.name} at a depth of {_DEEPEST} calls, which is the limit",
                 At(s, site),
             )
         self._check(s, site, function)
@@ -105,7 +105,7 @@ class FunctionCalls:
         return Split(warp, s.mask, code.first, [point], frame)
 
     def _check(self, s: Split, site: CallSite, function: Function) -> None:
-        """Raise a fault unless the call fits the function: an indirect call may reach any function."""
+        """Raise a fault if arguments or results do not fit the function, which an indirect call may reach."""
         wrong = ""
         places = s.frame.code.places
         if len(site.arguments) != len(function.params):
@@ -129,7 +129,7 @@ class FunctionCalls:
             raise self.machine.fault("not-modeled", wrong, At(s, site))
 
     def leave(self, s: Split) -> Split:
-        """Return the split back in the caller, after storing the results."""
+        """Store the results, and return the split in the caller."""
         frame = s.frame
         caller, site = frame.caller, frame.site
         assert caller is not None and frame.stack is not None
@@ -256,7 +256,7 @@ class FunctionCalls:
 
 
 class At:
-    """The actor of a call, which is not an operation with semantics: for findings and memory accesses."""
+    """The actor of a call, for findings and memory accesses: a call has no operation with semantics."""
 
     def __init__(self, s: Split, site: CallSite) -> None:
         self.split, self.acting = s, None

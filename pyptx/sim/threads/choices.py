@@ -1,7 +1,7 @@
-"""Choices that threads and instructions leave to the schedule.
+"""Choices that the ISA leaves open and the schedule makes, such as the lane that elect.sync picks.
 
-Owns the defaults, which are those of ``eager``. The schedules in :mod:`pyptx.sim.machine.schedule` derive
-from them, and also choose what happens next.
+Owns the default choices, which are those of ``eager``. The schedules in :mod:`pyptx.sim.machine.schedule`
+derive from them; they also choose which thread or event is next.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ class ScheduleChoices:
         return False
 
     def starts(self) -> bool:
-        """True if a launch that can start starts now, or a cluster that may still be canceled."""
+        """True if a launch that can start, or a cluster whose launch can still be canceled, starts now."""
         return True

@@ -44,9 +44,9 @@ class Cluster:
     # --- copies between its CTAs ----------------------------------------------------------------
 
     def deliveries(self, rank: int) -> list[Step]:
-        """Return the signals in flight, newest first, of bulk copies into the shared memory of one CTA.
+        """Return the signals in flight of bulk copies into the shared memory of one CTA, newest first.
 
-        Copies that any CTA of the cluster issued are included.
+        Any CTA of the cluster may have issued these copies.
         """
         return [step for cta in self.ctas for step in reversed(cta.in_flight) if _goes_to(step) == rank]
 
@@ -67,8 +67,8 @@ def _goes_to(step: Step) -> int | None:
 class ClusterBarrier:
     """The barrier of a cluster: the threads that have arrived, and the number of completed phases.
 
-    ``owed`` holds the phase that each thread has arrived for and not waited for, or -1. Threads are numbered
-    from the first thread of the CTA of rank 0.
+    ``owed`` holds, for each thread, the phase in which it has arrived and for which it has not waited, or -1.
+    Threads are numbered from the first thread of the CTA of rank 0.
     """
 
     def __init__(self, cluster: Cluster) -> None:

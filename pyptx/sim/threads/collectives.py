@@ -3,10 +3,10 @@
 Owns :class:`LaneGroups`, which sorts the lanes of one call into groups, one for each warp and member mask,
 and :class:`Rendezvous`, for lanes that execute the same collective at different places of the code.
 
-The member mask is a value of each lane: two tiles of a warp may execute one instruction with two masks. All
+Each lane passes its own member mask: two parts of a warp may execute one instruction with two masks. All
 lanes of a mask that have not exited must execute the collective with the same mask (PTX ISA,
-`#parallel-synchronization-and-communication-instructions-vote-sync`). An H200 accepts lanes that come from
-two places.
+`#parallel-synchronization-and-communication-instructions-vote-sync`). They may be at two places in the code:
+an H200 accepts this.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class LaneGroups:
                 )
 
     def positions(self, row: int, lane: int) -> NDArray[np.intp]:
-        """Return the positions of one lane of a group among the lanes of the call."""
+        """Return the positions of lane ``lane`` of group ``row`` among the lanes of the call."""
         return np.flatnonzero((self._row == row) & (self._lane == lane))
 
     def rows(self, values: Any) -> NDArray[Any]:
@@ -106,11 +106,14 @@ class LaneGroups:
 
 
 class Deposited(Exception):
-    """Raised when the operands of the lanes are in the rendezvous; the instruction executes later."""
+    """Raised after the lanes have stored their operands in the rendezvous; the instruction executes later."""
 
 
 class Rendezvous:
-    """Lanes at several places that execute one collective: all deposit operands, then all get results."""
+    """Lanes at several places that execute one collective.
+
+    All of them store their operands first; then all of them get their results.
+    """
 
     def __init__(self) -> None:
         self._lanes: list[NDArray[np.intp]] = []

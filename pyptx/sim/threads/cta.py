@@ -1,6 +1,6 @@
-"""One cooperative thread array of a launch.
+"""One CTA (cooperative thread array) of a launch.
 
-Owns its shared and local memory, its warps, its operations in flight, and the state that units of the
+Owns the CTA's shared and local memory, its warps, its operations in flight, and the state that units of the
 hardware hold for it.
 """
 
@@ -56,7 +56,7 @@ class CTA:
         self.number = x + launch.grid[0] * (y + launch.grid[1] * z)
         #: A key that no other CTA has that may live at the same time.
         self.key = (grid.number, self.number)
-        #: True until the CTA has let dependent launches go.
+        #: True until the CTA has allowed dependent launches to start.
         self.holds = True
         #: True if its threads have seen that no cluster is left whose launch could be canceled.
         self.refused = False
@@ -96,10 +96,7 @@ class CTA:
         self.live_warps = count
 
     def unit(self, kind: type[Unit]) -> Unit:
-        """Return the state that a unit of the hardware holds for this CTA.
-
-        It is made at the first request.
-        """
+        """Return the state that a unit of the hardware holds for this CTA. The first call creates it."""
         found: Unit | None = self._units.get(kind)
         if found is None:
             found = self._units[kind] = kind(self)
@@ -115,11 +112,11 @@ class CTA:
 
     @property
     def shared_base(self) -> int:
-        """The part of every shared-memory address that the CTA's rank gives."""
+        """The CTA's rank at its place in a shared address: bits 24 and up of each of its shared addresses."""
         return self.rank << 24
 
     def special(self, warp: int, count: int = 1) -> SpecialRegisters:
-        """Return the special registers that do not change, for the threads of ``count`` warps."""
+        """Return the special registers with constant values, for the threads of ``count`` warps."""
         return SpecialRegisters(self, slice(32 * warp, 32 * (warp + count)))
 
     def special_values(self, name: str) -> NDArray[Any]:

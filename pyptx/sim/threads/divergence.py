@@ -32,9 +32,9 @@ class Divergence:
     # --- branches -----------------------------------------------------------------------------
 
     def part(self, s: Split, rpc: int, ways: list[tuple[int, int]]) -> None:
-        """Split ``s`` into (mask, block) parts, of which the last runs first.
+        """Divide the lanes of ``s`` into splits, one for each (mask, block) of ``ways``; the last runs first.
 
-        The parts reconverge at ``rpc`` unless it is EXIT.
+        The new splits reconverge at block ``rpc``. If ``rpc`` is EXIT, they do not reconverge.
         """
         stack = s.stack
         if rpc != EXIT:
@@ -48,16 +48,16 @@ class Divergence:
             if target == EXIT:
                 self.leave(part, mask)
                 continue
-            # Both parts may be there already, for a branch to the next statement.
+            # If the branch goes to the next statement, both splits may be at the reconvergence point already.
             if part.pc == part.rpc:
                 part = self.arrive(part)
             if part is not None:
                 self.machine.wake(part)
 
     def arrive(self, s: Split) -> Split | None:
-        """Note that ``s`` has reached its reconvergence point.
+        """Count ``s`` as arrived at its reconvergence point.
 
-        Return the merged split if ``s`` was the last.
+        Returns the merged split if ``s`` was the last one to arrive, else None.
         """
         s.scatter()
         point = s.stack[-1]
@@ -65,7 +65,10 @@ class Divergence:
         return self._merge(s.warp, point, s.stack[:-1]) if point.arrived == point.expected else None
 
     def abandon(self, s: Split) -> None:
-        """Take ``s``, which returns, out of a function's divergent branches: they no longer await it."""
+        """Remove ``s``, which returns from a function, from the function's reconvergence points.
+
+        The splits that are parked there no longer wait for the lanes of ``s``.
+        """
         inner = s.stack[1:]
         s.stack = s.stack[:1]
         s.rpc = s.stack[0].rpc
@@ -101,9 +104,9 @@ class Divergence:
                 machine.residency.retire(warp.cta)
 
     def release(self) -> bool:
-        """Let lanes that are parked at a reconvergence point continue without the others.
+        """Let lanes that are parked at a reconvergence point continue without the missing lanes.
 
-        False if there are none.
+        Returns False if no lanes are parked.
         """
         for cta in self.machine.residency.live.values():
             for warp in cta.warps:
@@ -132,7 +135,7 @@ class Divergence:
 
     @staticmethod
     def _tiles(s: Split, block: CodeBlock) -> list[Split]:
-        """Split ``s`` by the member mask of its lanes: each tile of a warp waits for its own lanes only."""
+        """Split ``s`` by the member masks of its lanes: each part waits only for the lanes of its mask."""
         instruction, op = block.ops[0]
         mask = op.binding.operands.get("membermask")
         if not isinstance(mask, Register) or instruction.guard is not None:
@@ -144,7 +147,7 @@ class Divergence:
         return [Split(s.warp, mask_of(values == v) & s.mask, s.pc, s.stack, s.frame) for v in several]
 
     def needed(self, s: Split, block: CodeBlock) -> int:
-        """Return the live lanes that execute the collective together with those of ``s``."""
+        """Return the mask of the live lanes that must execute the collective together with those of ``s``."""
         op = block.ops[0][1]
         if block.collective == "warp":
             return s.warp.live
@@ -183,9 +186,9 @@ class Divergence:
             self._meet(warp)
 
     def _complete_sets(self, waiting: list[Split], block: CodeBlock) -> list[list[Split]]:
-        """Return, for each activation, the splits that have all the lanes that they need.
+        """Return groups of splits of one activation that together have all lanes that their collective needs.
 
-        Tiles of a warp do not wait for each other.
+        Parts of a warp with different member masks do not wait for each other.
         """
         pools: dict[int, list[tuple[Split, int]]] = {}
         for s in waiting:
@@ -214,7 +217,7 @@ class Divergence:
         union = 0
         for s in waiting:
             union |= s.mask
-        # The merged lanes keep only the divergent branches that all of them are inside of.
+        # The merged split is inside of those divergent branches that all of its lanes are inside of.
         common: list[ReconvergencePoint] = []
         for level in zip(*(s.stack for s in waiting), strict=False):
             if any(point is not level[0] for point in level):

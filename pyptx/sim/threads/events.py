@@ -31,9 +31,9 @@ def announce_sync(
     amount: int = 0,
     steps: tuple[int, ...] = (),
 ) -> None:
-    """Send the part of ``lanes`` (of the acting ones if None) in a synchronization; see :class:`Sync`.
+    """Send observers an event for the lanes that take part in a synchronization; see :class:`Sync`.
 
-    ``order`` is (semantics, scope).
+    ``lanes`` defaults to the lanes that execute the instruction. ``order`` is (semantics, scope).
     """
     stream = s.warp.cta.machine.stream
     if stream.active:
@@ -43,7 +43,7 @@ def announce_sync(
 
 
 def announce_fence(s: Split, op: Op, lanes: Any, footprint: tuple[int, int] | None = None) -> None:
-    """Send a fence that ``lanes`` execute; see :class:`Fence`."""
+    """Send observers an event for a fence that ``lanes`` execute; see :class:`Fence`."""
     stream = s.warp.cta.machine.stream
     if stream.active:
         threads = np.asarray(lanes, np.int64) + 32 * s.warp.index

@@ -69,9 +69,9 @@ class Registers:
 class Frame:
     """Registers of some warps in one activation of a function.
 
-    ``u32`` and the other views are arrays ``[register, thread]``; ``r_u32`` and its like are lists of their
-    rows. Both are made at the first use. ``caller`` and the attributes after it hold the state to which an
-    activation of a device function returns.
+    ``u32`` and the other views are arrays ``[register, thread]``; ``r_u32`` and the like are lists of the
+    rows of these arrays. Both are created at the first use. ``caller`` and the attributes after it hold the
+    state that the return from a device function restores.
     """
 
     def __init__(self, registers: Registers, first: int, end: int) -> None:
@@ -84,7 +84,7 @@ class Frame:
         self.special: dict[str, NDArray[Any]] = {}
         #: Address of the function's local variables in the threads' local memory.
         self.base = 0
-        #: The part of a shared variable's address that the CTA's rank in its cluster gives.
+        #: The CTA's rank at its place in the address of a shared variable.
         self.shared = 0
         self.caller: Frame | None = None
         #: The block after the call, the reconvergence points around the call, and the call itself.
@@ -121,7 +121,7 @@ class Frame:
         return found
 
     def lane_values(self, lane: int) -> list[Any]:
-        """Return every register of one thread as Python numbers (raw bits), in the order of places."""
+        """Return every register of one thread as Python numbers (raw bits), in the order of their places."""
         values: list[Any] = []
         for view in ("p", "u16", "u32", "u64"):
             values += getattr(self, view)[:, lane].tolist()

@@ -69,7 +69,7 @@ class Grid:
         self.held = program.host_bytes(warps, self.shared_bytes)
         #: Numbers of the clusters that have not started.
         self.waiting = range(self.ctas // self.cluster_size)
-        #: Number of live CTAs, and of those that have not let dependent launches go.
+        #: Number of live CTAs, and number of those that have not yet allowed dependent launches to start.
         self.live = self.holding = 0
         self.started = False
         #: True if the CTAs cancel launches of other clusters: the time at which clusters start then matters.
@@ -80,7 +80,7 @@ class Grid:
         self._workspace: int | None = None
 
     def _registers(self, warps: int) -> int:
-        """Return the registers of one CTA if the kernel states a thread's registers, else 0 (no limit)."""
+        """Return the registers that one CTA takes; 0 (no limit) if the kernel does not state a number."""
         function = self.program.function
         most = function.directive("maxnreg")
         if most is None:
@@ -93,12 +93,12 @@ class Grid:
 
     @property
     def complete(self) -> bool:
-        """True if all CTAs have ended and everything that they left in flight has happened."""
+        """True if all CTAs have ended and no operation of them is in flight."""
         return not self.waiting and not self.live
 
     @property
     def lets_go(self) -> bool:
-        """True if a dependent launch may start: no CTA of this launch holds it back any more."""
+        """True if a dependent launch may start: every CTA of this launch has allowed it, or has ended."""
         return self.started and not self.waiting and not self.holding
 
     def life(self) -> Life:
@@ -106,17 +106,17 @@ class Grid:
         return Life(LifeKind.GRID, self.number, self.ctas, self.program.function.name)
 
     def entered(self) -> None:
-        """Note that a CTA begins."""
+        """Count a CTA that begins."""
         self.live += 1
         self.holding += 1
 
     def left(self, cta: CTA) -> None:
-        """Note that a CTA has ended. This lets dependent launches go, too."""
+        """Count a CTA that has ended. Its end also allows dependent launches to start."""
         self.live -= 1
         self.let_go(cta)
 
     def let_go(self, cta: CTA) -> None:
-        """Let dependents go: a thread of the CTA has executed ``griddepcontrol.launch_dependents``."""
+        """Allow dependent launches to start: a thread executed ``griddepcontrol.launch_dependents``."""
         if cta.holds:
             cta.holds = False
             self.holding -= 1
@@ -131,13 +131,13 @@ class Grid:
         return x, y, z
 
     def place_of(self, cluster: int) -> tuple[int, int, int]:
-        """Return the coordinates of a cluster among the clusters."""
+        """Return the coordinates of cluster number ``cluster`` in the grid of clusters."""
         across, down = (self.launch.grid[axis] // self.launch.cluster[axis] for axis in (0, 1))
         return cluster % across, cluster // across % down, cluster // (across * down)
 
     @property
     def workspace(self) -> int:
-        """Address of the bytes with which all CTAs synchronize; 0 if not all CTAs can run at once."""
+        """Address of the workspace of the grid's barrier; 0 if not all CTAs can run at once."""
         if self._workspace is None:
             self._workspace = 0
             if self._fits_whole():

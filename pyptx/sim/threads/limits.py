@@ -1,4 +1,4 @@
-"""Limits at which a run ends although its kernel has not, and the progress of a long run."""
+"""Limits that end a run before its kernel ends, and the progress of a long run."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class AccessHow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The description of what one instruction moves.
+    """The number, size and type of the elements that one load or store moves.
 
     Attributes:
         count: number of elements, 0 for a scalar.
@@ -100,7 +100,7 @@ def _order(op: Op) -> AccessHow:
 
 
 def transfer_of(op: Op) -> Transfer:
-    """Return what ``op`` moves. The result is computed once and cached."""
+    """Return the :class:`Transfer` of the load or store ``op``. It is computed once and cached."""
     found: Transfer | None = op.cache.get("transfer")
     if found is None:
         found = op.cache["transfer"] = _read(op)
@@ -167,7 +167,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
 
 
 def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) -> None:
-    """Write a vector that contains ``_``: those elements are not written."""
+    """Write a vector whose operand contains ``_``. Elements at the positions of ``_`` are not written."""
     what = transfer_of(op)
     assert what.kept is not None
     size = what.dtype.itemsize
@@ -183,7 +183,7 @@ def _store_some(s: Split, op: Op, lanes: Array, address: Array, value: Array) ->
 
 
 def _announce_element(s: Split, op: Op, segment: Segment, places: Array, size: int) -> None:
-    """Send one element of a stored vector that contains ``_`` to the observers."""
+    """Send observers the access of one element of a stored vector whose operand contains ``_``."""
     how = transfer_of(op).how
     s.warp.cta.machine.memory.announce(
         _WRITE, segment, lambda: Footprint(places, size), s, Proxy.GENERIC, how["semantics"], how["scope"]

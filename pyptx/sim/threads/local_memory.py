@@ -1,7 +1,7 @@
 """Local memory of a CTA's threads: every thread has its own bytes at the same addresses.
 
-Stacks grow as functions call each other. The storage grows with them, up to the hardware's limit for a
-thread.
+A thread's stack grows with each function call. The storage grows with the stack, up to the hardware's limit
+for a thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LocalMemory:
         self.cta = cta
         self.threads = 32 * ((cta.threads + 31) // 32)
         self.capacity = nbytes
-        #: Bytes that are counted in the machine.
+        #: Bytes of this storage that the machine counts.
         self._held = 0
         self._segment: Segment | None = None
 
@@ -49,7 +49,7 @@ class LocalMemory:
         self.cta.machine.take(nbytes - self._held)
         self._held = nbytes
         data = np.zeros(nbytes, np.uint8)
-        # Not tracked: compilers load bytes that they did not write and discard them.
+        # The bytes are not tracked: code of compilers loads bytes that were not written, and discards them.
         return Segment(
             f"local memory of CTA {self.cta.coordinates}", StateSpace.LOCAL, 0, data, tracked=False
         )
@@ -64,7 +64,9 @@ class LocalMemory:
         """Make room for ``nbytes`` for each thread. Raise a fault above the limit of a thread."""
         if nbytes > LOCAL_LIMIT:
             raise self.cta.machine.fault(
-                "stack-overflow", f"{nbytes} bytes of local memory, but a thread has at most {LOCAL_LIMIT}", s
+                "stack-overflow",
+                f"the thread needs {nbytes} bytes of local memory, but a thread has at most {LOCAL_LIMIT}",
+                s,
             )
         if self._segment is None:
             self.capacity = max(self.capacity, nbytes)
@@ -74,9 +76,9 @@ class LocalMemory:
             self.table()[:, :before] = old.data.reshape(self.threads, before)
 
     def resolve(self, s: Split, lanes: Any, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
-        """Return the segment, and the offsets in it of each lane's own ``address``.
+        """Return the segment of local memory, and the offset in it of each lane's ``address``.
 
-        ``lanes`` count from the split's first warp.
+        Lane numbers count from the split's first warp.
         """
         segment = self.segment
         one = isinstance(address, int)

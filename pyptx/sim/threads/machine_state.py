@@ -55,8 +55,7 @@ class MachineState:
         self.progress = progress
         #: The launches of the stream in order.
         self.grids: list[Grid] = []
-        #: Account of the launch that currently acts, by a thread or an engine. It gets the steps, events and
-        #: findings.
+        #: Account of the launch whose thread or engine acts now. Steps, events and findings count for it.
         self.account: LaunchAccount
         self._counted = self._happened = 0
         self.residency = Residency(self)
@@ -76,7 +75,7 @@ class MachineState:
         self.ready: deque[Split] = deque()
         #: Splits that take the same back edge repeatedly while memory does not change.
         self.spinning: list[Split] = []
-        #: Splits that ran for long without a wait.
+        #: Splits that have run many blocks without a wait.
         self.busy: list[Split] = []
         #: Warp-instructions executed.
         self.steps = 0
@@ -117,10 +116,12 @@ class MachineState:
         """
         self.held += nbytes
         if self.held > 2 * self.limits.memory:
-            self.stop(f"stopped: the threads take more than twice memory={self.limits.memory} bytes")
+            self.stop(
+                f"stopped: the state of the threads takes more than twice memory={self.limits.memory} bytes"
+            )
 
     def release(self, registers: Registers) -> None:
-        """Keep registers that no activation uses any more, for reuse."""
+        """Store registers that no activation uses any more, so that later activations can reuse them."""
         self._free.setdefault((registers.code, registers.warps), []).append(registers)
 
     # --- findings -------------------------------------------------------------------------------
@@ -187,10 +188,10 @@ class MachineState:
         raise Fault(Finding(RULES["step-limit"], f"{why}, {self.steps} warp-instructions", None))
 
     def clock(self, name: str) -> Any:
-        """Return the value of a clock register. It ticks once for each warp-instruction and for each ns of
-        sleep.
+        """Return the value of a clock register.
 
-        No two reads return the same value.
+        The clock advances by one for each warp-instruction and for each ns of sleep. No two reads return the
+        same value.
         """
         self._ticks = max(self._ticks + 1, self.steps + self._slept)
         if name in ("clock64", "globaltimer"):
@@ -216,7 +217,7 @@ class MachineState:
             cta.in_flight = [step for step in cta.in_flight if not step.done] + flying
 
     def issued(self, steps: list[Step]) -> None:
-        """Called when ``steps`` are in flight. The schedule may execute those that are ready."""
+        """Called after ``steps`` were put in flight. The schedule may execute steps that are ready."""
         raise NotImplementedError
 
     def operation(self, split: Split, engine: Engine, *, takes_padding: bool = False) -> AsyncOperation:
@@ -229,14 +230,14 @@ class MachineState:
         self.memory.version += 1
 
     def charge(self, account: LaunchAccount) -> None:
-        """Charge what was executed since the last call to the current account, then switch to ``account``."""
+        """Count the instructions since the last call for the current account, then switch to ``account``."""
         self.account.steps += self.steps - self._counted
         self.account.events += self.engines.executed - self._happened
         self._counted, self._happened = self.steps, self.engines.executed
         self.account = account
 
     def _charge_operation(self, operation: AsyncOperation) -> None:
-        """Called when a step of ``operation`` happens: charge it to its launch."""
+        """Switch to the account of the operation's launch. Called when a step of ``operation`` happens."""
         if operation.issuer.account is not self.account:
             self.charge(operation.issuer.account)
 
@@ -249,7 +250,7 @@ class MachineState:
         self._note_whole(s)
 
     def give_way(self, s: Split, blocks: int) -> None:
-        """Give others a turn after ``s`` has run ``blocks`` blocks, and sometimes the engines, too."""
+        """Give other splits, and sometimes the engines, a turn after ``s`` has run ``blocks`` blocks."""
         self.check_time()
         s.blocks += blocks
         self._note_whole(s)
@@ -262,6 +263,6 @@ class MachineState:
 
     @staticmethod
     def _note_whole(s: Split) -> None:
-        """Note a split of all live lanes of its warp, which may join a team."""
+        """Store a split that has all live lanes of its warp, since it may join a team."""
         if s.mask == s.warp.live:
             s.warp.whole = s

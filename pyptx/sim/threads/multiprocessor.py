@@ -1,10 +1,10 @@
 """Multiprocessors: the resources of each one, and the placement of clusters of CTAs.
 
 These are the hardware's rules as far as programs can observe them. A CTA stays on one multiprocessor for its
-life, next to others as long as threads, shared memory, CTA slots and (where the kernel states them) registers
-suffice. The CTAs of a cluster lie within one group of multiprocessors, those of ranks 2i and 2i + 1 on the
-two of a pair. Among the multiprocessors that fit, the hardware may choose any. This module chooses the one
-with the fewest CTAs, so that CTAs spread before they share.
+life. Several CTAs share a multiprocessor as long as threads, shared memory, CTA slots and (if the kernel
+states them) registers suffice. All CTAs of a cluster are on one group of multiprocessors, and the CTAs with
+ranks 2i and 2i + 1 are on the two multiprocessors of a pair. The hardware may choose any multiprocessor that
+has room. This module chooses the one with the fewest CTAs, so that it uses empty multiprocessors first.
 
 Source: PTX ISA, `#cluster-of-cooperative-thread-arrays`_ and ``#tcgen05-cta-pair``; CUDA C++ Programming
 Guide, compute capabilities.
@@ -35,7 +35,7 @@ _GROUP = 16
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Resources that a CTA takes, or that a multiprocessor has: threads (whole warps), memory, registers."""
+    """Resources that a CTA needs, or that a multiprocessor has: threads (whole warps), memory, registers."""
 
     threads: int
     shared: int
@@ -49,22 +49,19 @@ class Multiprocessor:
         self.number, self.most = number, most
         self.ctas: list[CTA] = []
         self._units: dict[Any, Any] = {}
-        #: Number of CTAs that have their place here, including those that have not been made yet.
+        #: Number of CTAs that are placed here, including CTAs that have not been created yet.
         self.held = 0
         self.threads, self.shared, self.registers = room.threads, room.shared, room.registers
 
     def unit(self, kind: Callable[[], Unit]) -> Unit:
-        """Return the state that a unit of the hardware holds here for all CTAs.
-
-        It is made at the first request.
-        """
+        """Return the state that a unit of the hardware holds here for all CTAs. The first call creates it."""
         found: Unit | None = self._units.get(kind)
         if found is None:
             found = self._units[kind] = kind()
         return found
 
     def fits(self, demand: Demand) -> bool:
-        """True if there is room for one more such CTA. Any CTA fits alone."""
+        """True if there is room for one more CTA with this demand. A CTA always fits if no other is here."""
         return not self.held or (
             self.held < self.most
             and self.threads >= demand.threads

@@ -1,10 +1,10 @@
 """The sixteen barriers of a CTA: arrivals of warps in the current round, and votes.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-bar`. A barrier counts whole warps:
-a warp arrives once all of its live lanes have, and counts as 32 threads. The barrier counts arrivals, not
-different warps: a warp that has arrived without waiting may arrive again in the same round. FlashAttention's
-first warpgroup does that when it gives itself the turn. Without a thread count, the round waits for every
-warp that has not exited.
+a warp arrives once all of its live lanes have arrived, and counts as 32 threads. The barrier counts arrivals,
+not different warps: a warp that arrived without a wait may arrive again in the same round. FlashAttention's
+first warpgroup does this when it passes the turn to itself. If the instruction names no thread count, the
+round waits for every warp that has not exited.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class NamedBarrier:
     def arrive(
         self, warp: int, lanes: int, kind: str, count: int | None, *, yes: int = 0, place: int | None = None
     ) -> Round:
-        """Count ``lanes`` of ``warp`` as arrived. ``yes`` has the lanes that vote yes.
+        """Count ``lanes`` of ``warp`` as arrived. ``yes`` is the mask of the lanes that vote yes.
 
         ``place`` is the statement of an .aligned instruction: all lanes of the warp must arrive at the same
-        one.
+        statement.
 
         Raises:
             BarrierMisuse: the arrival is illegal.
@@ -92,14 +92,16 @@ class NamedBarrier:
             round_.count = count
         elif kind != round_.kind:
             raise BarrierMisuse(
-                f"{_in_words(kind)} meets {_in_words(round_.kind)} in one round of barrier {self.number}"
+                f"{_in_words(kind)} arrives in a round of barrier {self.number} that began with "
+                f"{_in_words(round_.kind)}"
             )
         elif count != round_.count:
             everyone = 32 * len(self.cta.warps)
             # A count of all threads means the same as no count, until some threads have exited.
             if {count, round_.count} != {None, everyone}:
                 raise BarrierMisuse(
-                    f"{_threads(count)} meets {_threads(round_.count)} in one round of barrier {self.number}"
+                    f"an arrival with {_threads(count)} in a round of barrier {self.number} that began with "
+                    f"{_threads(round_.count)}"
                 )
             round_.count = everyone
         if round_.places.setdefault(warp, place) != place:
@@ -119,7 +121,10 @@ class NamedBarrier:
             raise BarrierMisuse(f"a thread count of {count}, but the CTA has {self.cta.threads} threads")
 
     def advance(self, round_: Round) -> bool:
-        """Return True if the round is complete. Counts warps whose missing lanes have exited as arrived."""
+        """Complete the round if all threads have arrived; return True if it is complete.
+
+        A warp whose missing lanes have exited counts as arrived.
+        """
         if round_.complete:
             return True
         for warp, lanes in list(round_.partial.items()):

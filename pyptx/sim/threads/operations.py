@@ -14,8 +14,9 @@ __all__ = ["run_operations"]
 def run_operations(s: Split, block: CodeBlock) -> Any:
     """Run the block, and return the result of its generated function.
 
-    For a block that yields, the result is the wait or None. Otherwise it is the number of the next block in
-    the one-lane form, and None in the other forms.
+    If the block can wait (yields), the result is the condition of the wait, or None if the split need not
+    wait. Otherwise, for a split of one lane, the result is the number of the next block; for other splits it
+    is None.
     """
     if s.lane >= 0 and not block.deferred:
         if block.lane is None:
@@ -23,6 +24,6 @@ def run_operations(s: Split, block: CodeBlock) -> Any:
         return lane_function(block)(s, s.regs if s.regs is not None else s.gather())
     s.scatter()
     if (block.wide if s.k is None else block.masked) is None:
-        # Translating long code takes long.
+        # Translating a long block takes long, so check the time limit first.
         s.warp.cta.machine.check_time()
     return array_function(block, masked=s.k is not None)(s, s.frame)

@@ -1,8 +1,7 @@
-"""Checks ``setmaxnreg`` instructions, which release or request registers, as far as one warp's instructions
-show.
+"""Checks ``setmaxnreg`` instructions, which release or request registers.
 
-The pool of a CTA's registers is not modeled, so ``.inc`` never waits. Source: PTX ISA,
-`#miscellaneous-instructions-setmaxnreg`_.
+The checks use the instructions of single warps. The pool of a CTA's registers is not modeled, so ``.inc``
+never waits. Source: PTX ISA, `#miscellaneous-instructions-setmaxnreg`_.
 
 .. _#miscellaneous-instructions-setmaxnreg:
    https://docs.nvidia.com/cuda/parallel-thread-execution/#miscellaneous-instructions-setmaxnreg
@@ -26,16 +25,16 @@ __all__ = ["RegisterBudget", "registers_at_entry"]
 
 #: Warps of a warpgroup.
 _WARPS = 4
-#: Registers of a thread are allocated in multiples of the first number, up to the second.
+#: Registers of a thread are allocated in multiples of the first number, up to the second number.
 _STEP, _MOST = 8, 255
 
 
 def registers_at_entry(function: Function) -> tuple[bool, int | None]:
-    """Return whether ptxas knows a thread's number of registers at the entry, and the number if it is
-    certain.
+    """Return whether ptxas knows a thread's number of registers at the entry, and the number if it is fixed.
 
-    Without ``.maxnreg``, or ``.minnctapersm`` together with the size of a block, ptxas drops ``setmaxnreg``.
-    For a block so small that a thread could have all registers, ptxas chooses the number.
+    Without ``.maxnreg``, or ``.minnctapersm`` together with the size of a block, ptxas ignores
+    ``setmaxnreg``. If the block is so small that a thread could have the largest number of registers, ptxas
+    chooses the number.
     """
     most = function.directive("maxnreg")
     if most is not None:
@@ -64,14 +63,14 @@ class RegisterBudget(CtaUnit):
         self._lines: dict[int, list[SourceLocation | None]] = {}
 
     def change(self, warp: int, action: str, count: int, line: SourceLocation | None) -> str:
-        """Record that a warp executes one ``setmaxnreg``. Return what is wrong with it, or ""."""
+        """Record that a warp executes one ``setmaxnreg``. Return text that names its error, or ""."""
         asked = self._asked.setdefault(warp, [])
         before = asked[-1][1] if asked else self._first
         asked.append((action, count))
         self._lines.setdefault(warp, []).append(line)
         if not self.known:
             return (
-                f"setmaxnreg.{action} to {count}: ptxas drops it, since the kernel does not state how many "
+                f"setmaxnreg.{action} to {count}: ptxas ignores it, since the kernel does not state how many "
                 "registers a thread has at its entry"
             )
         if before is not None and (count < before if action == "inc" else count > before):
@@ -80,7 +79,7 @@ class RegisterBudget(CtaUnit):
         return ""
 
     def at_exit(self) -> None:
-        """Report instructions that not all warps of a warpgroup have executed."""
+        """Report ``setmaxnreg`` instructions that only some warps of a warpgroup have executed."""
         for finding in self._unequal(f"CTA {self.cta.coordinates}", len(self.cta.warps)):
             self.cta.machine.report(finding)
 

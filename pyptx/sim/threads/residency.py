@@ -1,7 +1,7 @@
-"""Starts and ends CTAs: decides which launches and clusters start, where they are placed, and cleans up.
+"""Starts and ends CTAs: decides which launches and clusters start, places them, and frees their resources.
 
 A cluster starts as a whole. The multiprocessors and the host's memory limit how many clusters run at once. If
-a program can observe the order, the schedule chooses which of the possible ones starts.
+a program can observe the order in which clusters start, the schedule chooses the order.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ class Residency:
         self.open: list[Grid] = []
         #: The live CTAs, by launch and number.
         self.live: dict[tuple[int, int], CTA] = {}
-        #: True if something could start that the schedule has not let start yet.
+        #: True if a launch or cluster could start that the schedule still holds back.
         self.undecided = False
         #: Bytes of the host's memory that the live CTAs took when they began.
         self._occupied = 0
 
     def admit(self, *, idle: bool = False) -> bool:
-        """Start CTAs where there is room. Return whether any started. The first of them runs first.
+        """Start CTAs while there is room for them. Return True if any started; the first of them runs first.
 
-        CTAs that the schedule may hold back start when it lets them. If no thread can run (``idle``), at
-        least one cluster starts.
+        The schedule may hold some CTAs back. If no thread can run (``idle``), at least one cluster starts.
         """
         new: list[CTA] = []
         self.undecided = False
@@ -82,7 +81,7 @@ class Residency:
     def _place(self, grid: Grid) -> Cluster | None:
         """Place the next cluster of a grid, as a whole. Return None if there is no room."""
         size = grid.cluster_size
-        # One cluster may always run.
+        # If no cluster runs, one may start, whatever memory it needs.
         if self.live and self._occupied + size * grid.held > self.machine.limits.memory:
             return None
         places = self.multiprocessors.place(grid.demand, size)
@@ -100,7 +99,7 @@ class Residency:
         return cluster
 
     def retire(self, cta: CTA) -> None:
-        """End a CTA whose last thread has ended: what it left in flight happens, then its place is free."""
+        """End a CTA whose last thread has ended: complete its operations in flight, then free its place."""
         units = cta.units()
         for unit in units:
             unit.leave()
@@ -144,7 +143,10 @@ class Residency:
         self.admit()
 
     def _report_never_waited(self, cta: CTA, steps: list[Step]) -> None:
-        """Report copies that have read the CTA's shared memory in time although no wait ensured it."""
+        """Report copies from the CTA's shared memory whose reads no wait has ensured before the CTA's end.
+
+        These copies have read in time only by chance.
+        """
         for operation in dict.fromkeys(step.operation for step in steps):
             self.machine.report(
                 Finding(

@@ -1,7 +1,7 @@
-"""State that units of the hardware attach to a CTA, a warp or a multiprocessor.
+"""Base classes for the state that units of the hardware hold for a CTA, a warp or a multiprocessor.
 
-The code of threads names no unit. A unit is made when an instruction first asks its CTA, warp or
-multiprocessor for it.
+The code of this package does not name the units. The state of a unit is created when an instruction first
+asks its CTA, warp or multiprocessor for it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class CtaUnit:
         self.cta = cta
 
     def leave(self) -> None:
-        """Called when all threads of the CTA have ended. What they left in flight has not happened yet."""
+        """Called when all threads of the CTA have ended. Their operations in flight have not happened yet."""
 
     def at_exit(self) -> None:
-        """Called when everything that the CTA's threads left in flight has happened.
-
-        The CTA's memory still exists.
-        """
+        """Called when all operations of the CTA's threads have happened. The CTA's memory still exists."""
 
 
 class RegisterOwner:
-    """A unit that owns registers of a warp from the time of an instruction until a step has happened."""
+    """A unit with steps in flight that will write registers of a warp, such as loads of tensor memory.
+
+    The unit owns these registers from the issue of the instruction until the step has happened.
+    """
 
     def __init__(self) -> None:
         #: Steps that write the registers. Some of them may be done.
         self.steps: list[Step] = []
 
     def own(self, step: Step) -> None:
-        """Note that ``step`` will write registers of the warp."""
+        """Add a step in flight that will write registers of the warp."""
         self.steps = [earlier for earlier in self.steps if not earlier.done]
         self.steps.append(step)
 
@@ -57,5 +57,5 @@ class RegisterOwner:
                 engines.force(step)
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """Called when ``s`` accesses rows of 32-bit registers that a unit owns at times."""
+        """Called before ``s`` accesses rows of 32-bit registers. The unit may own some of them now."""
         raise NotImplementedError

@@ -3,7 +3,7 @@
 A split is a set of lanes with one program counter. Diverged splits reconverge at the branch's immediate
 post-dominator and run independently until then. A split of one lane keeps its registers in a Python list, so
 that producer and MMA warps run on plain numbers. A :class:`WideSplit` is several whole warps of a CTA at one
-program counter. They execute together the instructions that treat each lane alone.
+program counter. They execute together those instructions whose lanes do not depend on each other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Warp:
     def __init__(self, cta: CTA, index: int, frame: Frame, threads: int) -> None:
         self.cta, self.index, self.frame = cta, index, frame
         self.live = FULL_MASK if threads >= 32 else (1 << threads) - 1
-        #: Units that own registers of this warp at times, by class.
+        #: Class -> unit that may own registers of this warp until a step has written them.
         self.register_owners: dict[Any, Any] = {}
         #: Lanes that wait at a collective instruction: for each block, the splits there.
         self.gathering: dict[int, list[Split]] = {}
@@ -84,9 +84,9 @@ class Warp:
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
 
     def thread_names(self, acting: Sequence[int] | NDArray[np.intp], position: int | None = None) -> str:
-        """Return the names of the acting threads, or of the one at ``position`` among them.
+        """Return the names of the acting threads, or of the acting thread at ``position``, for messages.
 
-        A lane number of 32 is the first lane of the next warp.
+        Lane number 32 is the first lane of the next warp.
         """
         lanes = [int(number) for number in acting]
         if position is not None and position < len(lanes):
@@ -100,9 +100,9 @@ class Warp:
         return f"{warp.name} {shown}"
 
     def split(self, mask: int, frame: Frame) -> Split:
-        """Return a split of some lanes outside of divergent branches.
+        """Return the split of these lanes outside of divergent branches.
 
-        The same lanes give the same object each time.
+        Calls with the same lanes return the same object.
         """
         found = self._splits.get(mask)
         if found is None or found.frame is not frame:
@@ -113,10 +113,7 @@ class Warp:
         return found
 
     def unit(self, kind: Callable[[], Owner]) -> Owner:
-        """Return the state that a unit of the hardware holds for this warp.
-
-        It is made at the first request.
-        """
+        """Return the state that a unit of the hardware holds for this warp. The first call creates it."""
         found: Owner | None = self.register_owners.get(kind)
         if found is None:
             found = self.register_owners[kind] = kind()
@@ -162,7 +159,7 @@ class Split:
         self.warp, self.mask, self.pc, self.stack, self.frame = warp, mask, pc, stack, frame
         self.rpc = stack[-1].rpc if stack else -2
         self.regs: list[Any] | None = None
-        #: True if steps in flight may write registers whose old values ``regs`` holds.
+        #: True if steps in flight may write registers whose old values are in ``regs``.
         self.stale = False
         self.op: Op | None = None
         #: The rendezvous with lanes at other places in the code, for one collective.
@@ -191,7 +188,10 @@ class Split:
         return self.frame.carry
 
     def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """Called before an access to rows of 32-bit registers that units of the hardware own at times."""
+        """Complete writes in flight to rows of 32-bit registers. Called before an access to these rows.
+
+        Only registers that a :class:`RegisterOwner` may own have such writes.
+        """
         for owner in self.warp.register_owners.values():
             owner.touch(self, location, rows)
         if self.stale:
@@ -222,7 +222,7 @@ class Split:
         return np.asarray(self.actors, np.int64) + 32 * self.warp.index
 
     def description(self, lane: int | None = None) -> str:
-        """Name the thread at position ``lane`` among the lanes of the access, or all if it is None."""
+        """Return text that names the thread at position ``lane`` of the access, or all threads if None."""
         return self.warp.thread_names(self.actors, lane)
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
@@ -243,7 +243,7 @@ class Split:
         return "undefined-load" if op.cache["early"] else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
-        """Return where in the CTA's local memory the acting threads' own ``address`` lies.
+        """Return the segment of local memory, and the offset in it of each acting thread's ``address``.
 
         See :class:`~.memory.Actor`.
         """
@@ -273,7 +273,7 @@ class Split:
     def access_one(
         self, kind: AccessKind, op: Op, lane: int, address: int, size: int, **how: Any
     ) -> tuple[Segment, int]:
-        """Do :meth:`access` for one lane and a plain address."""
+        """Like :meth:`access`, for one lane and an address that is a Python number."""
         del lane
         cta = self.warp.cta
         return cta.machine.memory.access(kind, op.space, address, size, self, cta.cluster_memory, **how)
@@ -302,13 +302,13 @@ class Split:
         values = self.regs
         if self.stale:
             for place in self.frame.code.written_later.values():
-                # This split has not changed the register since; a step may have written it by now.
+                # This split has not changed the register; a step may have written it in the meantime.
                 values[place.index] = self.frame.u32[place.row, self.lane]
         self.frame.set_lane_values(self.lane, values)
         self.regs = None
 
     def put(self, name: str, value: Any, lanes: Any = None) -> None:
-        """Write a scalar destination of the current instruction: raw bits, or booleans."""
+        """Write ``value`` (raw bits, or booleans) to a scalar destination of the current instruction."""
         assert self.op is not None
         place = self.op.dests.get(name)
         if place is None:
@@ -339,7 +339,7 @@ class Split:
     def check_written(
         self, location: SourceLocation | None, rows: tuple[tuple[int, str], ...], mask: Any = None
     ) -> None:
-        """Report a read, by all lanes or those of ``mask``, of a register that this path never wrote."""
+        """Report each register that lanes (those of ``mask``, if given) read but never wrote on this path."""
         self.acting = self.lanes if mask is None else np.flatnonzero(mask)
         for row, name in rows:
             known = self.frame.written[row, self.acting]
@@ -393,7 +393,7 @@ def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
 
 
 class WideSplit(Split):
-    """Lanes of neighboring whole warps of one CTA, for instructions that treat each lane alone.
+    """Lanes of neighboring whole warps of one CTA, for instructions whose lanes do not depend on each other.
 
     ``warp`` is the first of the warps.
     """

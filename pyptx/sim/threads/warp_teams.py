@@ -1,9 +1,9 @@
 """Runs whole warps of a CTA that are at one place in the code together, on arrays of all their threads.
 
-Inside a team, divergence uses the classical SIMT stack: the sides of a branch run one after the other,
-masked, and become one entry again at the reconvergence point. A team dissolves into the splits that it
-consists of at an instruction that may park, at a collective that needs other lanes, or when a divergent
-branch runs for too long. Schedules that choose the order of warps at random have no teams.
+Inside a team, divergence uses the classical SIMT stack: the sides of a branch run one after the other with
+masks, and merge at the reconvergence point. A team dissolves into splits at an instruction that may park, at
+a collective that needs other lanes, or when a divergent branch runs for too long. Schedules that choose the
+order of warps at random have no teams.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _PATIENCE = 20_000
 
 
 class StackEntry:
-    """Lanes of a team at one place.
+    """An entry of the SIMT stack: lanes of a team at one place in the code.
 
-    An entry continues at its ``pc`` once all entries with it as ``parent`` got there.
+    An entry continues at its ``pc`` once all entries whose ``parent`` it is have reached this place.
     """
 
     __slots__ = ("lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")
@@ -235,7 +235,7 @@ class WarpTeams:
                 entry.narrow(team, left)
 
     def _complete(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> bool:
-        """True if the lanes of an entry are all that a collective needs."""
+        """True if the entry has all lanes that the block's collective needs."""
         entry.split.scatter()
         for position in entry.warps:
             mask = _of_warp(entry.mask, position)
@@ -248,9 +248,9 @@ class WarpTeams:
     # --- the end of a team --------------------------------------------------------------------
 
     def _dissolve(self, team: WarpTeam, spinning: StackEntry | None, *, give_way: bool) -> None:
-        """Let each warp run by itself, with the reconvergence points of its stack.
+        """End the team: each warp continues as splits of its own, with the stack's reconvergence points.
 
-        ``spinning`` parks as a spinner.
+        The splits of ``spinning`` park as spinners.
         """
         for entry in team.stack:
             entry.split.scatter()
@@ -272,7 +272,7 @@ def _ready_at(warp: Warp, pc: int) -> bool:
 
 
 def _splits(team: WarpTeam, position: int) -> list[tuple[StackEntry, Split]]:
-    """Return the splits that the stack of a team stands for in one of its warps, the running one last."""
+    """Return the splits of one warp for the entries of a team's stack, the running one last."""
     warp, frame = team.warps[position], team.frames[position]
     mine = [_of_warp(entry.mask, position) for entry in team.stack]
     if len(mine) == 1:

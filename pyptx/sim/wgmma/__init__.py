@@ -1,1 +1,1 @@
-"""wgmma: the operations that a warpgroup has in flight, and checks that its warps execute the same."""
+"""wgmma: the operations in flight of a warpgroup, and checks that its warps execute the same instructions."""

@@ -1,20 +1,21 @@
-"""Warpgroups: a warp's wgmma operations in flight, and checks that the four warps execute the same.
+"""Warpgroups: a warp's wgmma operations in flight, and checks that the four warps execute the same ones.
 
-The ISA orders little here. Every rule that a kernel can break is a finding:
+The ISA guarantees little order here. A kernel that breaks one of these rules gets a finding:
 
 * Accumulators and A in registers belong to the operation from its issue until a ``wgmma.wait_group`` that
   covers it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group`), even if the operation is
   complete earlier.
 * Groups belong to the warpgroup: a ``wgmma.wait_group`` of one warp waits until all four warps have issued
-  and completed the operations that it covers. So one thread can release the memory that all four have read.
+  and completed the operations that it covers. So after the wait one thread can free memory that all four
+  warps read.
 * A kernel needs a ``wgmma.fence`` before the first operation, and between an ordinary access to such a
   register and an operation that uses it (`#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence`).
   Operations of one shape on one accumulator need no fence between them.
 * The four warps execute the same instructions with the same descriptors. The first of them has an index that
   is a multiple of 4.
 
-ptxas repairs both misuses of registers with its own waits (C7517, C7519), so values are those of an H200: a
-register that is touched too early holds the operation's result.
+ptxas repairs both misuses of registers with its own waits (C7517, C7519). The simulator computes the same
+values: a register that is accessed too early holds the operation's result.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class WgmmaState(RegisterOwner):
     # --- the warp's other instructions ----------------------------------------------------------
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """Note that an ordinary instruction accesses registers that wgmma uses; report early accesses."""
+        """Record an access of an ordinary instruction to registers that wgmma uses; report early accesses."""
         self._touched.setdefault(s.frame.code, set()).update(rows)
         for pending in self._pending.values():
             taken = pending.registers.taken
@@ -108,7 +109,7 @@ class WgmmaState(RegisterOwner):
         s.warp.cta.machine.report(
             Finding(
                 RULES["wgmma-register"],
-                f"register %{_name(pending.code, row)} is touched while {operation.name} uses it: "
+                f"register %{_name(pending.code, row)} is accessed while {operation.name} uses it: "
                 "no wgmma.wait_group has waited for this operation",
                 location,
                 s.description(),
@@ -121,7 +122,7 @@ class WgmmaState(RegisterOwner):
     # --- instructions of wgmma --------------------------------------------------------------------
 
     def fence(self) -> None:
-        """Note that the warp has executed ``wgmma.fence``."""
+        """Record that the warp has executed ``wgmma.fence``."""
         self._fenced = True
         self._touched.clear()
 
@@ -274,7 +275,7 @@ class _Warpgroup:
             self._first += 1
 
     def at_exit(self, number: int) -> Iterable[Finding]:
-        """At the CTA's end: yield a finding if some warps did not execute an instruction."""
+        """Yield a finding for each instruction that some warps did not execute. Called at the CTA's end."""
         if self._turns:
             turn = self._turns[0]
             absent = [str(_WARPS * number + i) for i in range(_WARPS) if not turn.seen >> i & 1]

@@ -1,8 +1,9 @@
 """Aligns the lines of two functions: pairs each line of A with the corresponding line of B, in order.
 
-Anchors come first: lines that occur once on each side, by key and by how their operands are computed
-(patience diff), from the most specific keys to the least. The regions between anchors are short. Each is
-aligned with the least number of differences, given the pairs of registers that the anchors imply.
+It first finds anchors (patience diff): lines that occur exactly once on each side. Lines count as equal by
+their keys and by the instructions that compute their operands; the most specific comparison comes first. The
+regions between anchors are short. Each region gets the alignment with the fewest differences, given the pairs
+of registers that the anchors imply.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Aligned = list[tuple[int, int]]
 #: A part of both sides: start and end in A, start and end in B.
 Region = tuple[int, int, int, int]
 
-#: Distances over which the definitions of operands are compared, the most specific first.
+#: Distances (in instructions) up to which the definitions of operands are compared, the most specific first.
 _DEPTHS = (6, 3, 1)
-#: The largest number of cells of a table of costs; a larger region is cut first.
+#: The largest number of cells of a table of costs. A region that needs more is cut into parts first.
 _CELLS = 40_000
 #: Two lines that cost more are not paired: one counts as deleted, the other as inserted.
 _MOST = 2.0
@@ -43,7 +44,7 @@ def align(a: Code, b: Code, intern: Interner) -> Aligned:
     for distance in (*_DEPTHS, 0):
         rest: list[Region] = []
         for region in regions:
-            # At distance 0 the keys tell lines apart no further: the exact method handles small regions.
+            # There is no more specific comparison than distance 0; the exact method handles small regions.
             if distance == 0 and _cells(region) <= _CELLS:
                 rest.append(region)
             else:
@@ -60,7 +61,7 @@ def align(a: Code, b: Code, intern: Interner) -> Aligned:
 
 
 def straight(a: Code, b: Code) -> list[Aligned]:
-    """Pair the functions line by line if they have equally many lines and few keys differ; else nothing."""
+    """Pair the functions line by line if they have equally many lines and few keys differ, else return []."""
     if len(a.lines) != len(b.lines):
         return []
     different = sum(one.key != other.key for one, other in zip(a.lines, b.lines, strict=True))
@@ -68,10 +69,10 @@ def straight(a: Code, b: Code) -> list[Aligned]:
 
 
 def by_ends(a: Code, b: Code) -> list[Aligned]:
-    """Pair the common beginning and the common end, names included; return nothing if much lies between.
+    """Pair the common beginning and the common end of the functions, comparing names too.
 
-    There are two alignments: one with the longest common beginning, one with the longest common end. Together
-    they find the place of a single insertion among equal lines.
+    Returns two alignments: one with the longest common beginning, one with the longest common end. Together
+    they find the place of a single insertion among equal lines. Returns nothing if many lines lie between.
     """
     n, m = len(a.lines), len(b.lines)
     head = _common(a.lines, b.lines, range(min(n, m)), 0)
@@ -89,7 +90,7 @@ def by_ends(a: Code, b: Code) -> list[Aligned]:
 
 
 def _common(a: Sequence[Line], b: Sequence[Line], places: Iterable[int], count: int) -> int:
-    """Count the pairs of lines at ``places`` that agree, from the first on, under one renaming of names."""
+    """Count how many pairs of lines at ``places``, from the first on, agree under one renaming of names."""
     known = _Names({})
     for place in places:
         one, other = a[place], b[place]
@@ -113,7 +114,10 @@ def _cells(region: Region) -> int:
 def _anchors(
     first: Sequence[int], second: Sequence[int], region: Region, pairs: Aligned, rest: list[Region]
 ) -> None:
-    """Pair the keys that are unique on both sides, then again between the pairs; ``rest`` gets the others."""
+    """Pair lines whose keys are unique on both sides, then do the same between these pairs.
+
+    Regions without a unique key are appended to ``rest``.
+    """
     stack = [region]
     while stack:
         low, high, left, right = stack.pop()
@@ -159,7 +163,7 @@ def _ascending(pairs: Aligned) -> Aligned:
     return chain[::-1]
 
 
-#: Number of lines before and after a line whose keys tell it apart from equal lines.
+#: Number of lines before and after a line that are compared to distinguish it from equal lines.
 _WINDOW = 4
 
 
@@ -211,19 +215,19 @@ _Pairing = tuple[float, tuple[tuple[int, int], ...]]
 
 
 def _known(a: Code, b: Code, pairs: Aligned, moved: Sequence[tuple[int, int]] = ()) -> _Names:
-    """Derive the correspondence of names and labels from ``pairs``, and from the pairs that moved."""
+    """Return the correspondence of names and labels that follows from ``pairs`` and from ``moved`` pairs."""
     names = bijection(count_votes((a.lines[i], b.lines[j]) for i, j in (*pairs, *moved)))
     return _Names(names, Places(a, b, sorted(pairs), moved))
 
 
 class _Names:
-    """The known part of the bijection of names, in both directions, and of the places of labels."""
+    """The names of A and B that are known to correspond, in both directions, and the places of labels."""
 
     def __init__(self, there: dict[Name, Name], places: Places | None = None) -> None:
         self.places = places
         self.there = there
         self.back = {b: a for a, b in there.items()}
-        #: Keys of two lines -> their pairing; many lines share a key.
+        #: Keys of two lines -> their pairing. It is cached since many lines have the same key.
         self.pairings: dict[tuple[int, int], _Pairing | None] = {}
 
     def agree(self, a: Name, b: Name) -> bool:
@@ -242,7 +246,7 @@ class _Names:
 
 
 def _cost(a: Line, b: Line, known: _Names) -> float:
-    """Return the cost of pairing two lines: how much they differ."""
+    """Return the cost of pairing two lines, which measures how much they differ."""
     keys = a.key, b.key
     if keys not in known.pairings:
         known.pairings[keys] = _pairing(a, b)
@@ -258,7 +262,10 @@ def _cost(a: Line, b: Line, known: _Names) -> float:
 
 
 def _pairing(a: Line, b: Line) -> _Pairing | None:
-    """Return the cost of two lines by their keys, and the names that must agree; None if it is too high."""
+    """Return the cost of pairing two lines by their keys, and the names that must correspond.
+
+    Returns None if the cost is too high for a pair.
+    """
     if a.key == b.key:
         return 0.0, tuple((i, i) for i in range(len(a.names)))
     if len(a.forms) != len(b.forms):
@@ -282,7 +289,7 @@ def _exact(a: Sequence[Line], b: Sequence[Line], region: Region, known: _Names) 
     """Return the alignment of a small region with the least cost, and add its pairs of names to ``known``."""
     low, high, left, right = region
     pairs: Aligned = []
-    # Equal lines at the beginning and at the end need no table.
+    # Pair the equal lines at the beginning and at the end without a table.
     while low < high and left < right and a[low].key == b[left].key and not _cost(a[low], b[left], known):
         pairs.append((low, left))
         low, left = low + 1, left + 1

@@ -1,7 +1,8 @@
 """The canonical form of a function's body, in which names and places of declarations do not matter.
 
-Owns what counts in a comparison: an instruction becomes a :class:`Line`. Its ``key`` has everything but the
-names of registers, labels and the function's own variables; the line lists these names apart, in their order.
+Owns the decision which parts of an instruction a comparison uses. An instruction becomes a :class:`Line`. The
+line's ``key`` holds everything except the names of registers, labels and the function's own variables; the
+line lists these names separately, in their order.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ Name = str
 
 
 class Interner:
-    """Maps values of both sides to small numbers; equal values get equal numbers."""
+    """Maps values of both sides to small numbers; equal values get the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        #: Key of a line -> for each of its names, whether the line writes it.
+        #: Key of a line -> for each of the line's names, whether the line writes it.
         self.writes: dict[int, tuple[bool, ...]] = {}
 
     def __call__(self, value: Hashable) -> int:
@@ -66,7 +67,7 @@ class Interner:
 
 @dataclass(slots=True)
 class Line:
-    """One instruction, or another statement that counts.
+    """One instruction, or another statement that the comparison uses, such as ``.pragma``.
 
     Attributes:
         index: index among the lines of the function.
@@ -106,7 +107,7 @@ class Line:
 
 @dataclass(slots=True)
 class Code:
-    """The lines of a function, its labels (each with the index of the next line), and its own variables."""
+    """The lines of a function, its labels (label -> index of the next line), and its own variables."""
 
     function: Function
     lines: list[Line]
@@ -116,14 +117,14 @@ class Code:
 
 @lru_cache(maxsize=65536)
 def spelling(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``modifiers`` in the table's order, if only one order of these modifiers is legal."""
+    """Return ``modifiers`` in the order of the instruction table, unless several orders are legal."""
     if not forms_of(opcode) or spelled(opcode, modifiers):
         return modifiers
     legal = orders(opcode, modifiers)
     return legal[0] if len(legal) == 1 else modifiers
 
 
-#: Special registers; those that are vectors without the component.
+#: Names of special registers; for vectors such as %tid, without the component.
 _SPECIAL = frozenset(name.partition(".")[0] for name in SPECIAL_REGISTERS)
 #: Matches a possible register in raw text.
 _REGISTER = re.compile(r"%[\w$]+")
@@ -145,7 +146,10 @@ class _LineReader:
         return ("symbol", self.symbols.get(name, name))
 
     def raw(self, found: re.Match[str]) -> str:
-        """Replace a possible register of raw text and note its name; special registers stay."""
+        """Store the name of a possible register in raw text, and return its replacement.
+
+        Special registers are not replaced.
+        """
         if found[0][1:].partition(".")[0] in _SPECIAL:
             return found[0]
         self.names.append(found[0])
@@ -180,7 +184,7 @@ class _LineReader:
             return ("sum", self.form(operand.register), operand.offset)
         if isinstance(operand, Indexed):
             return ("element", self.symbol(operand.name), self.form(operand.index))
-        # The text of an immediate has its bits, so 0.0, -0.0 and NaN differ.
+        # The text of an immediate contains its bits, so 0.0, -0.0 and NaNs are different.
         return (type(operand).__name__, str(operand))
 
 
@@ -189,10 +193,9 @@ def canonical(
 ) -> Code:
     """Convert ``function`` to its canonical form.
 
-    ``symbols`` maps names of parameters and of the module to values.
-
-    If ``types`` is false, moves, loads, stores, selections and tests for equality have untyped bits. `.loc`,
-    scopes, declarations of registers and the places of variables are left out.
+    ``symbols`` maps names of parameters and of the module's symbols to values that are equal for
+    corresponding names.  If ``types`` is false, moves, loads, stores, selections and tests for equality have
+    untyped bits.  The form leaves out `.loc`, scopes, declarations of registers, and the places of variables.
     """
     own = {v.name: v for v in function.variables}
     own.update({s.name: s for s in function.body if isinstance(s, Variable)})
@@ -275,7 +278,7 @@ def _line(
 
 
 def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
-    """Return the operands, spelled as a recording spells them if several spellings exist."""
+    """Return the operands. If an operand has several spellings, it gets the spelling of a recorded kernel."""
     if not any(map(_respelled, instruction.operands)):
         return instruction.operands
     try:
@@ -296,7 +299,7 @@ def _respelled(operand: Operand) -> bool:
     return isinstance(operand, Vector)
 
 
-#: Instructions whose type only gives the number of bits, and for loads how the value is extended.
+#: Instructions whose type only gives the number of bits (and for loads, how the value is extended).
 _MOVING = ("mov", "st", "selp", "ld", "ldu")
 
 
@@ -315,7 +318,10 @@ def _untyped(instruction: Instruction, modifiers: tuple[str, ...]) -> tuple[str,
 
 
 def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
-    """Return whether the statement writes each name; without a form in the table, guess by position."""
+    """Return, for each name, whether the statement writes it.
+
+    Without a form in the instruction table, the first operand counts as written.
+    """
     if not isinstance(statement, Instruction) or not names:
         return (False,) * len(names)
     guarded = statement.guard is not None
@@ -336,7 +342,7 @@ def _writes(statement: Statement, names: tuple[Name, ...]) -> tuple[bool, ...]:
     found: list[bool] = [False] if guarded else []
     place = 0
     for name in names[guarded:]:
-        # Variables are names but not registers: the instruction reads their addresses.
+        # A name of a variable is not a register: the instruction reads the variable's address.
         if name.startswith("%"):
             found.append(f"#{place}" in written)
             place += 1
@@ -349,9 +355,8 @@ def colors(code: Code, depth: int, intern: Interner) -> list[list[int]]:
     """Return, for each distance up to ``depth``, a color of each line.
 
     At distance 0 the color is the key. At distance n, two lines of equal color also agree in the keys of the
-    lines up to n steps away: those that define the values that the line reads, those that branch to it, and
-    those that it branches to. Colors thus tell registers and blocks apart by how they are reached, never by
-    name.
+    lines up to n steps away: lines that define the values that the line reads, lines that branch to it, and
+    lines to which it branches. So colors distinguish lines without any names.
     """
     found = [[line.key for line in code.lines]]
     definitions: dict[Name, list[_Slot]] = defaultdict(list)

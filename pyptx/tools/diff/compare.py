@@ -1,4 +1,4 @@
-"""Compares two functions: from the pairs of corresponding lines to the differences between the functions."""
+"""Compares two functions: finds the differences between the functions from their corresponding lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["compare_functions"]
 
 
 def compare_functions(a: Code, b: Code, intern: Interner, first: Locate, second: Locate) -> FunctionDiff:
-    """Find the differences between two functions, declarations first."""
+    """Return the differences between two functions. Differences of the declarations come first."""
     best = min(_candidates(a, b, intern), key=lambda c: len(c.found))
     places = tuple(first(line.statement, line.index) for line in a.lines)
     other_places = tuple(second(line.statement, line.index) for line in b.lines)
@@ -47,7 +47,7 @@ def compare_functions(a: Code, b: Code, intern: Interner, first: Locate, second:
 
 
 def _labels(code: Code) -> dict[int, str]:
-    """Return the labels that a line refers to, by the index of the line behind the label."""
+    """Return the labels to which lines refer: index of the line after a label -> the label."""
     used = {label for line in code.lines for label in line.targets}
     found: dict[int, str] = {}
     for label, place in code.labels.items():
@@ -57,7 +57,7 @@ def _labels(code: Code) -> dict[int, str]:
 
 
 def _candidates(a: Code, b: Code, intern: Interner) -> Iterator[_Comparison]:
-    """Yield alignments, the cheap ones first; stop once one has at most one difference."""
+    """Yield alignments, those that are fast to compute first; stop after one with at most one difference."""
     ways: tuple[Callable[[], list[Aligned]], ...] = (
         lambda: straight(a, b),
         lambda: by_ends(a, b),
@@ -110,14 +110,14 @@ class _Comparison:
         return [(self.a.lines[i], self.b.lines[j]) for i, j in pairs]
 
     def _order(self, found: _Found) -> tuple[float, float]:
-        """Return the sort key of a difference: A's order; a line that only B has sorts at its place in A."""
+        """Return the sort key of a difference: its line in A; for a line of B alone, its place in A."""
         if found.a is not None:
             return (found.a, 0.0 if found.b is None else found.b)
         assert found.b is not None
         return (self._before(found.b), found.b)
 
     def _before(self, j: int) -> float:
-        """Return the index of the line of A after which line ``j`` of B stands."""
+        """Return the index of the line of A after which line ``j`` of B would be in A."""
         place = bisect_left(self.pairs, j, key=lambda pair: pair[1])
         return self.pairs[place - 1][0] + 0.5 if place else -0.5
 
@@ -192,10 +192,10 @@ class _Comparison:
         return self.names.get(a) == b
 
     def _names(self, misplaced: dict[tuple[Name, Name], list[_Misplaced]]) -> Iterable[_Found]:
-        """Yield the places where a register is not the one that corresponds, once for each instruction.
+        """Yield places where B does not have the corresponding register, once for each instruction.
 
-        If the unexpected register is also written there, it is a split live range: it is reported once, at
-        the first write.
+        If the unexpected register is also written there, it is a second register for one live range: the
+        difference is reported once, at the first write.
         """
         for (x, y), places in misplaced.items():
             lines = {place.a.index: place for place in reversed(places)}
@@ -211,7 +211,7 @@ class _Comparison:
                 yield _Found("operand", told, place.a.index, place.b.index)
 
     def _widths(self) -> Iterable[_Found]:
-        """Yield the registers that correspond and differ in width, each at its first line."""
+        """Yield the corresponding registers that differ in width, each at the first line that uses it."""
         first = {str(r): r for r in _registers(self.a.function)}
         second = {str(r): r for r in _registers(self.b.function)}
         wrong = {
@@ -229,7 +229,7 @@ class _Comparison:
                     yield _Found("register", told, i, j)
 
     def variables(self) -> dict[Name, Name]:
-        """Pair the functions' own variables; unused ones are paired by their declaration."""
+        """Pair the functions' own variables. Variables that no line uses are paired by their declarations."""
         found = {x: y for x, y in self.names.items() if x in self.a.variables and y in self.b.variables}
         taken = set(found.values())
         left = [v for name, v in self.b.variables.items() if name not in taken]
@@ -244,7 +244,7 @@ class _Comparison:
 
 
 def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
-    """Pair the registers that are parameters and results, by position."""
+    """Pair the registers that are parameters or results of the functions, by position."""
     pairs = [*pair_parameters(a.params, b.params), *pair_parameters(a.returns, b.returns)]
     return [
         (f"%{x.name}", f"%{y.name}")
@@ -255,7 +255,7 @@ def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
 
 @dataclass(frozen=True)
 class _Misplaced:
-    """A register that is not the expected one: the lines, the operand, and whether the line writes it."""
+    """A register of B that is not the expected one: its lines, its operand, and whether it is written."""
 
     a: Line
     b: Line
@@ -299,7 +299,7 @@ def _operands(line: Line) -> str:
 
 
 def _operand(a: Line, b: Line, number: int) -> tuple[str, str]:
-    """Return the kind of difference and its text for operands whose forms differ."""
+    """Return the kind and the message of the difference between operands whose forms differ."""
     if a.opcode[0] == "." or a.opcode == "raw":
         return ("directive" if a.opcode == ".pragma" else "operand"), f"{a.text} -> {b.text}"
     one, other = a.forms[number], b.forms[number]
@@ -331,8 +331,8 @@ def _branches(
 ) -> Iterable[_Found]:
     """Yield the branches to labels that do not correspond.
 
-    ``seen`` maps two labels to the pairs of lines that refer to them. If these are all lines that refer to
-    either label, the label has moved, which is one difference.
+    ``seen`` maps a pair of labels to the pairs of lines that refer to them. If no other line refers to either
+    label, the label has moved, and this is reported as one difference.
     """
     uses_a, uses_b = (Counter(t for line in code.lines for t in line.targets) for code in (a, b))
     for (x, y), uses in seen.items():

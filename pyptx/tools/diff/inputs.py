@@ -1,4 +1,4 @@
-"""The two sides of a comparison: converts each input to a module, and finds the lines of its statements."""
+"""The two sides of a comparison: converts each input to a module, and finds the PTX lines of statements."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Side:
 
     @cached_property
     def ptx(self) -> str:
-        """The PTX text: the given text, or the printed module."""
+        """Return the PTX text: the text that the caller gave, or the printed module."""
         return self.text if self.text is not None else print_module(self.module).text
 
     @cached_property
@@ -51,7 +51,7 @@ class Side:
         text = f".{thing.kind} {thing.name}" if isinstance(thing, Function) else _text(thing)
         if self.text is not None:
             return Place(text, source.line if source is not None else None, None, index)
-        # The sources of a parsed module are lines of PTX, not Python lines that recorded it.
+        # The source locations of a parsed module are lines of the PTX text, not of Python code.
         recorded = source is not None and not source.file.endswith(".ptx") and bool(source.text)
         return Place(text, self._lines.get(id(thing)), source if recorded else None, index)
 
@@ -92,5 +92,5 @@ def side_of(given: Any, name: str) -> Side:
         return Side(name, module)
     raise TypeError(
         f"{name} is a {type(given).__name__}: expected PTX text, a path, an ir.Module, a Program, a kernel "
-        "(functools.partial binds its constants), a recording, or what kernel.specialize() gives"
+        "(functools.partial binds its constants), a recording, or the result of kernel.specialize()"
     )

@@ -9,15 +9,15 @@ from .canonical import Code, Line
 
 __all__ = ["Places"]
 
-#: Number of lines behind a label that are searched for a line with a partner.
+#: Number of lines after a label that are searched for a line with a partner.
 _REACH = 12
 
 
 class Places:
     """The correspondence of labels under an alignment.
 
-    A label of A corresponds to a label of B if the lines behind them are paired, or if both stand between the
-    same two pairs of lines.
+    A label of A corresponds to a label of B if the lines after them are paired, or if both labels are between
+    the same two pairs of lines.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Places:
     def _same(self, x: str, y: str) -> bool:
         i, j = self.a.labels.get(x), self.b.labels.get(y)
         if i is None or j is None:
-            # A label that neither function defines is a fault of both, not a difference.
+            # A label that neither function defines is an error in both, and not a difference.
             return i is j and x == y
         if self._lead_to_partners(i, j):
             return True
@@ -48,7 +48,7 @@ class Places:
         return before < j <= behind
 
     def _lead_to_partners(self, i: int, j: int) -> bool:
-        """Whether the lines from ``i`` and from ``j`` on agree until two lines that are paired."""
+        """True if the lines from ``i`` of A and from ``j`` of B agree up to two lines that are paired."""
         a, b = self.a.lines, self.b.lines
         for k in range(min(_REACH, len(a) - i, len(b) - j)):
             if self._partner.get(i + k) == j + k:

@@ -74,11 +74,11 @@ class Difference:
 
     Attributes:
         kind: one of :data:`KINDS`.
-        message: the difference in words: ``modifier .rn -> .rz``.
+        message: text that describes the difference, such as ``modifier .rn -> .rz``.
         function: A's name of the function (B's if A has no such function); empty for the module. A C++ name
             is mangled here, and demangled in ``str()``.
         a, b: the place on each side; None if that side has no counterpart.
-        count: number of instructions or places that the difference covers, such as those of a moved run.
+        count: number of instructions or places that the difference covers, such as the lines of a move.
     """
 
     kind: str
@@ -110,7 +110,7 @@ class FunctionDiff:
         a, b: the names of the functions.
         rows: the lines of both functions, side by side.
         first, second: the places of the lines of A and of B.
-        labels: for A and for B, the labels that a line refers to, by the index of the line behind the label.
+        labels: for A and for B, index of the line after a label -> the label, if a line refers to it.
         differences: the differences, in the order of A's lines.
     """
 
@@ -144,12 +144,12 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether there is no difference."""
+        """True if there is no difference."""
         return not self.differences
 
     @property
     def same_code(self) -> bool:
-        """Whether there is no difference outside of the header (PTX version, target, address size)."""
+        """True if there is no difference, except in the header (PTX version, target, address size)."""
         return all(d.kind == "header" for d in self.differences)
 
     @property
@@ -158,5 +158,5 @@ class Comparison:
         return dict(Counter(d.kind for d in self.differences).most_common())
 
     def __bool__(self) -> bool:
-        """Whether there is a difference."""
+        """True if there is a difference."""
         return not self.equal

@@ -1,4 +1,4 @@
-"""Compares two modules: the header, the variables, and the functions, which it pairs first."""
+"""Compares two modules: pairs their functions, then compares header, variables and functions."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _renamer(names: Mapping[str, str]) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class _Content:
-    """The content of a function, by which functions of different names are paired."""
+    """The content of a function, used to pair functions that have different names."""
 
     words: Counter[str]
 
@@ -144,9 +144,9 @@ class _Content:
 def _functions(
     a: Module, b: Module
 ) -> tuple[list[tuple[Function, Function]], list[Function], list[Function]]:
-    """Pair the functions by name, then by content; return the pairs in A's order and the rest of each side.
+    """Pair the functions by name, then by content. Return the pairs in A's order, and the rest of each side.
 
-    A prototype of a function that the module defines does not count.
+    A prototype of a function that the same module defines is left out.
     """
     one, other = dict(a.by_name), dict(b.by_name)
     partner = {name: name for name in one if name in other and one[name].prototype == other[name].prototype}
@@ -181,7 +181,7 @@ def _functions(
 
 
 def _may_be(a: Function, b: Function) -> bool:
-    """Whether ``b`` may be ``a`` under another name; prototypes are paired by name only."""
+    """True if ``b`` may be ``a`` under another name. Prototypes are paired only by name."""
     return a.kind == b.kind and not a.prototype and not b.prototype
 
 
@@ -222,7 +222,7 @@ def _without_names(initial: object) -> str:
 def _symbols(
     a: Module, b: Module, names: Mapping[str, str], x: Function, y: Function
 ) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
-    """Map names of the modules and of two functions' parameters to values, equal for corresponding names."""
+    """Map symbols of the modules and parameters of two functions to values, equal if they correspond."""
     first: dict[str, Hashable] = {}
     second: dict[str, Hashable] = {}
     for module, side, table in ((a, "A", first), (b, "B", second)):

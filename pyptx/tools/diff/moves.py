@@ -1,4 +1,4 @@
-"""Finds moved instructions: deleted at one place and inserted at another, equal up to renaming."""
+"""Finds moved instructions: lines deleted at one place and inserted at another, equal up to renaming."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .labels import Places
 
 __all__ = ["Move", "find_moves"]
 
-#: The largest number of equal lines without a partner that are tried; a common line may have many.
+#: The largest number of candidates of B that are tried for a line of A; a common line may have many.
 _CHOICES = 64
 
 
 @dataclass(frozen=True)
 class Move:
-    """A move: ``count`` lines from line ``a`` of A on stand at line ``b`` of B."""
+    """A move: the ``count`` lines from line ``a`` of A on are at line ``b`` of B."""
 
     a: int
     b: int

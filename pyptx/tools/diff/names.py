@@ -1,7 +1,6 @@
-"""Pairs the registers of both sides by the bijection that explains most places.
+"""Pairs the registers of both sides by the one-to-one map (bijection) that fits most places.
 
-Registers that correspond at most places are renamed; a place that the bijection does not explain is a
-difference.
+Registers that correspond at most places count as renamed. A place that does not fit the map is a difference.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ _ROUNDS = 4
 
 
 def count_votes(pairs: Iterable[tuple[Line, Line]], signature: Iterable[tuple[Name, Name]] = ()) -> Votes:
-    """Count the votes of paired lines; a pair that differs in more than names counts half.
+    """Count, for each pair of names, the weight of the paired lines in which they correspond.
 
-    ``signature`` has the pairs of registers that are parameters, which are written before the first line.
+    Lines that differ in more than names count half. ``signature`` has the pairs of registers that are
+    parameters; these count as definitions.
     """
     votes: Votes = defaultdict(float)
     for names in signature:
@@ -46,17 +46,17 @@ def count_votes(pairs: Iterable[tuple[Line, Line]], signature: Iterable[tuple[Na
 
 
 def _alike(one: object, other: object) -> bool:
-    """Whether two operands have the same kind, such as two addresses with different offsets."""
+    """True if two operands have the same kind, such as two addresses with different offsets."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return bool(one[:1] == other[:1])
     return one == other
 
 
 def bijection(votes: Votes) -> dict[Name, Name]:
-    """Compute a one-to-one map of names with large weight.
+    """Return a one-to-one map of names with a large total weight.
 
-    The heaviest pairs are taken first, then exchanges improve the map. The result is exact if few names
-    compete.
+    It takes the heaviest pairs first, and then exchanges pairs to improve the map. The result is the best map
+    if few names compete for a partner.
     """
     there: dict[Name, Name] = {}
     back: dict[Name, Name] = {}
@@ -89,7 +89,7 @@ def _improve(
                 gain -= votes[a, old_b]
             if old_a is not None:
                 gain -= votes[old_a, b]
-            # The names that lose their partners may find another free partner.
+            # The names that lose their partners may have another free partner.
             new_b = _best(votes, old_a, partners, back, old_b) if old_a is not None else None
             new_a = _best_source(votes, old_b, sources, there, old_a, new_b) if old_b is not None else None
             if new_b is not None and old_a is not None:

@@ -36,7 +36,7 @@ class Tolerance:
 
     @property
     def exact(self) -> bool:
-        """Whether bits are compared."""
+        """True if elements are compared bit for bit."""
         return not self.rtol and not self.atol
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ EXACT = Tolerance()
 
 @dataclass(frozen=True)
 class ArrayMismatch:
-    """An array that differs.
+    """The difference between the two runs' values of one array.
 
     Attributes:
         name: name of the array on side A.
@@ -95,7 +95,9 @@ def check_comparable(a: Sequence[NamedArray], b: Sequence[NamedArray]) -> tuple[
                 hint="give both sides arrays of one type and one number of elements",
             )
         if x.shape != y.shape:
-            notes.append(f"{both}: the shapes differ, {x.shape} and {y.shape}; elements compared in order")
+            notes.append(
+                f"{both}: the shapes differ, {x.shape} and {y.shape}; elements are compared in memory order"
+            )
     return tuple(notes)
 
 

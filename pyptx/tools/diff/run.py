@@ -1,4 +1,4 @@
-"""``pyptx diff --run``: runs both sides in the simulator on the same random inputs, compares outputs."""
+"""``pyptx diff --run``: runs both sides in the simulator on the same random inputs and compares outputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Argument:
-    """``f32[1024]``, ``s32[64]:0..63`` or ``u32=7``: an array of random elements, or a number.
+    """An argument of a launch: ``f32[1024]`` or ``s32[64]:0..63`` (an array of random elements), ``u32=7``.
 
     Attributes:
         type: element type.
@@ -54,7 +54,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How both sides are launched. A kernel of a Python file needs only the values of its scalars.
+    """The settings with which both sides are launched. A kernel of a Python file needs only ``scalars``.
 
     Attributes:
         grid, block, shared, entry: for PTX texts, the extents, the bytes of dynamic shared memory, and the
@@ -99,12 +99,12 @@ class RunResult:
 
     @property
     def finished(self) -> bool:
-        """Whether both runs ended, so that their outputs can be compared."""
+        """True if both runs ended, so that their outputs can be compared."""
         return not {"incomplete", "error"}.intersection(self.verdicts)
 
     @property
     def equal(self) -> bool:
-        """Whether both runs ended with equal arrays, within the tolerance."""
+        """True if both runs ended and their arrays are equal within the tolerance."""
         return self.finished and not self.mismatches
 
 
@@ -210,7 +210,7 @@ def _prepare(side: Side, settings: RunSettings) -> _Prepared:
         return _prepare_kernel(side.kernel, side.keywords, settings, rng)
     if settings.grid is None or settings.block is None:
         raise SpecError(
-            f"{side.name} is PTX text, and its launch is not given",
+            f"{side.name} is PTX text, and its grid, block or arguments are not given",
             hint="give --grid, --block and one --arg for each parameter: --arg 'f32[1024]' --arg u32=7",
         )
     values = [argument.make(rng) for argument in settings.arguments]

@@ -17,7 +17,7 @@ from .summary import Counts, MachineCode
 
 __all__ = ["as_json", "print_report", "report"]
 
-#: A piece of a report's line: text, and a style that is used on a terminal but not in a pipe.
+#: The pieces of a report's line: text, and a style, which is used on a terminal but not in a pipe.
 Piece = tuple[str, str]
 Styled = list[Piece]
 
@@ -26,7 +26,7 @@ _MARKS = {"deleted": ("-", _GONE), "inserted": ("+", _NEW), "moved": ("=", _MOVE
 #: The largest number of rows of an instruction mix in the summary, and of differences outside of functions.
 _MIX_ROWS = 12
 _OUTSIDE_ROWS = 12
-#: A message that occurs at least so often is shown at the top of the report; at most so many are shown.
+#: A message that occurs this often is also shown at the top of the report; and the largest number of these.
 _OFTEN, _OFTEN_ROWS = 4, 8
 _MIN_WIDTH, _MAX_WIDTH = 60, 200
 
@@ -239,7 +239,7 @@ def _where(place: Place) -> str:
 
 
 class _Marks:
-    """The differences of a function, by line."""
+    """The differences of a function, looked up by the line that shows them."""
 
     def __init__(self, differences: Iterable[Difference]) -> None:
         self.first: dict[int, list[Difference]] = defaultdict(list)
@@ -258,7 +258,7 @@ class _Marks:
                 self.moved_second.update(range(b, b + difference.count))
 
     def at(self, row: Row) -> list[Difference]:
-        """Return the differences shown at a row: those of A's line, or of B's if the row has no line of A."""
+        """Return the differences shown at a row: those of its line of A, or of B if it has no line of A."""
         found = self.first.get(row[0], []) if row[0] is not None else []
         return found + (self.second.get(row[1], []) if row[1] is not None else [])
 
@@ -266,7 +266,7 @@ class _Marks:
         return bool(self.at(row)) or None in row
 
     def style(self, row: Row) -> tuple[str, str]:
-        """Return the sign between the columns and the color of a row."""
+        """Return the sign that is printed between the columns of a row, and the row's color."""
         a, b = row
         if a in self.moved_first or b in self.moved_second:
             return _MARKS["moved"]
@@ -278,7 +278,7 @@ class _Marks:
 
 
 def _hunks(rows: Sequence[Row], marks: _Marks, context: int) -> Iterator[Sequence[Row]]:
-    """Yield the runs of rows that differ, with context; runs that touch are merged."""
+    """Yield the runs of rows that differ, with context rows around them; runs that touch are merged."""
     start = end = -1
     for number, row in enumerate(rows):
         if not marks.touches(row):
@@ -306,7 +306,7 @@ class _Columns:
         self.files = [_main_file(side) for side in (function.first, function.second)]
 
     def start(self) -> None:
-        """Start a new hunk: Python lines are shown again."""
+        """Start a new hunk, in which the Python lines are shown again."""
         self.python = [None, None]
 
     def lines(self, row: Row, sign: str, style: str) -> Iterator[Styled]:
@@ -349,7 +349,7 @@ class _Columns:
         return [(f"{first:<{self.width}}   {second}", _DIM)]
 
     def _cell(self, place: Place | None, *, whole: bool) -> list[tuple[str, str]]:
-        """Return number and text of each line of a cell: all if ``whole``, else one line, cut to fit."""
+        """Return the number and the text of each line of a cell; if not ``whole``, one line, cut to fit."""
         if place is None:
             return [("", "")]
         room = self.width - self.gutter - 1

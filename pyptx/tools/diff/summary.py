@@ -1,4 +1,4 @@
-"""Summarizes both sides: the mix of instructions, the resources that ptxas reports, and the machine code."""
+"""Summarizes both sides: counts of instructions, resources that ptxas reports, and the machine code."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class MachineCode:
         resources: the resources of each function.
         sass: number of machine instructions by opcode, without NOP; None if not known.
         code: name of each function -> a digest of its machine code.
-        missing: why facts are missing: a tool is not installed, or ptxas refused the text; then further lines
-            have its first errors.
+        missing: the reason if facts are missing: a tool is not installed, or ptxas refused the text. In the
+            latter case, the following lines are the first errors of ptxas.
     """
 
     resources: tuple[Resources, ...] = ()
@@ -64,7 +64,7 @@ class Summary:
     machines: tuple[MachineCode, MachineCode] | None = None
 
     def same_code(self, a: str, b: str) -> bool | None:
-        """Whether function ``a`` of A and ``b`` of B have the same machine code; None if not known."""
+        """True if function ``a`` of A and ``b`` of B have the same machine code; None if not known."""
         if self.machines is None:
             return None
         one, other = self.machines[0].code.get(a), self.machines[1].code.get(b)
@@ -91,7 +91,7 @@ def count(module: Module) -> Counts:
 
 
 def _is_copy(instruction: Instruction) -> bool:
-    """True for ``cp.async.bulk`` and ``cp.reduce.async.bulk``, plain or of tensors; not for their groups."""
+    """True for ``cp.async.bulk`` and ``cp.reduce.async.bulk`` copies, but not for their commit and wait."""
     words = instruction.modifiers
     return (
         instruction.opcode == "cp"
@@ -102,7 +102,7 @@ def _is_copy(instruction: Instruction) -> bool:
 
 @lru_cache(maxsize=65536)
 def _category(opcode: str, modifiers: tuple[str, ...]) -> str:
-    """Return the chapter of the instruction in words."""
+    """Return the name of the instruction table's chapter for an instruction, for display."""
     found = spelled(opcode, spelling(opcode, modifiers))
     return chapter_of(found[0].form.id).replace("_", " ") if found else "unknown"
 
@@ -118,7 +118,7 @@ def summarize(
 def machine(text: str) -> MachineCode:
     """Assemble and disassemble ``text``.
 
-    A missing tool, or a refused text, is noted in ``missing``, not raised.
+    If a tool is missing or ptxas refuses the text, no error is raised: ``missing`` says so.
     """
     try:
         assembly = assemble(text)

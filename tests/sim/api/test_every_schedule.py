@@ -88,9 +88,7 @@ def test_results_that_differ_are_a_finding_with_the_schedules_that_differ() -> N
     assert report.verdict == "review", report
     (finding,) = report.findings
     assert finding.rule.name == "schedule-dependent"
-    assert finding.message == (
-        "out: 1 of 4 elements are not what the run under eager left, the first at index 1"
-    )
+    assert finding.message == ("out: 1 of 4 elements differ from the run under eager, the first at index 1")
     seen = []
     for seed in range(4):
         one = np.zeros(4, np.uint32)

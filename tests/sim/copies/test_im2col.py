@@ -142,5 +142,5 @@ def test_a_store_beside_an_image_is_found() -> None:
     report = store_kernel("4d", ".im2col_no_offs", 4).run(
         tensor_map, area, area.copy(), 0, 0, 0, 4, 3, 0, block=128
     )
-    assert "beside the image" in finding(report, "bad-tensor-map").message
+    assert "outside an image" in finding(report, "bad-tensor-map").message
     assert not target.any()

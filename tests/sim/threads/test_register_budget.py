@@ -48,7 +48,7 @@ def test_registers_at_the_entry(values: dict[str, tuple[int, ...]], known: Any) 
 def test_without_a_directive_it_has_no_effect(values: dict[str, tuple[int, ...]]) -> None:
     kernel, report = run(f"{DEC} // here", values)
     found = finding(report, "setmaxnreg", "review")
-    assert "ptxas drops it" in found.message
+    assert "ptxas ignores it" in found.message
     assert found.location is not None and found.location.line == kernel.line("here")
 
 

@@ -247,7 +247,7 @@ def test_run_compares_elements_where_only_shapes_differ(tmp_path: Path, files: t
     launch = ["--run", "--grid", "16", "--block", "128", "--no-sass"]
     launch += [word for argument in ("f32[2000]", "u32=2000", "f32=1.5") for word in ("--arg", argument)]
     result = run(files[0], str(kernel), *launch)
-    note = "argument 1 of A and X of B: the shapes differ, (2000,) and (2, 1000); elements compared in order"
+    note = "argument 1 of A and X of B: the shapes differ, (2000,) and (2, 1000); elements are compared in memory order"
     assert result.output.endswith(f"run: A clean, B clean\n  {note}\n  1 array, the same bits\n")
     kernel.write_text(TILE.replace("FACTOR", "1.25"))
     other = run(str(kernel), files[0], *launch)
