@@ -1,6 +1,6 @@
 """pyptx: NVIDIA kernels in Python, one PTX instruction at a time, run on a GPU or lane by lane without one.
 
-The public face.  Names are loaded on first use, so that ``import pyptx`` is cheap.
+This module lists the public names.  They are loaded on first use, so that ``import pyptx`` is fast.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _TORCH_TYPES = {f"torch.{t.torch_name}": t for t in TYPES.values() if t.torch_na
 
 @dataclass(frozen=True, slots=True)
 class ArrayInfo:
-    """What a kernel launch needs to know about an array.
+    """The description of an array that a kernel launch needs.
 
     Attributes:
         type: PTX type of one element.
@@ -59,7 +59,7 @@ class ArrayInfo:
 
     @property
     def extent(self) -> int:
-        """Bytes from ``pointer`` to the end of the last element, gaps included; 0 when empty."""
+        """Bytes from ``pointer`` to the end of the last element, including gaps; 0 for an empty array."""
         if 0 in self.shape:
             return 0
         return sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) + self.itemsize

@@ -98,7 +98,7 @@ class OperandError(PyptxError, TypeError):
 
 
 class ParseError(PyptxError, ValueError):
-    """The text is not PTX: ``read`` stands at ``line`` and ``column`` (1-based) instead of ``expected``."""
+    """The text is not PTX: at ``line`` and ``column`` (1-based) it has ``read`` instead of ``expected``."""
 
     def __init__(self, read: str, expected: str, *, file: str, line: int, column: int) -> None:
         self.read = read
@@ -143,7 +143,7 @@ class LaunchError(PyptxError, RuntimeError):
 
 
 class SimulationError(PyptxError, RuntimeError):
-    """A simulated launch cannot start, or it ended with an error or incomplete: then ``report`` says why."""
+    """A simulated launch cannot start, or its verdict is error or incomplete; then ``report`` says why."""
 
 
 class UnsupportedError(PyptxError, NotImplementedError):

@@ -1,6 +1,6 @@
-"""What checkers report: findings, the catalog of their rules, and the verdict of a run.
+"""Findings of the checkers, the catalog of their rules, and the verdict of a run.
 
-The simulator, the sanitizer, lint and ptxas warnings share this vocabulary.  :data:`RULES` declares each
+The simulator, the sanitizer, lint and ptxas warnings use the same findings.  :data:`RULES` declares each
 rule once, with its severity, its anchor in the PTX ISA and its remedy; a :class:`Finding` names the rule
 that was broken and says what happened.
 """

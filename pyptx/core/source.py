@@ -1,7 +1,7 @@
 """Source locations: the author's Python (or PTX) lines to which instructions and errors belong.
 
 Owns :class:`SourceLocation`, the walk from a call inside pyptx to the author's frames, and the
-reading of the lines themselves for messages.
+reading of source lines for messages.
 
 A location inside an author's helper function also has the line that called the helper, in ``caller``, and so
 on up to the kernel function.  This chain leaves out pyptx's own frames (``pyptx.kit`` included), and counts
@@ -237,7 +237,10 @@ def _location(frames: list[FrameType]) -> SourceLocation:
 
 
 def _merged(frames: list[FrameType]) -> Iterator[tuple[FrameType, FrameType]]:
-    """Yield each function's frame with the frame whose line counts: that of a comprehension in it, if any."""
+    """Yield each function's frame with the frame that has its current line.
+
+    The two differ if the function executes a comprehension, which may have a frame of its own.
+    """
     line: FrameType | None = None
     for frame in frames:
         if line is not None and frame.f_code.co_filename != line.f_code.co_filename:

@@ -27,7 +27,8 @@ __all__ = [
 
 _DSL = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
-#: File names seen so far: True where frames belong to the DSL itself (or to contextlib below it).
+#: File name -> True if its frames belong to the DSL (or to contextlib, which the DSL calls). Filled as
+#: needed.
 _internal: dict[str, bool] = {}
 #: Sites by the id of the code object and the bytecode offset. The code object is kept so that no other
 #: object can get its id.

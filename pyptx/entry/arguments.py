@@ -156,9 +156,9 @@ def bind_dims(
 
 
 def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[str, int]:
-    """Return where all arrays live: ("cpu", 0) or ("cuda", index).
+    """Return the device that holds all arrays: ("cpu", 0) or ("cuda", index).
 
-    Raises :class:`SpecError` if they live in different places.
+    Raises :class:`SpecError` if the arrays are on different devices.
     """
     places = {
         (info.device, info.device_index): name
@@ -168,7 +168,7 @@ def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[s
     if len(places) > 1:
         where = ", ".join(f"{name} on {device}:{index}" for (device, index), name in places.items())
         raise SpecError(
-            f"the arrays live in different places: {where}",
+            f"the arrays are on different devices: {where}",
             hint="move all arrays to one GPU to run there, or to host memory to simulate",
         )
     return next(iter(places), ("cpu", 0))

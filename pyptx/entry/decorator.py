@@ -1,7 +1,7 @@
 """``@kernel``: turns a Python function into a GPU kernel.
 
-Owns :class:`Kernel`: the meaning of its keywords, the cache of specializations, and the choice where a call
-runs.
+Owns :class:`Kernel`: its keywords, the cache of specializations, and the decision whether a call runs on a
+GPU or in the simulator.
 """
 
 from __future__ import annotations

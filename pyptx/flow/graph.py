@@ -14,7 +14,7 @@ from ..ir import Function, Instruction, LabelStatement, Raw, TargetList
 
 __all__ = ["EXIT", "Block", "Graph", "control_flow", "reconvergence"]
 
-#: Stands for the end of the function where a block's index is expected, as the successor of a last block.
+#: The number that stands for the end of the function in place of a block's index.
 EXIT = -1
 #: The largest number of blocks that end threads which :func:`reconvergence` examines one by one.
 _MOST_SINKS = 8
@@ -22,11 +22,12 @@ _MOST_SINKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A basic block: instructions with their statement indices, and where control goes next.
+    """A basic block: its instructions with their statement indices, and its successors.
 
     ``taken`` is the target of a ``bra`` at the end (EXIT for ``ret`` and ``exit``), ``fallthrough`` the next
-    block. A block that ends with a guarded branch has both, with an unguarded one only ``taken``, without a
-    branch only ``fallthrough``. ``table`` lists the targets of a ``brx.idx`` at the end, without a ``taken``.
+    block. A block that ends with a guarded branch has both; one that ends with an unguarded branch has only
+    ``taken``; one without a branch has only ``fallthrough``. If a block ends with a ``brx.idx``, ``table``
+    lists the targets, and ``taken`` is None.
     """
 
     index: int
@@ -37,7 +38,7 @@ class Block:
 
     @property
     def successors(self) -> tuple[int, ...]:
-        """Indices of the blocks that may run next, each once."""
+        """Indices of the blocks that may run next, without repetition."""
         return tuple(dict.fromkeys(s for s in (self.taken, self.fallthrough, *self.table) if s is not None))
 
 

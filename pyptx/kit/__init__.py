@@ -1,7 +1,7 @@
-"""Helpers that kernels share, made of DSL calls: the pipeline ring, tile orders, epilogues.
+"""Helpers for kernels, which consist of DSL calls: the pipeline ring, tile orders, epilogues.
 
-Each is a thin function or class whose docstring says what it records; an author could write the same few
-lines by hand.  The instructions that a helper records carry the author's line.
+Each is a small function or class whose docstring says what it records; a user could write the same few lines
+by hand.  The recorded instructions have the user's line as their source.
 """
 
 from . import tcgen05_epilogue, tile_order, wgmma_epilogue

@@ -1,8 +1,8 @@
-"""The pipeline ring: stages of shared memory that producers fill and consumers empty, again and again.
+"""The pipeline ring: stages of shared memory that producers fill and consumers empty repeatedly.
 
-Owns the protocol between the two sides: a pair of mbarriers for each stage, and the stage and phase that each
-side keeps in registers.  Stage ``s`` of the ring has ``full[s]``, which completes a phase when the stage is
-filled, and ``empty[s]``, which completes a phase when the stage may be filled again::
+Owns the protocol between the two sides: two mbarriers for each stage, and the current stage and phase, which
+each side keeps in registers.  Stage ``s`` of the ring has ``full[s]``, which completes a phase when the stage
+is filled, and ``empty[s]``, which completes a phase when the stage may be filled again::
 
     stage          0      1      2      3      0      1      2      3      0 ...
     fill           0      1      2      3      4      5      6      7      8
@@ -130,7 +130,7 @@ class Ring:
         need ``ptx.fence.mbarrier_init()`` in this thread and then a cluster barrier.
         """
         for stage in range(self.stages):
-            # Addressed by the registers that carry the barriers' names, so that messages can show the names.
+            # The address is in a register with the barrier's name, so that messages can show the name.
             ptx.mbarrier.init(ptx.addr(self._full.addr, 8 * stage), self.producers)
             ptx.mbarrier.init(ptx.addr(self._empty.addr, 8 * stage), self.consumers)
 
@@ -152,7 +152,7 @@ class Ring:
 
 
 class _Side:
-    """One side's current stage and phase, in two registers: only the threads that made it may use it."""
+    """One side's current stage and phase, in two registers. Only the threads that created it may use it."""
 
     def __init__(self, ring: Ring, phase: int) -> None:
         self.ring = ring
@@ -160,7 +160,7 @@ class _Side:
         self.phase = reg.scalar(u32, init=phase)
 
     def advance(self) -> None:
-        """Step to the next stage; after the last stage, to the first one and the other phase.
+        """Go to the next stage; after the last stage, to the first stage and the other phase.
 
         Records 4 instructions: ``add``, ``setp``, and under its predicate ``mov`` and ``xor``; for a ring of
         one stage only the ``xor``.
@@ -192,9 +192,9 @@ class Producer(_Side):
     def drain(self) -> None:
         """Wait until every filled stage has been emptied. The producer's stage is the same afterwards.
 
-        Call it before the CTA exits: commits or remote arrivals at its barriers must not be on their way
-        then. Stages that were never filled cause no wait.  Records a ``ptx.for_`` over the stages around
-        :meth:`acquire` and :meth:`advance`.
+        Call it before the CTA exits, since no commit or remote arrival to the CTA's barriers may be in flight
+        then. The call does not wait for stages that were never filled.  Records a ``ptx.for_`` over the
+        stages, with :meth:`acquire` and :meth:`advance` in it.
         """
         with ptx.for_(0, self.ring.stages):
             self.acquire()
@@ -222,10 +222,9 @@ class Consumer(_Side):
         Records ``mbarrier.arrive`` on ``empty`` of the stage, its ``mad.lo.u32`` (and ``mapa`` with ``cta``),
         and :meth:`advance`.
 
-        Watch out: an arrival only covers reads by this thread itself.  If the tensor core reads the stage,
-            its
-        commit must arrive instead: ``ptx.tcgen05.commit(slot.empty)``.  After ``wgmma``, a warp arrives once
-        its ``ptx.wgmma.wait_group`` is done.
+        Watch out: an arrival only covers reads of this thread.  If the tensor core reads the stage, a commit
+        must arrive instead: ``ptx.tcgen05.commit(slot.empty)``.  After ``wgmma``, a warp arrives once its
+        ``ptx.wgmma.wait_group`` is complete.
 
         Args:
             cta: rank of the CTA at whose ``empty`` the thread arrives, if the producer of that CTA also fills

@@ -1,4 +1,4 @@
-"""Epilogues for Blackwell: they bring an accumulator from tensor memory to global memory.
+"""Epilogues for Blackwell, which store an accumulator from tensor memory to global memory.
 
 Each call handles the rows of one warp: 32 lanes of tensor memory, one row per thread (`32x32b`).  The
 accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest even.
@@ -97,9 +97,9 @@ def through_shared(
 ) -> None:
     """Store 32 rows of the accumulator through shared memory and the TMA engine, independently in each warp.
 
-    Each thread writes its row of a chunk into ``staging``, swizzled so that the warp's lanes hit different
-    banks; one elected lane then stores the box by TMA.  With two stages, the warp loads the next chunk while
-    the engine still reads the previous one.
+    Each thread writes its row of a chunk into ``staging`` with a swizzle, so that the lanes of the warp
+    access different banks. Then one elected lane stores the box by TMA.  With two stages, the warp loads the
+    next chunk while the engine still reads the previous one.
 
     Records ``elect.sync``. Records for each stage up to eight instructions for this warp's rows and the
     thread's address. Records for each chunk ``tcgen05.ld``, ``tcgen05.wait::ld``, the ``cvt`` of a 16-bit

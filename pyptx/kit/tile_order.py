@@ -2,8 +2,8 @@
 
 CTAs with neighboring indices run at the same time, so the order decides which data they share in L2.  Every
 function takes the index of a tile and the extents of the grid of tiles, and returns (row, column) in u32
-registers, each tile for one index.  ``tiles_m`` and ``tiles_n`` are ints, or u32 registers where the
-docstring says so.
+registers; each index gives another tile.  ``tiles_m`` and ``tiles_n`` are ints; if the docstring says so,
+they can also be u32 registers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _positive(**values: Extent) -> None:
 
 
 def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Go row by row, each from the left. Records 2 instructions: ``div``, ``rem``. Extents may be registers.
+    """Order the tiles by rows, each from the left. Records ``div`` and ``rem``. Extents may be registers.
 
     Raises:
         SpecError: an extent is below 1.
@@ -36,7 +36,9 @@ def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
 
 
 def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Go row by row, every other row from the right. Records 6 instructions (7 if extents are registers).
+    """Order the tiles by rows, with every other row from the right.
+
+    Records 6 instructions (7 if the extents are registers).
 
     Raises:
         SpecError: an extent is below 1.
@@ -46,7 +48,10 @@ def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
 
 
 def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
-    """Return ``forward``, mirrored if ``line`` is odd: 4 instructions, 5 if ``count`` is a register."""
+    """Return ``forward``, mirrored if ``line`` is odd.
+
+    Records 4 instructions, 5 if ``count`` is a register.
+    """
     column = reg.scalar(u32)
     ptx.inst.sub.u32(column, count - 1, forward)
     ptx.inst.selp.b32(column, column, forward, (line & 1) != 0)
@@ -54,7 +59,7 @@ def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
 
 
 def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg]:
-    """Return band, row, and column from the left; each band of ``group`` rows is walked column by column."""
+    """Return the band, row and column of a tile, for bands of ``group`` rows that are ordered by columns."""
     _positive(tiles_m=tiles_m, tiles_n=tiles_n, group=group)
     span = tiles_n * group
     band = tile // span
@@ -69,7 +74,7 @@ def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg,
 
 
 def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
-    """Go through bands of ``group`` rows, each column by column from the left.
+    """Order the tiles by bands of ``group`` rows, and within a band by columns from the left.
 
     Records 8 instructions. Extents may be registers (one instruction more if ``tiles_n`` is one).
 
@@ -81,7 +86,9 @@ def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tupl
 
 
 def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
-    """Go as :func:`grouped`, but every other band from the right: a band begins where the last one ended.
+    """Order the tiles like :func:`grouped`, with every other band from the right.
+
+    So each band begins at the column where the band before it ended.
 
     Records 12 instructions. Extents may be registers (two instructions more if ``tiles_n`` is one).
 
@@ -93,7 +100,7 @@ def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -
 
 
 def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
-    """Follow a Hilbert curve inside each square, and visit the squares row by row as in :func:`snake`.
+    """Order the tiles by a Hilbert curve in each square, and the squares by rows as :func:`snake` does.
 
     The side of the squares is the largest power of two that divides both extents; if it is 1, the order is
     that of :func:`snake`.  Inside a square, and from a square to the next one of its row, each step goes to a
@@ -131,7 +138,10 @@ def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:
 
 
 def _hilbert_level(tile: Reg, gray: Reg, level: int, x: Reg, y: Reg) -> None:
-    """Double the curve: turn (x, y) as its quadrant requires and move it there. Records 13 instructions."""
+    """Double the curve: rotate (x, y) for its quadrant and move it to the quadrant.
+
+    Records 13 instructions.
+    """
     right = (tile >> (2 * level + 1)) & 1
     down = (gray >> (2 * level)) & 1
     turned = down == 0

@@ -1,4 +1,4 @@
-"""Epilogues for Hopper: they bring an accumulator of ``wgmma`` from registers to global memory.
+"""Epilogues for Hopper, which store an accumulator of ``wgmma`` from registers to global memory.
 
 A warp holds 16 of its warpgroup's 64 rows; each group of four threads holds one row and the row 8 below::
 
@@ -98,10 +98,10 @@ def through_shared(
 ) -> None:
     """Store the accumulator through swizzled shared memory and the TMA engine, independently in each warp.
 
-    A warp writes 128 bytes of its 16 rows into a stage of ``staging``, 16-bit types by ``stmatrix``, f32 by
-    pairs; its leader then stores the box by TMA.  Before a stage is written again, the leader waits until the
-    engine has read it.  So a persistent kernel can go on to its next product while the last boxes are on
-    their way.
+    A warp writes 128 bytes of its 16 rows into a stage of ``staging``, with ``stmatrix`` for 16-bit types and
+    pairs of elements for f32; then its leader stores the box by TMA.  Before the warp writes a stage again,
+    the leader waits until the engine has read it.  So a persistent kernel can begin its next product while
+    the last boxes are still being stored.
 
     Records 17 instructions for the addresses of warp and lane, and one ``mad.lo.u32`` for each stage. Records
     for each 128 bytes of columns the two of :func:`settle`, the stores (eight ``st.shared.v2``, or for a
@@ -150,8 +150,8 @@ def through_shared(
     depth = staging.stages
     if columns // chunk % depth:
         raise SpecError(
-            f"{depth} stages do not divide {columns // chunk} boxes: the next call would write a stage that "
-            "the engine still reads",
+            f"{columns // chunk} boxes are not a multiple of {depth} stages: the next call would write a "
+            "stage that the engine still reads",
             hint=f"{columns} columns of {dtype} are {columns // chunk} boxes; use a number of stages that "
             "divides them",
         )
@@ -165,7 +165,8 @@ def through_shared(
         settle(leader, depth - 1)
         part = acc[column // 2 : (column + chunk) // 2]
         for i, place in enumerate(places):
-            # Stages, and the two halves of a box, lie a multiple of the swizzle's period apart.
+            # The distance between stages, and between the halves of a box, is a multiple of the swizzle's
+            # period.
             offset = stage * staging.stage_bytes
             if dtype is f32:
                 ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), part[4 * i : 4 * i + 2])

@@ -128,7 +128,7 @@ class Field:
         return (value << self.shift) + self.less
 
     def set(self, image: int, value: int, ordinal: int = 0) -> int:
-        """Return the map with ``value`` in entry ``ordinal``. The map stores the bits above ``shift``.
+        """Return the map with ``value`` in entry ``ordinal``. The low ``shift`` bits of ``value`` are lost.
 
         Raises:
             SpecError: the field has no such entry, or the value does not fit.

@@ -358,7 +358,7 @@ def _check_inner(name: str, count: int, element: MapElement, swizzle: str, inter
     inner = count * element.held // 8
     said = f"{name} elements of {element.width} is {inner} bytes"
     if element.held > element.bits and count != 128:
-        raise SpecError(f"{name} elements of {element.name}; expected 128", see=_SEE)
+        raise SpecError(f"{name} with elements of {element.name}; expected 128 elements", see=_SEE)
     if interleave == "none":
         if inner % 16:
             raise SpecError(

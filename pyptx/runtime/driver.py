@@ -58,8 +58,9 @@ def check(result: tuple[Any, ...], call: str) -> Any:
     """Return the values that follow the status of a driver call: None, one value, or a tuple of several.
 
     Args:
-        result: what a function of ``cuda.bindings.driver`` returned: a ``CUresult``, then its values.
-        call: the name of the function for messages, with arguments where they help.
+        result: the tuple that a function of ``cuda.bindings.driver`` returned: a ``CUresult``, then its
+            values.
+        call: the name of the function for messages, with arguments if they help.
 
     Raises:
         LaunchError: the status is not success; the message has the status, its explanation and the call.

@@ -1,4 +1,4 @@
-"""Finds and runs NVIDIA's assembler and disassembler, and reads what they print.
+"""Finds and runs NVIDIA's assembler and disassembler, and parses their output.
 
 ``find`` looks for the programs, ``messages`` parses the output of ptxas and the driver's JIT, ``rejection``
 turns their errors into an exception with the author's lines, ``ptxas`` assembles, ``nvdisasm`` shows SASS.

@@ -115,7 +115,7 @@ def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
 
 
 def _try(name: str, place: Path, found: str) -> Tool | str:
-    """Return the program at ``place`` (a file, or the folder that contains it), or why it is unusable."""
+    """Return the program at ``place`` (a file, or its folder), or text that says why it is unusable."""
     hit = shutil.which(name, path=str(place)) if place.is_dir() else shutil.which(str(place.absolute()))
     if hit is None:
         return "no such executable file"
@@ -126,13 +126,16 @@ def _try(name: str, place: Path, found: str) -> Tool | str:
 
 @cache
 def _ask_version(path: Path, changed: int) -> tuple[int, ...] | str:
-    """Run ``--version``: return the version, or why there is none. Cached by path and modification time."""
+    """Run ``--version`` and return the version, or text that says why there is none.
+
+    The result is cached by path and modification time.
+    """
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_VERSION_TIMEOUT
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"does not run ({error})"
+        return f"it does not run ({error})"
     match = re.search(r"\bV(\d+(?:\.\d+)+)", done.stdout)
     if done.returncode != 0 or match is None:
         return f"its --version gave no version (exit status {done.returncode})"

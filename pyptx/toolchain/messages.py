@@ -1,4 +1,4 @@
-"""The parser of what ptxas, nvdisasm and the driver's JIT print.
+"""Parses the output of ptxas, nvdisasm and the driver's JIT.
 
 All three print lines of the same form; the JIT calls its file ``application ptx input`` and marks
 continuation lines with a dot::

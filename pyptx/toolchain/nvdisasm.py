@@ -1,4 +1,4 @@
-"""Runs nvdisasm, which turns a cubin into SASS (machine instructions), on request with the author's lines."""
+"""Runs nvdisasm, which converts a cubin to SASS (machine instructions), and adds the author's lines to it."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def check_text(
     options: Sequence[str] = (),
     timeout: float = DEFAULT_TIMEOUT,
 ) -> ToolReport:
-    """Return what ptxas prints about ``text``, errors included. Suits tests of many variants in one file.
+    """Return the messages of ptxas about ``text``, including errors. Tests check many variants in one file.
 
     ptxas reports all errors of a file in one run, except that it stops at a syntax error. With a virtual
     ``target`` (``"compute_100a"``) ptxas parses and checks but generates no code, which is faster.

@@ -1,4 +1,4 @@
-"""Turns the error messages of ptxas or the driver's JIT into one exception with the author's lines.
+"""Converts the error messages of ptxas or the driver's JIT to one exception with the author's lines.
 
 The tools name lines of the PTX text, but the author wrote Python.  For each message, the exception shows the
 PTX line and the Python line that recorded it.
@@ -83,5 +83,5 @@ def located(report: ToolReport, printed: PrintedModule | str) -> ToolReport:
 
 
 def _statement(line: str) -> str:
-    """Return a line of the text without the ``.loc`` before the statement; the statement was refused."""
+    """Return the refused statement in a line of the text, without the ``.loc`` before it."""
     return _LOCATIONS.sub("", line).strip()

@@ -72,7 +72,7 @@ def command(file: str, words: tuple[str, ...], assembles: bool | None, strict: b
 
 @dataclass
 class _Subject:
-    """What is checked: the module if it could be read, a function that assembles it, and the faults."""
+    """The input of a check: the module if it could be read, a function that assembles it, and the faults."""
 
     module: Module | None
     assemble: Callable[[], Assembly]

@@ -17,7 +17,7 @@ class Choice(NamedTuple):
     """The strings of one argument: the members of modifier sets of the table, in the table's order.
 
     Attributes:
-        meaning: what the argument chooses.
+        meaning: comment that says what the strings are.
         sources: pairs of a form's identifier and the name of one of its modifier sets or literal modifiers.
         prefix: beginning of the members that the strings leave out, such as ``"L2::"``.
         short: whether the strings may also leave out ``shared::``.

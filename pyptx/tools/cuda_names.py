@@ -1,4 +1,4 @@
-"""Names of CUDA C++, and the PTX instructions that compilers make of them.
+"""Names of CUDA C++, and the PTX instructions that compilers generate for them.
 
 ``pyptx isa`` finds instructions by these names.  A test looks up every spelling in the instruction table.
 """
@@ -12,13 +12,13 @@ __all__ = ["CUDA_NAMES", "CudaName", "cuda_name", "cuda_names_with"]
 
 @dataclass(frozen=True)
 class CudaName:
-    """The PTX that a name of CUDA C++ becomes.
+    """A name of CUDA C++ and the PTX instructions that compilers generate for it.
 
     Attributes:
         name: the name in CUDA C++.
-        spellings: the instructions, each an opcode or the beginning of a spelling; empty if the name becomes
-            no instruction.
-        note: what else the user should know.
+        spellings: the instructions, each an opcode or the beginning of a spelling; empty if compilers
+            generate no instruction.
+        note: a remark for the user; may be empty.
     """
 
     name: str
@@ -220,8 +220,8 @@ _PART = 4
 def cuda_name(text: str) -> CudaName | None:
     """Return the CUDA name that ``text`` spells, or None.
 
-    ``text`` may have arguments, template arguments or a member behind the name; upper and lower case are
-    equal.
+    ``text`` may have arguments, template arguments or a member after the name. Upper and lower case are
+    equivalent.
     """
     word = text.strip().removeprefix("::").partition("(")[0].partition("<")[0].strip()
     for candidate in (word, word.partition(".")[0]):

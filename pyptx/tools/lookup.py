@@ -1,4 +1,4 @@
-"""Finds the forms that a name on the command line means.
+"""Finds the forms of the instruction table that a name on the command line means.
 
 The name may be an opcode, a spelling (complete or its beginning, as the manual or as Python writes it), a
 form's id, a chapter, a function of the DSL, a name of CUDA C++, or a misspelling.  Owns :func:`look_up`, and
@@ -74,7 +74,10 @@ class Found:
 
 
 def look_up(name: str, target: Target | None = None) -> Found:
-    """Find what ``name`` means on ``target``, or on any: an instruction, a DSL function, or CUDA C++."""
+    """Return the meaning of ``name`` on ``target`` (None: on any target).
+
+    A name can mean an instruction, a DSL function, or a name of CUDA C++.
+    """
     name = name.strip().removeprefix("ptx.inst.").rstrip(";")
     called = _function(name, target)
     if called is not None and name in functions():
@@ -119,9 +122,9 @@ def _forms_of_cuda(cuda: CudaName, target: Target | None) -> tuple[Form, ...]:
 
 
 def has_modifiers(form: Form, words: Sequence[str]) -> bool:
-    """Whether ``form`` has all ``words`` as modifiers in this order.
+    """True if ``form`` has all ``words`` as modifiers in this order.
 
-    Whether they may be combined is not checked.
+    The function does not check whether these modifiers may be combined.
     """
     remaining = list(words)
     for slot in form.slots():

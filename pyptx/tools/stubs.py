@@ -212,7 +212,7 @@ def _operand_text(spec: OperandSpec, match: Match) -> str:
 
 
 class _Watched(dict[str, str]):
-    """A choice of modifiers that remembers which names were looked up in it."""
+    """A mapping of chosen modifiers that records which names were looked up in it."""
 
     def __init__(self, chosen: Chosen) -> None:
         super().__init__(chosen)
@@ -232,7 +232,10 @@ class _Watched(dict[str, str]):
 
 
 class Calls:
-    """Computes the calls of one form's variants. Variants that agree in the relevant modifiers share them."""
+    """Computes the call signatures of one form's variants.
+
+    Variants with the same relevant modifiers share their signatures.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], dict[tuple[object, ...], tuple[Signature, ...]]] = {}
@@ -323,7 +326,7 @@ def automaton(opcode: str) -> Automaton:
     states: dict[State, int] = {}
 
     def state(low: int, high: int, depth: int) -> int:
-        """Return the state after the first ``depth`` words, which ``spellings[low:high]`` share."""
+        """Return the state after the first ``depth`` modifiers that ``spellings[low:high]`` share."""
         ends: tuple[Signature, ...] = ()
         if len(spellings[low]) == depth:
             given = tuple(calls[spellings[low]])

@@ -1,4 +1,4 @@
-"""Finds the functions of the DSL that record a form, by form and by name; their decorators name the forms."""
+"""Finds the functions of the DSL that record a form, and the forms that a function records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["functions", "functions_of", "recorded", "wrappers_of"]
 
 
 def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the public functions below ``owner``, each with the name that an author calls."""
+    """Yield the public functions of ``owner`` and its attributes, each with the name that a user calls."""
     for key in getattr(owner, "__all__", None) or [k for k in vars(type(owner)) if not k.startswith("_")]:
         value = getattr(owner, key)
         if inspect.isfunction(value) or (callable(value) and not inspect.isclass(value)):
@@ -26,7 +26,7 @@ def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 @cache
 def functions() -> dict[str, Any]:
-    """Return every public function of the DSL, by the name that an author calls."""
+    """Return every public function of the DSL, by the name that a user calls."""
     roots = (("ptx", ptx), ("reg", reg), ("smem", smem))
     return {name: function for root, owner in roots for name, function in functions_of(owner, root)}
 

@@ -595,7 +595,7 @@ def test_arrays_in_different_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(arguments, "describe", imitation)
     k = scaled_add()
-    with refused(SpecError, "different places", "x on cpu:0", "y on cuda:1"):
+    with refused(SpecError, "different devices", "x on cpu:0", "y on cuda:1"):
         k(numbers(8), on_gpu, 1.0, 8)  # refused
     with refused(SpecError, "host memory", "tensor.cpu()"):
         k.simulate(on_gpu, on_gpu, 1.0, 8, out=on_gpu)  # refused
@@ -615,7 +615,7 @@ def test_on_the_gpu() -> None:
     k(x, y, 4.0, 10, out=z, stream=stream)
     stream.synchronize()
     assert torch.equal(z[:10], 4 * x[:10] + 1) and torch.equal(z[10:500], 3 * x[10:500] + 1)
-    with refused(SpecError, "different places"):
+    with refused(SpecError, "different devices"):
         k(x, y.cpu(), 1.0, 1000)  # refused
 
 

@@ -197,7 +197,7 @@ def test_refusals() -> None:
         odd = ptx.wgmma.accumulator(n=192)
         staging = smem.alloc((128, 64), bf16, swizzle="128B", stages=2)
         with pytest.raises(
-            SpecError, match="2 stages do not divide 3 boxes: the next call would write a stage"
+            SpecError, match="3 boxes are not a multiple of 2 stages: the next call would write a stage"
         ):
             epilogue.through_shared(odd, staging, place, (0, 0), warp=warp, leader=leader)  # type: ignore[arg-type]
 

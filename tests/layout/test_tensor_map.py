@@ -365,7 +365,10 @@ def test_other_elements(element: str, code: int, driver: int, row: int, held: in
     ("options", "message"),
     [
         ({"element": "b4x16_p64", "shape": (16, 64)}, r"shape\[-1\] = 64 .*not a multiple of 128"),
-        ({"element": "b6x16_p32", "box": (4, 64)}, r"box\[-1\] = 64 elements of b6x16_p32; expected 128"),
+        (
+            {"element": "b6x16_p32", "box": (4, 64)},
+            r"box\[-1\] = 64 with elements of b6x16_p32; expected 128 elements",
+        ),
         ({"element": "b6x16_p32", "swizzle": "64B"}, "swizzle = '64B' with elements of b6x16_p32"),
         ({"element": "b5x16"}, "b5x16"),
     ],

@@ -192,7 +192,7 @@ def red_async_release(
 ) -> None:
     """Add a value to global memory asynchronously, with release order. Records one ``red.async.release``.
 
-    ``dtype`` is u32, s32, u64 or s64; the other arguments and errors as for :func:`st_async_release`.
+    ``dtype`` is u32, s32, u64 or s64; the other arguments and errors are those of :func:`st_async_release`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-red-async`.
     """

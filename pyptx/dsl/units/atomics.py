@@ -62,7 +62,7 @@ def _operation(
     cache_hint: Reg | None,
     see: str,
 ) -> _Operation:
-    """Build the common part of ``atom`` and ``red``; ``order`` is semantics, scope and space."""
+    """Return the parts that ``atom`` and ``red`` have in common. ``order`` is semantics, scope and space."""
     trace = current()
     several = isinstance(given, (RegArray, list, tuple))
     items = list(given) if several else [given]

@@ -82,7 +82,7 @@ def arrive(id: Reg | int, threads: Reg | int, *, cta: bool = False, pred: Predic
 
     Records one ``bar.arrive``.
 
-    Arguments and errors as for :func:`sync`.
+    Arguments and errors are those of :func:`sync`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """

@@ -56,7 +56,7 @@ def arrive(
 ) -> None:
     """Arrive at barrier ``id``, at which ``threads`` threads synchronize, without waiting.
 
-    Records one ``barrier.arrive``.  Arguments and errors as for :func:`sync`.
+    Records one ``barrier.arrive``.  Arguments and errors are those of :func:`sync`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-bar`.
     """

@@ -121,7 +121,7 @@ def bfind(a: Reg, *, shiftamt: bool = False, out: Reg | None = None, pred: Predi
     Args:
         a: 32- or 64-bit integer; untyped bits count as unsigned, with sign 0.
         shiftamt: return instead the left shift that moves this bit to the top.
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#integer-arithmetic-instructions-bfind`.
     """
@@ -138,7 +138,7 @@ def fns(mask: Value, base: Value, offset: Value, *, out: Reg | None = None, pred
         mask: 32 bits.
         base: position at which to begin, 0..31.
         offset: 1 is the first set bit from ``base`` upwards, -1 downwards; 0 tests bit ``base`` itself.
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#integer-arithmetic-instructions-fns`.
     """
@@ -154,7 +154,7 @@ def bfe(a: Reg, position: Value, count: Value, *, out: Reg | None = None, pred: 
     Args:
         a: 32- or 64-bit integer; untyped bits count as unsigned.
         position, count: 0..255.
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#integer-arithmetic-instructions-bfe`.
     """
@@ -178,7 +178,7 @@ def bfi(
     Args:
         field, into: values of one type of 32 or 64 bits.
         position, count: 0..255.
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#integer-arithmetic-instructions-bfi`.
     """
@@ -201,7 +201,7 @@ def bmsk(
     Args:
         position, count: u32.
         mode: numbers beyond 32 are clamped (``"clamp"``) or wrap around (``"wrap"``).
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#integer-arithmetic-instructions-bmsk`.
     """
@@ -219,7 +219,7 @@ def szext(
         a: u32 or s32.
         count: u32.
         mode: a count beyond 32 is clamped (``"clamp"``) or wraps around (``"wrap"``).
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#integer-arithmetic-instructions-szext`.
     """
@@ -246,7 +246,7 @@ def shf(
         amount: u32.
         direction: ``"l"`` shifts left and returns the upper half, ``"r"`` right and returns the lower half.
         mode: an amount beyond 32 wraps around (``"wrap"``) or counts as 32 (``"clamp"``).
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#logic-and-shift-instructions-shf`.
     """
@@ -273,7 +273,7 @@ def prmt(
             byte's sign bit. With a ``mode``, only the two lowest bits count.
         mode: ``"f4e"``, ``"b4e"`` (four bytes from the selected one, forward or backward), ``"rc8"``,
             ``"rc16"`` (replicate 8 or 16 bits), ``"ecl"``, ``"ecr"`` (edge clamp left or right).
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#data-movement-and-conversion-instructions-prmt`.
     """
@@ -321,7 +321,7 @@ def lop3(
         a, b, c: 32-bit registers of one type, or numbers.
         logic: a function such as ``lambda a, b, c: (a & b) | ~c``, which is called once with 0xF0, 0xCC and
             0xAA; or the table 0..255 that such a call returns.
-        out, pred: as in the whole unit.
+        out, pred: register to write (default: a new one), and the guard.
 
     PTX ISA: `#logic-and-shift-instructions-lop3`.
     """

@@ -200,7 +200,7 @@ def discard(place: Global, *, space: str | None = "global", pred: Predicate = No
 def apply_priority(place: Global, *, space: str | None = "global", pred: Predicate = None) -> None:
     """Give the 128-byte line at ``place`` the normal L2 eviction priority. Records one ``applypriority``.
 
-    Arguments as for :func:`discard`.
+    The arguments are those of :func:`discard`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-applypriority`.
     """

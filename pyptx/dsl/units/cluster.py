@@ -92,7 +92,7 @@ def getctarank(
 ) -> Reg:
     """Return the rank of the CTA whose shared memory holds ``address``, a new u32 register.
 
-    Records one ``getctarank``.  Arguments as for :func:`map`.
+    Records one ``getctarank``.  The arguments are those of :func:`map`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-getctarank`.
     """

@@ -356,7 +356,7 @@ def cvta(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = 
 def cvta_to(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Convert a generic address to an address in ``space``. Records one ``cvta.to``.
 
-    Arguments as for :func:`cvta`.
+    The arguments are those of :func:`cvta`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cvta`.
     """
@@ -367,7 +367,7 @@ def cvta_to(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate
 def isspacep(given: Reg, space: Space, *, out: Reg | None = None, pred: Predicate = None) -> Reg:
     """Return a predicate: true if a generic address points into ``space``. Records one ``isspacep``.
 
-    Arguments as for :func:`cvta`.
+    The arguments are those of :func:`cvta`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-isspacep`.
     """

@@ -162,7 +162,7 @@ def sub(
     out: Reg | None = None,
     pred: Predicate = None,
 ) -> Reg:
-    """Compute ``a - b``. Records one ``sub``. Arguments as for :func:`add`.
+    """Compute ``a - b``. Records one ``sub``. The arguments are those of :func:`add`.
 
     PTX ISA: `#floating-point-instructions-sub`.
     """
@@ -410,7 +410,7 @@ def max(
 ) -> Reg:
     """Return the larger of two values, or (f32, from sm_100 on) the largest of three. Records one ``max``.
 
-    Arguments as for :func:`min`.
+    The arguments are those of :func:`min`.
 
     PTX ISA: `#floating-point-instructions-max`, `#integer-arithmetic-instructions-max`.
     """
@@ -505,7 +505,7 @@ def sqrt(
 ) -> Reg:
     """Compute the square root of an f32 or f64. Records one ``sqrt``.
 
-    Arguments as for :func:`rcp`; ``"approx"`` exists for f32 only.
+    The arguments are those of :func:`rcp`; ``"approx"`` exists for f32 only.
 
     PTX ISA: `#floating-point-instructions-sqrt`.
     """

@@ -64,7 +64,9 @@ def _prepared(
         num = len(vector) // each
     needed = matrix_fragment(shape, num, trans=bool(trans)).registers
     if len(vector) != needed:
-        raise OperandError(f"{len(vector)} registers for {num} matrices {shape}: expected {needed}", see=see)
+        raise OperandError(
+            f"{len(vector)} registers for {num} matrices of shape {shape}: expected {needed}", see=see
+        )
     check_place("the matrix in", place, None, 16, see=see)
     return vector, f"x{num}", "trans" if trans else None
 

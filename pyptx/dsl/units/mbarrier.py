@@ -240,7 +240,7 @@ def arrive_drop(
 ) -> None:
     """Arrive ``count`` times (default: once), and lower the expected arrivals of later phases by ``count``.
 
-    Records one ``mbarrier.arrive_drop``.  Arguments and errors as for :func:`arrive`.
+    Records one ``mbarrier.arrive_drop``.  Arguments and errors are those of :func:`arrive`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop`.
     """
@@ -265,7 +265,7 @@ def arrive_expect_tx(
     """Expect ``nbytes`` of asynchronous copies in this phase, then arrive once.
 
     Records one ``mbarrier.arrive.expect_tx``.  A tensor copy counts its whole box, even if it is clipped.
-    Arguments as for :func:`arrive`.
+    The arguments are those of :func:`arrive`.
 
     Raises:
         OperandError: bytes outside 0..2**20-1, and as for :func:`arrive`.
@@ -293,7 +293,8 @@ def arrive_drop_expect_tx(
 ) -> None:
     """Expect ``nbytes`` in this phase, arrive once, and lower the expected arrivals of later phases by one.
 
-    Records one ``mbarrier.arrive_drop.expect_tx``.  Arguments and errors as for :func:`arrive_expect_tx`.
+    Records one ``mbarrier.arrive_drop.expect_tx``.  Arguments and errors are those of
+    :func:`arrive_expect_tx`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-arrive-drop`.
     """
@@ -402,7 +403,7 @@ def expect_tx(
 ) -> None:
     """Expect ``nbytes`` more in the current phase, without arriving. Records one ``mbarrier.expect_tx``.
 
-    ``sem`` is ``"relaxed"``; the other arguments as for :func:`arrive`.
+    ``sem`` is ``"relaxed"``; the other arguments are those of :func:`arrive`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation`.
     """
@@ -422,7 +423,7 @@ def complete_tx(
 ) -> None:
     """Count ``nbytes`` as completed, as a copy would. Records one ``mbarrier.complete_tx``.
 
-    Arguments as for :func:`expect_tx`.
+    The arguments are those of :func:`expect_tx`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-complete-tx-operation`.
     """
@@ -621,7 +622,7 @@ def wait(
 
     Records two instructions and one label: ``mbarrier.try_wait`` and a ``bra`` back to it (``bra.uni`` with
     ``uni``, as compilers emit).
-    Arguments and errors as for :func:`try_wait`.
+    Arguments and errors are those of :func:`try_wait`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`.
     """

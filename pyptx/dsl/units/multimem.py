@@ -162,7 +162,8 @@ def red(
 ) -> None:
     """Combine a value with all replicas. Records one ``multimem.red``.
 
-    ``op`` as for :func:`ld_reduce`, without 8-bit floats; the other arguments and errors as for :func:`st`.
+    ``op`` as for :func:`ld_reduce`, without 8-bit floats; the other arguments and errors are those of
+    :func:`st`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem`.
     """
@@ -222,8 +223,8 @@ def red_async(
 ) -> None:
     """Add a value to all replicas asynchronously, with release order.
 
-    Records one ``multimem.red.async`` (PTX 9.3).  ``dtype`` is u32, s32 or u64; the other arguments as for
-    :func:`st_async`.
+    Records one ``multimem.red.async`` (PTX 9.3).  ``dtype`` is u32, s32 or u64; the other arguments are those
+    of :func:`st_async`.
 
     PTX ISA: `#parallel-synchronization-and-communication-instructions-multimem-red-async`.
     """
@@ -245,7 +246,7 @@ def cp_async_bulk(
 ) -> None:
     """Copy ``size`` bytes of shared memory to all replicas; completes through a bulk group.
 
-    Records one ``multimem.cp.async.bulk``.  Arguments and errors as for ``ptx.cp.async_.bulk.store``.
+    Records one ``multimem.cp.async.bulk``.  Arguments and errors are those of ``ptx.cp.async_.bulk.store``.
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem-cp-async-bulk`.
     """
@@ -277,7 +278,8 @@ def cp_reduce_async_bulk(
 ) -> None:
     """Combine ``size`` bytes of shared memory with all replicas; completes through a bulk group.
 
-    Records one ``multimem.cp.reduce.async.bulk``.  Arguments and errors as for ``ptx.cp.async_.bulk.reduce``.
+    Records one ``multimem.cp.reduce.async.bulk``.  Arguments and errors are those of
+    ``ptx.cp.async_.bulk.reduce``.
 
     PTX ISA: `#data-movement-and-conversion-instructions-multimem-cp-reduce-async-bulk`.
     """

@@ -128,7 +128,8 @@ def setp_pair(
     """Compare into two predicates. Records one ``setp``.
 
     For packs (f16x2, bf16x2), the first predicate is the outcome for the lower halves, the second for the
-    upper halves; for other types, the second is the complement of the first. Arguments as for :func:`setp`.
+    upper halves; for other types, the second is the complement of the first. The arguments are those of
+    :func:`setp`.
 
     PTX ISA: `#comparison-and-selection-instructions-setp`.
     """

@@ -422,7 +422,8 @@ def apply_priority_tensor(
 ) -> None:
     """Give a box of a tensor the normal L2 eviction priority; completes through a bulk group.
 
-    Records one ``applypriority.async.bulk.tensor`` (PTX 9.4).  Arguments as for :func:`prefetch_tensor`.
+    Records one ``applypriority.async.bulk.tensor`` (PTX 9.4).  The arguments are those of
+    :func:`prefetch_tensor`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-applypriority-async-bulk-tensor`.
     """

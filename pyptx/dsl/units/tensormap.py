@@ -163,7 +163,7 @@ def replace_global_dim(
 ) -> None:
     """Set the tensor's extent along ``axis``. Records one ``tensormap.replace.tile.global_dim``.
 
-    ``value`` is 1..2**32-1 elements; the rest as for :func:`replace_box_dim`.
+    ``value`` is 1..2**32-1 elements; the other arguments and errors are those of :func:`replace_box_dim`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -182,7 +182,7 @@ def replace_element_stride(
 ) -> None:
     """Set the step along ``axis`` within the box. Records one ``tensormap.replace.tile.element_stride``.
 
-    ``value`` is 1..8 elements; the rest as for :func:`replace_box_dim`.
+    ``value`` is 1..8 elements; the other arguments and errors are those of :func:`replace_box_dim`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -251,7 +251,8 @@ def replace_interleave_layout(
 ) -> None:
     """Set the interleave layout: ``"none"``, ``"16B"`` or ``"32B"``.
 
-    Records one ``tensormap.replace.tile.interleave_layout``.  The rest as for :func:`replace_elemtype`.
+    Records one ``tensormap.replace.tile.interleave_layout``.  The other arguments and errors are those of
+    :func:`replace_elemtype`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -265,7 +266,8 @@ def replace_swizzle_mode(
 ) -> None:
     """Set the swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``.
 
-    Records one ``tensormap.replace.tile.swizzle_mode``.  The rest as for :func:`replace_elemtype`.
+    Records one ``tensormap.replace.tile.swizzle_mode``.  The other arguments and errors are those of
+    :func:`replace_elemtype`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -279,7 +281,8 @@ def replace_swizzle_atomicity(
 ) -> None:
     """Set the atom of the swizzle: ``"16B"``, ``"32B"``, ``"32B_FLIP_8B"`` or ``"64B"`` (PTX 8.6).
 
-    Records one ``tensormap.replace.tile.swizzle_atomicity``.  The rest as for :func:`replace_elemtype`.
+    Records one ``tensormap.replace.tile.swizzle_atomicity``.  The other arguments and errors are those of
+    :func:`replace_elemtype`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """
@@ -293,7 +296,8 @@ def replace_fill_mode(
 ) -> None:
     """Set the value that loads return outside the tensor: ``"zeros"`` or ``"nan"``.
 
-    Records one ``tensormap.replace.tile.fill_mode``.  The rest as for :func:`replace_elemtype`.
+    Records one ``tensormap.replace.tile.fill_mode``.  The other arguments and errors are those of
+    :func:`replace_elemtype`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-tensormap-replace`.
     """

@@ -367,7 +367,7 @@ def shfl_bfly(
 ) -> Reg | tuple[Reg, Reg]:
     """Read ``given`` of the lane numbered this lane's XOR ``lane``. Records one ``shfl.sync.bfly.b32``.
 
-    Arguments as for :func:`shfl_idx`.
+    The arguments are those of :func:`shfl_idx`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-shfl-sync`.
     """
@@ -412,7 +412,7 @@ def shfl_down(
 ) -> Reg | tuple[Reg, Reg]:
     """Read ``given`` of the lane that is ``lane`` higher. Records one ``shfl.sync.down.b32``.
 
-    Arguments as for :func:`shfl_idx`.
+    The arguments are those of :func:`shfl_idx`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-shfl-sync`.
     """
@@ -457,7 +457,7 @@ def shfl_up(
 ) -> Reg | tuple[Reg, Reg]:
     """Read ``given`` of the lane that is ``lane`` lower. Records one ``shfl.sync.up.b32``.
 
-    Arguments as for :func:`shfl_idx`.
+    The arguments are those of :func:`shfl_idx`.
 
     PTX ISA: `#data-movement-and-conversion-instructions-shfl-sync`.
     """

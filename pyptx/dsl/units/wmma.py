@@ -174,7 +174,7 @@ def store_d(
 ) -> None:
     """Store D. Records one ``wmma.store.d``.
 
-    Arguments and errors as for :func:`load_c`.
+    Arguments and errors are those of :func:`load_c`.
 
     PTX ISA: `#warp-level-matrix-instructions-wmma-st`.
     """

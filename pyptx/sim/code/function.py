@@ -171,7 +171,7 @@ class CodeBlock:
 
 @dataclass(eq=False)
 class FunctionCode:
-    """See the module's docstring.
+    """One function prepared to run: its blocks, and the places of its registers and local variables.
 
     ``first`` is the number of the function's first block in the program's list.
     """

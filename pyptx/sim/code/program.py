@@ -32,7 +32,7 @@ def _unlimited() -> None:
 
 
 class EntryProgram:
-    """See the module's docstring.
+    """The code of the functions that one entry can reach, and the layout of its shared memory.
 
     Raises a :class:`~.memory.Fault` if code cannot be run, or needs more local memory than a thread can have.
     """

@@ -1,4 +1,4 @@
-"""Makes the finding for a run in which no thread can run: the waits in groups, the likeliest cause first."""
+"""Creates the finding for a run in which no thread can run. It lists the waits, the likeliest cause first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_LISTED = 24
 
 @dataclass(frozen=True)
 class _Blocked:
-    """Lanes that cannot run. ``text`` says why, and follows the lanes' name in the message."""
+    """Lanes that cannot run. ``text`` says why; in the message it follows the names of the lanes."""
 
     split: Split
     cause: WaitCause
@@ -130,7 +130,7 @@ def _loop(s: Split) -> list[CodeBlock]:
 
 
 def _names(group: list[_Blocked]) -> str:
-    """Name the lanes of a group: by themselves if there is one split, else by CTAs and warps."""
+    """Return text that names the lanes of a group: the lanes of a single split, or else CTAs and warps."""
     splits = [blocked.split for blocked in group]
     if len(splits) == 1:
         return splits[0].description()

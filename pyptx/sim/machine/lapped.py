@@ -1,8 +1,8 @@
-"""Lets lapped waits on mbarriers pass, when no thread can run under a schedule that starves threads.
+"""Ends lapped waits on mbarriers, if no thread can run under a schedule that starves threads.
 
-A wait is lapped if it began too late for the phase that its thread means: it then waits for a phase that
-never comes. Hardware hardly ever delays a thread that long. So the run continues, and the wait is a finding
-for review.
+A wait is lapped if two phases completed before the thread tested the barrier: the thread then waits for a
+phase that never comes. Hardware hardly ever delays a thread that long. So the run continues, and the wait is
+a finding for review.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["let_lapped_pass"]
 
 
 def let_lapped_pass(machine: Machine) -> bool:
-    """Let one thread run that may have been lapped. Return False if there is none."""
+    """Let one thread continue that may have been lapped. Return False if there is none."""
     for s, wait in machine.parked.items():
         if isinstance(wait, BarrierPhase) and wait.may_be_lapped:
             assert wait.watch is not None
@@ -40,7 +40,7 @@ def let_lapped_pass(machine: Machine) -> bool:
 
 
 def _asked_by(s: Split) -> list[tuple[MBarrier, PhaseWatch]]:
-    """Return the barriers of the cluster whose current, incomplete phase the lanes of ``s`` ask for."""
+    """Return the barriers for whose current, incomplete phase the lanes of ``s`` wait."""
     return [
         (barrier, watch)
         for shared in s.warp.cta.cluster_memory.values()

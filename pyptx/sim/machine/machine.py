@@ -1,10 +1,9 @@
-"""The machine: holds the grids of a stream, admits CTAs to multiprocessors, runs their splits and the
-engines, and decides when a run ends.
+"""The machine: starts CTAs on multiprocessors, runs their splits and the engines, and ends the run.
 
-Owns the run loop, parking and waking. *What* an instruction does is in :mod:`pyptx.sim.semantics`, *which*
-thing happens next in :mod:`.schedule`, how lanes diverge and reconverge in
-:mod:`pyptx.sim.threads.divergence`, and the state of a run in :mod:`pyptx.sim.threads.machine_state`. One
-machine holds the CTAs of all launches of a stream. They share memory, multiprocessors and one schedule.
+Owns the run loop, parking and waking. :mod:`pyptx.sim.semantics` executes instructions, :mod:`.schedule`
+decides what happens next, :mod:`pyptx.sim.threads.divergence` splits and merges lanes, and
+:mod:`pyptx.sim.threads.machine_state` holds the state of a run. One machine holds the CTAs of all launches of
+a stream. They share memory, multiprocessors and one schedule.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from .schedule import Policy
 
 __all__ = ["CTA", "Machine"]
 
-#: Number of splits that became ready last, among which _let_react looks for splits of one cluster.
+#: Number of the newest ready splits that _let_react searches for splits of one cluster.
 _NEAR = 128
 #: Number of turns between two checks of the wall clock.
 _CLOCK_INTERVAL = 256
 
 
 class Machine(MachineState):
-    """See the module's docstring."""
+    """One machine, which runs all launches of a stream."""
 
     def __init__(
         self,
@@ -143,13 +142,12 @@ class Machine(MachineState):
         return progress or bool(self.ready)
 
     def _let_react(self, issuers: dict[Issuer, None]) -> None:
-        """Run other threads of the cluster to their next wait before the warps that completed a phase
-        continue.
+        """Run other threads of the cluster to their next wait before warps that completed a phase continue.
 
-        ``issuers`` are warps that completed a phase of an mbarrier, or whose asynchronous operations did. No
-        engine is so fast that a thread which could wait for a phase by now does not see it. The other splits
-        of the cluster run first. The split that became ready last runs first, so all that matter are near the
-        end of the queue.
+        ``issuers`` are warps that completed a phase of an mbarrier, or whose asynchronous operations
+        completed one. On hardware, a thread that already waits for the phase sees it complete before a fast
+        engine completes the next one. So the other splits of the cluster run first. The newest ready split
+        runs first in any case, so only splits near the end of the queue matter.
         """
         self.poll()
         cluster = next(iter(issuers)).cluster
@@ -160,8 +158,9 @@ class Machine(MachineState):
         self.ready.extend(s for s in inside if s.warp.issuer not in issuers)
 
     def _progress(self) -> bool:
-        """Let one thing happen that may make a thread ready, while none is. Return False if nothing can
-        happen.
+        """Let one event happen that may make a thread ready, if no thread is.
+
+        Return False if none can happen.
         """
         if self.poll() or self._wake_spinners():
             return True
@@ -264,7 +263,7 @@ class Machine(MachineState):
         return None
 
     def _select(self, s: Split, block: CodeBlock) -> int | None:
-        """Return the block that an indexed branch goes to, or None if its lanes diverge."""
+        """Return the block to which an indexed branch goes, or None if its lanes diverge."""
         assert block.selector is not None
         instruction, place = block.selector
         lanes = s.lanes
@@ -326,7 +325,7 @@ class Machine(MachineState):
             self.polled.add(s, wait)
 
     def unpark(self, s: Split) -> None:
-        """Remove the parked split ``s`` from the parked and polled splits."""
+        """Remove ``s`` from the parked splits, and from the splits whose waits are polled."""
         del self.parked[s]
         self.polled.remove(s)
 
@@ -340,7 +339,7 @@ class Machine(MachineState):
     def poll(self) -> bool:
         """Wake the polled splits whose waits are over. Return True if there were any."""
         woken = False
-        # A split that wakes may take what the next one waits for: check the waits one by one.
+        # A split that wakes may take a resource for which the next split waits: check the waits one by one.
         for s, wait in self.polled.take():
             if wait.over():
                 self.end_wait(s, wait)

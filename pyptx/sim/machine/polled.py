@@ -1,7 +1,7 @@
-"""Selects the parked waits to poll: waits that no event wakes directly.
+"""Selects the waits that the machine must poll, because no event wakes their splits directly.
 
-Most of these waits can end only through an action of a thread or an engine for the same cluster. They are
-polled only after such an action. So thousands of warps that wait in other clusters cost nothing.
+Most of these waits can end only through an action of a thread or an engine of the same cluster. The machine
+polls them only after such an action. So thousands of warps that wait in other clusters cost no time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Entry = tuple[int, Split, Wait]
 
 
 class Polled:
-    """See the module's docstring."""
+    """The parked splits whose waits the machine polls, by cluster."""
 
     def __init__(self) -> None:
         #: Waits that an action outside of their cluster may end.
@@ -37,7 +37,7 @@ class Polled:
             self._inside.setdefault(s.warp.issuer.cluster, {})[s] = entry
 
     def remove(self, s: Split) -> None:
-        """Remove ``s`` if it is here. A split whose wait is not polled is not."""
+        """Remove ``s`` if its wait is polled."""
         if self._anywhere.pop(s, None) is None:
             inside = self._inside.get(s.warp.issuer.cluster)
             if inside is not None:
@@ -46,12 +46,13 @@ class Polled:
                     del self._inside[s.warp.issuer.cluster]
 
     def touch(self, cluster: object) -> None:
-        """Note that a thread of ``cluster`` has run, or that an engine acted for one."""
+        """Record that a thread of ``cluster``, or an engine on its behalf, has acted."""
         self._touched.add(cluster)
 
     def take(self) -> list[tuple[Split, Wait]]:
-        """Return the waits that may be over, in the order in which they parked. Clears the marks of
-        :meth:`touch`.
+        """Return the waits that may be over, in the order in which they parked.
+
+        Clears the marks of :meth:`touch`.
         """
         found = list(self._anywhere.values())
         for cluster in self._touched:

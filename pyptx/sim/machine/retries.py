@@ -1,6 +1,6 @@
 """Lets waits time out when nothing else can happen.
 
-A kernel may count its tries, or the time, and do something else after some number of them.
+A kernel may count its tries of a wait, or measure the time, and then do something else than wait.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Retries"]
 
-#: Most warp-instructions that threads which can only retry their waits may execute before the run counts as
-#: stuck.
+#: The largest number of warp-instructions of threads that only retry their waits. With more, the run counts
+#: as stuck.
 _MOST_STEPS = 1 << 18
 #: Nanoseconds that the first such retry takes. Each further retry takes twice as long, up to about a second.
 _SUSPENDED, _LONGEST_SUSPENDED = 1 << 10, 1 << 30
@@ -49,7 +49,7 @@ class Retries:
             (s, wait) for s, wait in machine.parked.items() if wait.can_time_out and self._differs(s)
         ]
         if giving_up and again:
-            # The threads were suspended for a while: the clock must show it.
+            # The threads were suspended for some time, and the clock must advance by it.
             machine.sleep(self._suspended)
             self._suspended = min(2 * self._suspended, _LONGEST_SUSPENDED)
         for s, wait in giving_up:

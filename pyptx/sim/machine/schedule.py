@@ -1,7 +1,7 @@
-"""Schedules: the only place that decides what happens next.
+"""Schedules: each one is a policy that decides what happens next. No other module decides this.
 
-A policy chooses which split runs and when each event of the engines happens. Events are ordered by the steps'
-order edges only.
+A policy chooses which split runs, and when each event of the engines happens. The only order that it must
+keep is that of the steps' order edges.
 """
 
 from __future__ import annotations
@@ -38,12 +38,10 @@ class Policy(ScheduleChoices):
         return machine.ready.pop()
 
     def before_split(self, machine: Machine) -> None:
-        """Called before each turn. A policy may let events happen here."""
+        """Called before each turn of a split. A policy may let events happen here."""
 
     def turn(self) -> int:
-        """Return the number of blocks that the chosen split runs before others get a turn, unless it parks
-        first.
-        """
+        """Return the number of blocks after which the chosen split, unless it parks first, gives way."""
         return self.quantum
 
     def idle(self, machine: Machine) -> bool:
@@ -82,7 +80,7 @@ class Late(Policy):
 
     @staticmethod
     def _newest_step(machine: Machine) -> bool:
-        """Let the newest step in flight happen: no set of events ends a wait, or no thread waits."""
+        """Let the newest step in flight happen. Used if no set of events ends a wait, or no thread waits."""
         if not machine.engines.pending:
             return False
         machine.engines.force(next(reversed(machine.engines.pending.values())))
@@ -114,8 +112,8 @@ class Random(Policy):
         # find faults.
         self._starts = random.Random(seed)
         self._start_chance = self._starts.choice((0.02, 0.2, 0.6))
-        # Under some seeds one warp, or one CTA of each cluster, hardly gets a turn while others can run: its
-        # first actions then come late.
+        # Under some seeds one warp, or one CTA of each cluster, rarely gets a turn while others can run. So
+        # its first actions come late.
         self._pace = random.Random(seed)
         holds = self._pace.random() < 0.5
         self._held_rank = self._pace.choice((None, 0, 1)) if holds else None
@@ -134,15 +132,12 @@ class Random(Policy):
         ready, held = machine.ready, self._held
         s = self._unheld(ready, held) if self._holds else self._take(ready)
         if held and not ready:
-            # The machine looks into ``ready`` to see whether any thread can run.
+            # The machine tests ``ready`` to find out whether any thread can run.
             ready.append(self._take(held))
         return s
 
     def _unheld(self, ready: MutableSequence[Split], held: list[Split]) -> Split:
-        """Return a split that is not held back.
-
-        Return a held one if there is no other, and rarely by chance.
-        """
+        """Return a split that is not held back. If there is none, or rarely by chance, return a held one."""
         if held and self._pace.random() * (len(ready) + len(held)) < self.held_turn_chance * len(held):
             return self._take(held)
         while ready:
@@ -196,7 +191,7 @@ class Random(Policy):
 
 
 class Starve(Late):
-    """``starve:ENGINE``: the events of that engine are late while those of the others are eager."""
+    """``starve:ENGINE``: the events of this engine are late, and those of the other engines are eager."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

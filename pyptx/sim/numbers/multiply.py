@@ -53,7 +53,7 @@ WHOLE: Groups = (slice(None),)
 
 
 def _rounded(exact: NDArray[np.float64], kind: str) -> Array:
-    """Round a sum to codes of ``kind``, f16 or f32."""
+    """Round exact sums to the codes of ``kind``, which is f16 or f32."""
     if kind == "f16":
         return (round_to_f16(exact) + np.float16(0)).view(np.uint16)  # a zero is +0
     return cut_to_f32(exact).view(np.uint32)
@@ -88,7 +88,7 @@ _SHORT = 13
 
 
 def multiply_short(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
-    """Multiply 8-bit floats directly, as wgmma does."""
+    """Multiply 8-bit floats with the tensor core's own instruction for them, which wgmma uses."""
     exact = fused_sum(terms(kinds.a, a), terms(kinds.b, b), terms(kinds.c, c), _SHORT)
     total = _rounded(exact, kinds.d)
     if kinds.d == "f32":

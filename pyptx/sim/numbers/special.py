@@ -57,7 +57,7 @@ def _unit(function: Callable[[Array], Array], a: Any) -> Any:
 
 
 def _scaled(mode: ArithmeticMode, a: Any, up: float, function: Callable[[Array], Array], down: float) -> Any:
-    """Return the unit's result; without .ftz, scale a subnormal operand up first, and the result back."""
+    """Return the unit's result. Without .ftz, scale a subnormal operand up first, and the result back."""
     small = np.abs(a) < _TINY
     if mode.ftz or not np.count_nonzero(small):
         return _unit(function, a)
@@ -107,7 +107,7 @@ def exponential(mode: ArithmeticMode, a: Any) -> Any:
 
 
 def _turns(a: Any) -> Any:
-    """Return the angle in turns, as the instruction before the unit computes it."""
+    """Return an angle in turns instead of radians, with the rounding of the instruction that computes it."""
     return single.multiply(_TOWARD_ZERO, np.atleast_1d(a), _TURN)
 
 
@@ -163,7 +163,7 @@ def divide_full(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def half_precision(function: Callable[[Array], Array], a: Array, *, ftz: bool = False) -> Array:
-    """Compute a function of f16 or bf16; round to f32, then toward zero to the type, as an H200 does."""
+    """Compute a function of f16 or bf16, rounded to f32 and then toward zero to the type, as on an H200."""
     operand = a.astype(_F32)
     if ftz:
         operand = single.flushed(operand)

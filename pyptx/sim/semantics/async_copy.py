@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 
 def _threads(s: Split, lanes: Array) -> Array:
-    """Return the threads' numbers in the CTA; lane 0 is lane 0 of the first warp that executes together."""
+    """Return the numbers in the CTA of these lanes, which count from the first of the executing warps."""
     return lanes + 32 * s.warp.index
 
 
@@ -87,7 +87,10 @@ def wait_all(s: Split, op: Op, lanes: Array) -> StepsDone | None:
 
 @executes("cp.async.mbarrier.arrive", per="warp")
 def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
-    """Arrive when the thread's copies are done. Without ``.noinc`` the pending count first goes up by one."""
+    """Arrive when the thread's copies are complete.
+
+    Without ``.noinc``, first add one to the pending count.
+    """
     cta = s.warp.cta
     threads = _threads(s, lanes)
     for one in np.unique(address).tolist():

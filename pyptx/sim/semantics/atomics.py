@@ -36,7 +36,7 @@ class _AtomicForm:
 
 @dataclass(frozen=True, slots=True)
 class _AtomicPlan:
-    """How to execute an ``atom`` or ``red``: its elements, and its operation in global and shared memory."""
+    """The plan of an ``atom`` or ``red``: its elements, and its operation in global and in shared memory."""
 
     count: int
     vector: bool

@@ -40,11 +40,11 @@ _OFFSET = (1 << _RANK_BIT) - 1
 
 
 def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
-    """Return the destinations and their mbarriers: ``(dst, mbar)``, or their offsets in each CTA of ``mask``.
+    """Return each destination and its mbarrier: ``(dst, mbar)``, or their offsets in each CTA of ``mask``.
 
-    The mbarrier must lie in the destination's CTA. With .cta_group::2 and no mask, it may also lie in the
-    peer CTA. With .cta_group::2 and a mask, each CTA pair signals the CTA whose rank has the parity of the
-    rank in ``mbar``.
+    The mbarrier must be in the CTA of the destination. With .cta_group::2 and no mask, it may also be in the
+    peer CTA. With .cta_group::2 and a mask, the copies to a CTA pair signal the CTA whose rank has the parity
+    of the rank in ``mbar``.
     """
     pairs = op.chosen.get("cta_group") == "cta_group::2"
     if mask is None:

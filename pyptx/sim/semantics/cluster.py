@@ -92,7 +92,7 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
 
 @executes("mapa", scalar=f"({{a}} & ~{0xFF << _RANK_BIT:#x}) | (({{b}} & 0xff) << {_RANK_BIT})")
 def mapa(op: Op, a: Array, b: Any) -> Any:
-    """Put the rank ``b`` into its bits of the address; a generic address keeps its window."""
+    """Replace the rank in an address by ``b``. The window of a generic address stays the same."""
     word = a.dtype.type
     return (a & ~word(0xFF << _RANK_BIT)) | ((np.asarray(b).astype(word) & word(0xFF)) << word(_RANK_BIT))
 
@@ -113,6 +113,7 @@ def isspacep(s: Split, op: Op, lanes: Array, a: Array) -> Any:
         rank = (a & np.uint64(0xFFFFFFFF)) >> np.uint64(_RANK_BIT)
         return shared & (rank == s.warp.cta.rank)
     if space == "global":
-        # Parameters lie in a window within global memory; the windows of constants and local memory do not.
+        # The window of parameters is part of global memory; the windows of constants and local memory are
+        # not.
         return ~shared & (upper != LOCAL_WINDOW >> _UPPER) & (upper != CONST_WINDOW >> _UPPER)
     return upper == _SPACES[space] >> _UPPER

@@ -33,7 +33,7 @@ _COMBINED = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def _compare(name: str, a: Any, b: Any) -> Any:
-    """Whether the comparison ``name`` holds for ``a`` and ``b``, elementwise."""
+    """Return, for each element, whether the comparison ``name`` is true for ``a`` and ``b``."""
     if name in _COMPLEMENT:
         return ~_compare(_COMPLEMENT[name], a, b)
     if name == "neu":
@@ -46,7 +46,7 @@ def _compare(name: str, a: Any, b: Any) -> Any:
 
 
 def _truth(op: Op, a: Array, b: Array) -> Any:
-    """Whether the instruction's comparison holds: ``(n,)``, or ``(n, k)`` for packed operands."""
+    """Return whether the instruction's comparison is true: ``(n,)``, or ``(n, k)`` for packed operands."""
     kind = op.cache.get("kind")
     if kind is None:
         spec = next(s for s in op.binding.match.form.specs() if s.name == "a")
@@ -109,7 +109,7 @@ def setp_bool(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _with_predicate(op: Op, holds: Any, c: Array | None) -> Any:
-    """Combine the comparison with the predicate operand ``c``, if the instruction has one."""
+    """Combine the comparison's result with the predicate operand ``c``, if the instruction has one."""
     if c is None:
         return holds
     of_each = c if holds.ndim < 2 else np.reshape(c, (-1, 1))

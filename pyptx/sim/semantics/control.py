@@ -1,7 +1,4 @@
-"""trap, and what ends blocks of code: branches, calls, returns and exits.
-
-The machine itself executes the forms that end blocks (:mod:`pyptx.sim.machine`).
-"""
+"""trap. The machine itself executes branches, calls, returns and exits (:mod:`pyptx.sim.machine`)."""
 
 from __future__ import annotations
 

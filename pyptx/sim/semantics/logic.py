@@ -105,7 +105,7 @@ _TWO: dict[int, Callable[[Array, Array], Any]] = {
 
 
 def _of_two(table: int, a: Array, b: Array) -> Any:
-    """Apply the function of which ``table`` holds the values for (1, 1), (1, 0), (0, 1), (0, 0)."""
+    """Apply a logic function of two bits; ``table`` has its values for (1, 1), (1, 0), (0, 1), (0, 0)."""
     if table & 1:
         return ~_of_two(table ^ 15, a, b)
     return _TWO[table](a, b)
@@ -120,9 +120,9 @@ def _of_three(a: Array, b: Array, c: Array, table: int) -> Any:
 
 
 def _terms(chosen: dict[str, str]) -> str:
-    """Return an expression: the OR of the table's eight products, each masked by its bit of the table.
+    """Return an expression for the function: the OR of eight products, each masked by its bit of the table.
 
-    Python folds the masks, since the table is a constant.
+    The table is a constant, so Python computes the masks when it compiles the expression.
     """
     products = []
     for place in range(8):

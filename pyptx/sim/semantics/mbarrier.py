@@ -1,9 +1,10 @@
 """mbarrier instructions.
 
-Lanes of a warp that operate on one object with one count form one transaction, on an H200 as here: the phase
-cannot complete within the transaction. All these lanes get the state before the instruction. Lanes of
-``.noComplete`` each get their own state, as if they arrived in order, with the mask of the transaction in its
-lower half. (On an H200 the lower half of other states is the register's old value; here it is zero.)
+Lanes of a warp that operate on one mbarrier with one count form one transaction, as on an H200: the phase
+cannot complete within the transaction. All these lanes get the state from before the instruction. With
+``.noComplete``, each lane gets its own state, as if the lanes arrived in order, and the lower half of the
+state has the mask of the transaction. (On an H200 the lower half of other states is the register's old value;
+here it is zero.)
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _PROBE = AccessKind.PROBE
 
 
 def _changed(s: Split) -> None:
-    """Note a change that a spinning thread may see. (Waits and tests change nothing.)"""
+    """Count a change of memory that a spinning thread may see. (Waits and tests change nothing.)"""
     s.warp.cta.machine.memory.version += 1
 
 
@@ -42,7 +43,7 @@ def _place(s: Split, op: Op, kind: AccessKind, address: int) -> tuple[Segment, i
 
 
 def live_barrier(s: Split, op: Op, address: int) -> MBarrier:
-    """Return the mbarrier at ``address`` in the instruction's space; raise a fault if none is live there."""
+    """Return the live mbarrier at ``address`` in the instruction's space; raise a fault if there is none."""
     machine = s.warp.cta.machine
     segment, offset = _place(s, op, _PROBE, address)
     barrier = segment.barriers.get(int(offset))
@@ -71,7 +72,7 @@ def _own(s: Split, op: Op, address: int) -> None:
 
 
 def _name(op: Op) -> str:
-    """Return the barrier's name in the kernel's text at its initialization: ``bar_full+8``."""
+    """Return the barrier's name in the kernel's text where it is initialized, such as ``full+8``."""
     return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
 
 
@@ -161,7 +162,7 @@ def _order(op: Op, default: MemoryOrder) -> tuple[MemoryOrder, Scope]:
 
 
 def _expect(s: Split, op: Op, barrier: MBarrier, nbytes: int) -> None:
-    """Let the mbarrier expect ``nbytes`` more for all acting lanes together."""
+    """Let the mbarrier expect ``nbytes`` more bytes, for all acting lanes together."""
     kind = SyncKind.MBARRIER_EXPECT_TX
     announce_sync(s, kind, barrier.key, barrier.phase, amount=nbytes, order=_order(op, _RELAXED))
     barrier.expect(nbytes, s)
@@ -210,7 +211,7 @@ def arrive_expect_tx(s: Split, op: Op, lanes: Any, address: Any, tx: Any) -> Any
 
 
 def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_bytes: bool) -> Any:
-    """Arrive ``operand`` times; ``with_bytes``: expect ``operand`` more bytes and arrive once."""
+    """Arrive ``operand`` times; or, if ``with_bytes``, expect ``operand`` more bytes and arrive once."""
     states = np.empty(len(lanes), np.uint64)
     before: dict[tuple[int, int], int] = {}
     for where, value, positions in _transactions(lanes, address, operand):
@@ -319,10 +320,10 @@ def _parity(op: Op, phase: int) -> int:
 
 
 def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> bool:
-    """Whether the phase that the lanes of ``mask`` ask for is complete.
+    """Return True if the phase for which the lanes of ``mask`` wait is complete.
 
-    If the schedule starves threads, the barrier may complete more phases between two questions of a thread.
-    This is reported, and the thread sees the phase that it asked for as complete.
+    If the schedule starves threads, the barrier may complete several phases between two tests of a thread.
+    This is reported, and the test finds the thread's phase complete.
     """
     complete = barrier.completed(parity)
     machine = s.warp.cta.machine
@@ -340,7 +341,10 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
 
 
 def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
-    """Return the mbarrier of a wait; report a state that no arrival gave, and an answer that is not read."""
+    """Return the mbarrier of a wait.
+
+    Reports a state that no arrival returned, and a wait whose answer no instruction reads.
+    """
     barrier = own_barrier(s, op, address)
     if "parity" not in op.chosen and not barrier.gave(phase):
         s.warp.cta.machine.report(
@@ -359,7 +363,7 @@ def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
             s.warp.cta.machine.report(
                 Finding(
                     RULES["unused-wait"],
-                    f"{op.name}: no instruction reads its answer",
+                    f"{op.name}: no instruction reads the predicate that it returns",
                     op.location,
                     s.description(),
                 )
@@ -368,7 +372,7 @@ def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
 
 
 def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
-    """Write the answer of a wait. No operation here makes a report, so the report is empty."""
+    """Write the answer of a wait. The simulator makes no reports of copies, so the report is empty."""
     s.op = op
     s.put("waitComplete", value, lanes)
     if op.pair:
@@ -377,13 +381,13 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 
 
 def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
-    """Announce that a wait of ``lanes`` has seen the completion of the phase before the current one."""
+    """Send observers the end of a wait: ``lanes`` have seen the phase before the current one complete."""
     kind = SyncKind.MBARRIER_WAIT
     announce_sync(s, kind, barrier.key, barrier.phase - 1, lanes, order=_order(op, _ACQUIRE))
 
 
 def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = None) -> BarrierPhase:
-    """Return the wait until the phase is complete; ``lanes`` get the answer, all of the split if None."""
+    """Return the wait for the phase to complete. ``lanes`` (None: all lanes of the split) get the answer."""
 
     def answer(value: bool) -> None:
         _answer(s, op, value, lanes)
@@ -415,7 +419,10 @@ _KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.repo
 
 @executes(*(f"mbarrier.try_wait{kind}" for kind in _KINDS), per="warp", yields=True, lane=_try_wait_lane)
 def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
-    """Test the phase and wait. The conditional phase completes with the primary one: no operation reports."""
+    """Test the phase, and wait for it.
+
+    The conditional phase completes together with the primary one, since no operation makes reports here.
+    """
     questions, result = _ask(s, op, lanes, address, phase)
     _answer(s, op, result, lanes)
     if result.any() or len(questions) > 1 or s.warp.cta.machine.policy.gives_up():
@@ -429,7 +436,7 @@ def _mask(lanes: Any) -> int:
 
 
 def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
-    """Return the answer to each question, (address, parity), and the answer of each lane."""
+    """Return the answer for each (address, parity) that a lane tests, and the answer for each lane."""
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
     asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
     for question in dict.fromkeys(zip(address.tolist(), phases, strict=True)):

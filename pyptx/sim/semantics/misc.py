@@ -38,10 +38,10 @@ def pmevent(s: Split, op: Op, lanes: Any, event: Any) -> None:
 
 @executes("griddepcontrol", fidelity="ordering", per="warp", yields=True)
 def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
-    """Release the dependent launches for the CTA, or wait until the previous launch is complete.
+    """Allow dependent launches to start, for this CTA; or wait until the previous launch is complete.
 
-    One thread of a CTA is enough for the release. A launch that does not depend on the previous one has
-    started after its completion, so it never waits.
+    One thread of a CTA is enough to allow it. A launch that does not depend on the previous one starts after
+    the previous one is complete, so it never waits here.
     """
     grid = s.warp.cta.grid
     if op.chosen["action"] == "launch_dependents":
@@ -99,7 +99,10 @@ _RANK_BIT = 24
 
 @executes("clusterlaunchcontrol.try_cancel", per="lane", takes_launches=True)
 def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
-    """Cancel the next launch; then write the answer and complete its bytes, in each CTA of a multicast."""
+    """Cancel the launch of the next cluster; then write the answer and complete its bytes.
+
+    With a multicast, each CTA gets the answer.
+    """
     cta = s.warp.cta
     machine, grid = cta.machine, cta.grid
     given = {"addr": address, "mbar": mbar}
@@ -139,7 +142,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
 
 
 def _shared(op: Op, operand: str, address: int) -> int:
-    """Convert an operand to a shared address; for another state space, the result lies in no CTA's memory.
+    """Convert an operand to a shared address. For another state space, the result is in no CTA's memory.
 
     Without .shared::cta the operand is a generic address, unless it is a variable's name: ptxas takes a name
     as the address in the variable's own state space.
@@ -223,7 +226,10 @@ def stackrestore(s: Split, op: Op, lanes: Any, pointer: Any) -> None:
 
 @executes("alloca", per="warp")
 def alloca(s: Split, op: Op, lanes: Any, size: Any, alignment: Any = None) -> Any:
-    """Allocate local memory. The stack grows upward here; a program can tell only by comparing pointers."""
+    """Allocate local memory.
+
+    The stack grows upward here; a program sees this only if it compares pointers.
+    """
     align = np.int64(_STACK_ALIGNMENT if alignment is None else alignment)
     start = -(-s.warp.stack[lanes] // align) * align
     # A size beyond any thread's local memory must not wrap around.

@@ -71,7 +71,7 @@ def _product(op: Op, multiply: Callable[..., Array], *, sparse: bool = False) ->
 
 
 def _halves_of_fours(k: int) -> Groups:
-    """Return the indices along K of the lower two of each four elements, and of the upper two."""
+    """Return the indices along K of the lower two of each four elements, and the indices of the upper two."""
     each = np.arange(k)
     return each[each % 4 < 2], each[each % 4 >= 2]
 

@@ -19,7 +19,7 @@ from ..threads.events import announce_fence, announce_sync
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
 from ..threads.warp import Split
 
-#: The orders of a barrier's two halves.
+#: The memory orders of a barrier's arrival and of its wait.
 _RELEASE, _ACQUIRE = (MemoryOrder.RELEASE, Scope.CTA), (MemoryOrder.ACQUIRE, Scope.CTA)
 
 # --- CTA barriers -------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def fence(s: Split, op: Op, lanes: Any) -> None:
 
 @executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
 def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
-    """Announce the fence; the bytes that it names must exist."""
+    """Send observers the fence. The bytes that it names must be in an allocation."""
     for number, one in enumerate(np.asarray(address).tolist()):
         announce_fence(s, op, lanes[number : number + 1], (one, int(size)))
     s.access(AccessKind.PROBE, op, lanes, address, int(size), align=1)

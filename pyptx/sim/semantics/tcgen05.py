@@ -1,8 +1,9 @@
 """tcgen05: allocation, loads, stores, copies, shifts and commits of tensor memory.
 
-Without a wait, these are ordered: the pairs of :mod:`pyptx.sim.tcgen05.order`, and a commit after the
-thread's earlier mma, cp and shift. A load is not ordered until a wait covers it; but an instruction that
-touches the load's registers finds them written.  PTX ISA #tcgen05-memory-consistency-model.
+Without a wait, the pairs of instructions in :mod:`pyptx.sim.tcgen05.order` are ordered, and a commit is
+ordered after the thread's earlier mma, cp and shift. A load is not ordered until a wait covers it; but an
+instruction that accesses the load's registers finds the loaded values.  PTX ISA
+#tcgen05-memory-consistency-model.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
 
 
 def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
-    """Issue the steps of an operation that uses the tensor memory of these CTAs."""
+    """Put the steps of an operation in flight that uses the tensor memory of the CTAs in ``group``."""
     cta = s.warp.cta
     cta.machine.issue(cta, steps)
     for each in group:
@@ -196,10 +197,10 @@ def shift(s: Split, op: Op, lane: int, address: int) -> None:
 
 
 class _Access(NamedTuple):
-    """Cells of a load or store, as ``[registers, threads]``: their lanes, and their columns from the first.
+    """The cells of a load or store as ``[registers, threads]``: lanes, and columns counted from the first.
 
-    ``rows``: all lanes of tensor memory that are touched.
-    ``windows``: the columns that are touched, as first and width.
+    ``rows``: all lanes of tensor memory that the access uses.
+    ``windows``: the ranges of columns that the access uses, each as first column and width.
     """
 
     rows: Any
@@ -232,15 +233,16 @@ def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool
 
 
 def _in_quarter(s: Split, lane: int, quarter: int) -> int:
-    """Report an address in the first quarter of the lanes; return the lane in the warp's own quarter.
+    """Report an address in the first quarter of the lanes. Return the lane in the warp's own quarter.
 
-    A warp always reaches its own quarter of the lanes. Kernels in production on B200s (DeepGEMM's epilogues)
-    give all warps an address in the first quarter. The manual asks for an address in the warp's own lanes.
+    The hardware always uses the warp's own quarter of the lanes. Kernels in production on B200s (DeepGEMM's
+    epilogues) pass an address in the first quarter in all warps. The manual requires an address in the warp's
+    own lanes.
     """
     s.warp.cta.machine.report(
         Finding(
             RULES["tensor-memory-lane"],
-            f"lane {lane} in warp {s.warp.index}, which reaches lanes {quarter}..{quarter + 31}: "
+            f"lane {lane} in warp {s.warp.index}, which can access only lanes {quarter}..{quarter + 31}: "
             f"used as lane {quarter + lane}",
             s.location,
             s.description(),
@@ -260,7 +262,7 @@ def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) 
     if not quarter <= lane or lane + height > quarter + 32:
         raise s.warp.cta.machine.fault(
             "tensor-memory",
-            f"{op.name} at lane {lane}: warp {s.warp.index} reaches lanes {quarter}..{quarter + 31}",
+            f"{op.name} at lane {lane}: warp {s.warp.index} can access only lanes {quarter}..{quarter + 31}",
             s,
         )
     width = each * (int(columns.max()) + 1)
@@ -319,7 +321,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     held=("r", "redval"),
 )
 def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
-    """Load each thread's registers, and the minimum or maximum of them."""
+    """Load each thread's registers, and compute the minimum or maximum of each thread's values."""
     access, first = _access(s, op, address, lanes, split, False)
     operation = s.warp.cta.machine.operation(s, Engine.LD)
     cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
@@ -348,7 +350,7 @@ def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.ui
 
 
 def _registers(dests: Any, lanes: Any) -> Any:
-    """Return the index of these registers and lanes in the frame's rows of 32-bit registers."""
+    """Return an index of these registers and lanes into the frame's rows of 32-bit registers."""
     targets = np.array([d.row for d in dests])
     if len(lanes) < 32:
         return (targets[:, None], lanes)
@@ -423,7 +425,7 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
-    """Order operations before and after a synchronization of threads like operations of one thread."""
+    """Execute a fence, with which operations of synchronized threads are ordered like those of one thread."""
     announce_fence(s, op, lanes)
     tensor = s.warp.cta.unit(TensorMemory)
     released = tensor.released

@@ -143,7 +143,7 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
         known = bool(type) and not kind.type.is_float
     if not known:
         raise s.warp.cta.machine.fault(
-            "bad-tensor-map", f"{op.name}: no reduction .{name} exists for .{kind.name} elements", s
+            "bad-tensor-map", f"{op.name}: elements of type {kind.name} have no reduction .{name}", s
         )
     _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
 

@@ -1,4 +1,4 @@
-"""tensormap.replace and tensormap.cp_fenceproxy: a tensor map in memory is 128 bytes with fields.
+"""tensormap.replace and tensormap.cp_fenceproxy, which change and copy a tensor map of 128 bytes in memory.
 
 :mod:`pyptx.layout.tensor_map_image` defines the fields. Only the first 64 bytes hold fields; the other bytes
 may have any value.

@@ -61,9 +61,9 @@ _ARITHMETIC: dict[str, Binary] = {
 
 
 class _Cut(enum.Enum):
-    """When a result is cut to 32 bits before a second operation (for forms that have no such trait: never).
+    """When a result is cut to 32 bits before the second operation. Forms without this trait never cut it.
 
-    ``SATURATED``: after a saturation, which itself uses 34 bits.
+    ``SATURATED``: after a saturation, which uses 34 bits.
     """
 
     ALWAYS = "always"
@@ -127,8 +127,9 @@ def _finished(op: Op, result: Any, kind: str, c: Array | None) -> Any:
 def _saturated(result: Any, cut: _Cut | None, kind: str, width: int) -> Any:
     """Saturate as the code of ptxas does.
 
-    A shift clamps 34 bits to 32 bits, also if the destination is a part. For other instructions and a part,
-    the unsigned minimum with the part's largest value is taken, so a negative result becomes this value.
+    A shift clamps 34 bits to 32 bits, even if the destination is a part of a register. Another instruction
+    with such a destination takes the unsigned minimum of the result and the part's largest value, so a
+    negative result becomes the largest value.
     """
     if cut is _Cut.SATURATED:
         return clamped(_signed(result, 34), *TYPES[kind].limits)
@@ -139,7 +140,10 @@ def _saturated(result: Any, cut: _Cut | None, kind: str, width: int) -> Any:
 
 
 def _second(name: str, result: Any, c: Any, kind: str) -> Any:
-    """Apply add, min or max to 64 bits; for u32 the comparison is unsigned even if ``result`` is negative."""
+    """Apply the second operation (add, min or max) to 64-bit values.
+
+    For u32 the comparison is unsigned even if ``result`` is negative.
+    """
     if name == "add":
         return result + c
     choose = np.minimum if name == "min" else np.maximum
@@ -198,7 +202,7 @@ def vmad(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _digits(operand: Operand, default: str) -> list[int]:
-    """Return the elements that a selector or a mask names, the lowest first."""
+    """Return the numbers of the elements that a selector or a mask names, the lowest number first."""
     return [int(digit) for digit in reversed(_selector(operand)[1:] or default)]
 
 

@@ -76,7 +76,7 @@ def _exchange(s: Split, op: Op, groups: LaneGroups, values: Any, amount: Any, co
 
 
 def _check_sources(s: Split, op: Op, groups: LaneGroups, source: NDArray[Any]) -> None:
-    """Report a lane that reads from a lane outside the group: the value that it gets is undefined."""
+    """Report a lane that reads from a lane outside of its group: the value is undefined."""
     member = groups.member
     if member is None or groups.asked is None:
         return
@@ -145,7 +145,7 @@ def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
 
 @_executes("activemask")
 def activemask(s: Split, op: Op, lanes: Any) -> Any:
-    """Return the lanes that execute the instruction in this step; an H200 may group lanes otherwise."""
+    """Return the lanes that execute the instruction in this step. An H200 may group the lanes differently."""
     flags = np.zeros(int(lanes[-1] >> 5) * 32 + 32, np.bool_)
     flags[lanes] = True
     return np.repeat(_masks(flags.reshape(-1, 32)), 32)[lanes]
@@ -213,7 +213,10 @@ def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
 
 
 def _redux_f32(op: Op, groups: LaneGroups, values: Any) -> Any:
-    """Return the minimum or maximum; NaN only with .NaN or if all values are NaN. +0 is above -0."""
+    """Return the minimum or maximum of floats.
+
+    It is NaN only with .NaN, or if all are NaN. +0 is above -0.
+    """
     bits = values.view(np.uint32)
     if "abs" in op.chosen:
         bits = bits & np.uint32(0x7FFFFFFF)

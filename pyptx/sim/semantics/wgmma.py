@@ -1,10 +1,10 @@
 """wgmma: products of a warpgroup as events.
 
-Each warp executes its own 16 rows of D; a check compares the operands of the four warps. One step reads A
-and B from shared memory (async proxy), another step writes D. Registers of A, the metadata and scale-d are
-read at issue. These are ordered: the read before the write; the writes of one accumulator; ``wait_group``
-after the writes of the groups that it covers, in all four warps.
-PTX ISA #asynchronous-warpgroup-level-matrix-instructions.
+Each warp computes its own 16 rows of D; a check compares the operands of the four warps. One step reads A and
+B from shared memory (async proxy), and another step writes D. Registers of A, the metadata and scale-d are
+read at issue. The read is ordered before the write. The writes of one accumulator are ordered. ``wait_group``
+is ordered after the writes of the groups that it covers, in all four warps. PTX ISA
+#asynchronous-warpgroup-level-matrix-instructions.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def _multiplier(kinds: Kinds, op: Op) -> Any:
 
 
 class _Operand:
-    """A or B in shared memory."""
+    """The operand A or B in shared memory."""
 
     def __init__(self, rows: int, k: int, kind: str, bits: int, major: Major) -> None:
         self.rows, self.kind, self.major = rows, kind, major
-        # Matrices of single bits are addressed as bytes of eight bits.
+        # The addresses of single-bit matrices are those of bytes, each of which has eight elements.
         self.k, self.nbytes = (k // 8, 1) if bits == 1 else (k, bits // 8)
 
     def read(self, s: Split, word: int, actor: Any, first: int, end: int) -> Array:

@@ -65,7 +65,7 @@ def read_scales(
 
 
 def scaled(values: NDArray[Any], scales: F64) -> F64:
-    """Return the rows ``[rows, k]`` times their scales ``[rows, count]``."""
+    """Return ``values[rows, k]`` multiplied by ``scales[rows, count]``; a scale covers k / count elements."""
     rows, count = scales.shape
     shares = values.reshape(rows, count, -1) * scales[:, :, None]
     return np.asarray(shares.reshape(rows, -1))

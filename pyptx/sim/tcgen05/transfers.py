@@ -19,7 +19,7 @@ __all__ = ["TensorTransfers"]
 
 
 class TensorTransfers(RegisterOwner):
-    """The loads (``steps``, which write registers) and stores of one warp; see the module's docstring."""
+    """The loads (``steps``, which write registers) and stores of tensor memory that a warp has in flight."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -34,7 +34,7 @@ Unit = TypeVar("Unit", bound=CtaUnit)
 
 
 class CTA:
-    """See the module's docstring.
+    """One CTA (cooperative thread array) of a launch.
 
     ``number`` counts the CTAs of the grid, x fastest. ``rank`` is the CTA's number in its cluster, and
     ``within`` its coordinates there.

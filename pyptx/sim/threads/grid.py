@@ -36,7 +36,10 @@ _REGISTER_STEP = 8
 
 
 class Grid:
-    """See the module's docstring. ``number`` is the launch's position in its stream, after ``before``."""
+    """The CTAs of one launch.
+
+    ``number`` is the launch's position in its stream; ``before`` is the previous one.
+    """
 
     def __init__(
         self,

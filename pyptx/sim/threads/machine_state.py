@@ -40,7 +40,7 @@ _PATIENCE = 4096
 
 
 class MachineState:
-    """See the module's docstring. ``progress`` is called now and then with the progress of a long run."""
+    """The state of one run. ``progress`` is called repeatedly with the progress of a long run."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ class MachineState:
     # --- limits and clocks ----------------------------------------------------------------------
 
     def check_time(self) -> None:
-        """End the run if its time is over. Report the progress now and then."""
+        """End the run if its time is over. Report the progress at intervals."""
         now = time.monotonic()
         timeout = self.limits.timeout
         if timeout is not None and now - self._started > timeout:

@@ -32,7 +32,8 @@ _PATIENCE = 20_000
 class StackEntry:
     """An entry of the SIMT stack: lanes of a team at one place in the code.
 
-    An entry continues at its ``pc`` once all entries whose ``parent`` it is have reached this place.
+    Its child entries (their ``parent`` is this entry) run first. When all of them have reached ``pc``, this
+    entry continues there.
     """
 
     __slots__ = ("lanes", "mask", "parent", "pc", "rpc", "spin", "split", "warps")

@@ -74,7 +74,7 @@ class PendingWgmma:
 
 
 class WgmmaState(RegisterOwner):
-    """The wgmma operations of one warp; see the module's docstring."""
+    """The wgmma operations of one warp that no wait has covered. The module's docstring has the rules."""
 
     def __init__(self) -> None:
         super().__init__()

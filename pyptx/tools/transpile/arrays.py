@@ -1,6 +1,6 @@
 """Arrays of registers: :class:`Array`, and :class:`Pool`, which assigns registers to arrays.
 
-A register lies in at most one array, and its place does not change.
+A register is in at most one array, and its place in the array does not change.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Pool:
         self.written_by: dict[str, str] = {}
 
     def survey(self, steps: Iterable[StatementStep]) -> None:
-        """Note the instruction that writes each register: the first one, or a matrix product."""
+        """Store for each register the instruction that names its array: a matrix product or first write."""
         for step in steps:
             if step.instruction is None:
                 continue
@@ -77,7 +77,7 @@ class Pool:
                     self.written_by[register.name] = step.instruction.name
 
     def may_hold(self, registers: Sequence[Register]) -> bool:
-        """Whether the registers may form a new array: one type, no register twice, none in an array."""
+        """True if the registers may form a new array: all have one type, all differ, none is in an array."""
         names = {r.name for r in registers}
         return (
             len(names) == len(registers)
@@ -98,7 +98,7 @@ class Pool:
         return array
 
     def vectors(self, steps: Iterable[StatementStep], shortest: int) -> None:
-        """Make arrays of the vector operands of at least ``shortest`` registers."""
+        """Make an array of each vector operand that has at least ``shortest`` registers."""
         for step in steps:
             if step.instruction is None:
                 continue

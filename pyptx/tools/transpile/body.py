@@ -1,8 +1,8 @@
-"""Prepares the statements of a function for writing, and drops the statements that no thread executes.
+"""Prepares the statements of a function for writing, and leaves out statements that record nothing.
 
 Owns :class:`StatementStep`, a statement in canonical form with the registers that it reads and writes, and
-:func:`steps`. That function drops statements that record no instruction: ``.loc``, labels that no branch
-names, and braces that contain no variable.
+:func:`steps`. That function leaves out ``.loc``, labels that no branch names, and braces that contain no
+variable.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StatementStep:
 
     @property
     def target(self) -> str | None:
-        """Label that a ``bra`` names; None for other statements."""
+        """The label that a ``bra`` names; None for any other statement."""
         found = self.instruction
         if found is not None and found.opcode == "bra" and isinstance(found.operands[0], BranchTarget):
             return found.operands[0].name

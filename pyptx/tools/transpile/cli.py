@@ -42,4 +42,4 @@ def command(file: Path, output: Path | None, entry: str | None, lines: bool, che
     said = "recorded again, the same" if found.checked else "not checked"
     click.echo(f"{file}: {count} instructions, {said}", err=True)
     if found.flat:
-        click.echo(f"with labels and branches alone: {', '.join(found.flat)}", err=True)
+        click.echo(f"written with labels and branches only: {', '.join(found.flat)}", err=True)

@@ -23,7 +23,7 @@ __all__ = ["parameter", "parameter_name", "type_text", "unnamed", "variable_opti
 
 
 def parameter_name(name: str, function: str) -> str:
-    """Return a parameter's name without the function's name that compilers put in front of it."""
+    """Return a parameter's name without the prefix with the function's name, which compilers add."""
     return name.removeprefix(f"{function}_") if name != f"{function}_" else name
 
 

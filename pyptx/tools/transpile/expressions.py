@@ -44,9 +44,9 @@ class Expressions(OperandWriter):
     """An operand writer that also writes expressions."""
 
     def _expression(self, step: StatementStep) -> Pending | None:
-        """Write the step as an operator, if an operator records it.
+        """Write the step as a Python operator, if an operator records it.
 
-        The operator makes the result's register here, or changes the register in place.
+        The operator makes a new register for the result, or changes a register in place.
         """
         instruction = step.instruction
         assert instruction is not None
@@ -229,7 +229,7 @@ class Expressions(OperandWriter):
         return WRITTEN
 
     def _new(self, info: Info, step: StatementStep) -> bool:
-        """Whether the step is the first to write the register, so that it can make the register."""
+        """True if the step is the first to write the register, so that its line can make the register."""
         name = info.register.name
         known = name in self.arrays or name in self.made or name in self.home
         return not known and self._around(name) is self.block and info.first == step.index and info.fresh
@@ -301,11 +301,11 @@ class Expressions(OperandWriter):
         return element is not None and isinstance(element[1], Formula)
 
     def _once(self, info: Info) -> bool:
-        """Whether the expression for the register's value may stand at the place where the value is read."""
+        """True if the expression for the register's value may be written where the value is read."""
         return info.writes == 1 and info.reads == 1 and info.register.name not in self.arrays
 
 
-#: The result of :meth:`Expressions._expression` for a step that is written already.
+#: The result of :meth:`Expressions._expression` for a step that the method has already written.
 WRITTEN = Pending(None, "", TYPES["b32"])  # type: ignore[arg-type]
 
 

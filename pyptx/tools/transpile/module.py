@@ -120,7 +120,7 @@ class _File:
         return found
 
     def _kind(self, param: Param) -> str:
-        """Return a parameter without its name: its type, or the name of a ``ptx.param`` result."""
+        """Return a parameter as text without its name: its type, or the name of a ``ptx.param`` result."""
         text = unnamed(param, self.used)
         if text == param.type.name:
             return text

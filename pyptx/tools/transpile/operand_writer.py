@@ -1,7 +1,7 @@
-"""Writes the parts of a program's lines: names of registers, their declarations, operands.
+"""Writes the parts of a program's lines: names of registers, their declarations, and operands.
 
 Owns :class:`OperandWriter`, the state of a function that is being written: the place where each register is
-declared, and the results that are not written yet, because the next line may contain their expressions.
+declared, and the results whose expressions are not written yet, because the next line may contain them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PLAIN = frozenset(f"{k}{b}" for k in "usb" for b in (16, 32, 64)) | {
     "f64",
     "pred",
 }
-#: Matches names of registers that tell no more than the register's type.
+#: Matches names of registers that only repeat the register's type, such as ``r5``.
 _GENERIC = re.compile(r"(?:p|r|rs|rd|f|fd|rq|SP|SPL)?\d*$")
 _ELEMENT = re.compile(r"\w+\[[^\[\]]*\]$")
 #: Types that a program imports by name.
@@ -61,7 +61,7 @@ _IMPORTED = frozenset(name for name in TYPES if hasattr(types, name))
 
 @dataclass(eq=False)
 class Pending:
-    """A result whose expression is not written yet."""
+    """A result whose expression is not written yet, because the next line may contain it."""
 
     info: Info
     text: str
@@ -119,7 +119,7 @@ class OperandWriter:
         return found
 
     def _name(self, register: Register) -> str:
-        """Return the text of a register, and note that the register occurs here."""
+        """Return the name of a register, and record that the register is used in the current block."""
         name = register.name
         element = self.arrays.get(name)
         if element is not None:
@@ -277,7 +277,7 @@ class OperandWriter:
         return f"ptx.pattern(0x{str(operand)[2:]}, {self._type(kind)})"
 
     def _exact(self, instruction: Instruction, at: int, mask: bool) -> str:
-        """Return how to write the constants of operand ``at`` so that they are recorded unchanged."""
+        """Return the notation with which the constants of operand ``at`` are recorded unchanged."""
         operand = instruction.operands[at]
         if isinstance(operand, Immediate) and isinstance(operand.value, float):
             if operand.pattern is None:
@@ -384,12 +384,12 @@ class OperandWriter:
 
 
 def imported(kind: ScalarType) -> bool:
-    """Whether a program can import the type by its name."""
+    """True if a program can import the type by its name."""
     return kind.name in _IMPORTED
 
 
 def generic(name: str) -> bool:
-    """Whether the name of a register tells no more than its type."""
+    """True if the name of a register only repeats its type, such as ``r5``."""
     return _GENERIC.match(name) is not None
 
 
@@ -403,7 +403,7 @@ def _stride(place: int) -> int:
 
 
 def _header(function: Function) -> list[Register]:
-    """Return the parameters and results that are registers."""
+    """Return the parameters and results of a function that are registers."""
     return [
         Register(p.name, p.type, p.vector) for p in (*function.returns, *function.params) if p.space == "reg"
     ]

@@ -1,4 +1,4 @@
-"""Finds the Python operator that records an instruction, and the types that it needs.
+"""Finds the Python operator that records an instruction, and the types that the operator needs.
 
 Owns the inverse of :mod:`pyptx.dsl.operators`: an instruction becomes ``a + b`` only if this expression, with
 registers of the given types, records the same opcode, modifiers and operands in the same order.
@@ -78,7 +78,7 @@ def _range(kind: ScalarType, signed: bool) -> tuple[int, int]:
 
 
 def _meet(kinds: list[ScalarType]) -> ScalarType | None:
-    """Return the type that an operator on registers of these types uses, or None."""
+    """Return the common type that an operator uses for registers of these types; None if they do not mix."""
     first, last = kinds[0], kinds[-1]
     if first is last:
         return first
@@ -122,7 +122,7 @@ def result_type(operation: Operation, operands: list[ScalarType | int | float]) 
     ):
         return None
     if operation.what == "compare" and not isinstance(operands[0], ScalarType):
-        return None  # Python would exchange the operands
+        return None  # Python would call the second operand's method, which exchanges the operands
     for number in numbers:
         if wanted.is_float:
             continue

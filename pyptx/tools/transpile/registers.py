@@ -32,9 +32,9 @@ class Info:
         kind: type of the register in the program.
         reads, writes: number of reads and of writes.
         first: index in the body of the step that first uses the register.
-        fresh: whether that step writes the register unconditionally and does not read it.
+        fresh: True if that step writes the register unconditionally and does not read it.
         last: index in the body of the step that last uses the register.
-        votes: types that operators would need, each with the number of instructions that want it.
+        votes: type -> number of instructions that could become an operator if the register had this type.
         types: for each instruction, the types that its form accepts for the register.
         moved: type of a ``mov`` that writes the register.
         header: whether the register is a parameter or a result of the function.
@@ -137,7 +137,7 @@ def _share_votes(steps: Sequence[StatementStep], found: dict[str, Info]) -> None
 
 
 def _direct(operand: Operand) -> Iterable[Register]:
-    """Yield the registers that have the operand's type; registers in addresses may be any integers."""
+    """Yield the registers that must have the operand's type, which registers in addresses need not have."""
     if isinstance(operand, Register):
         yield operand
     elif isinstance(operand, Vector):

@@ -1,8 +1,9 @@
-"""Turns repetitions of a few instructions, whose numbers and registers step evenly, into Python loops.
+"""Converts repetitions of a few instructions to Python loops.
 
 Owns :func:`grouped`.  At least four consecutive repetitions become a loop. Each operand must be the same in
-all repetitions or step evenly; registers that differ must lie evenly in an array, or be used in only one
-repetition. The loop records the same statements in the same order.
+all repetitions, or change by the same step from one repetition to the next. Registers that differ must be at
+equal distances in an array, or be used in only one repetition. The loop records the same statements in the
+same order.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["Repeat", "grouped"]
 
 _LEAST = 4
 _LONGEST = 64
-#: Instructions that end a run, because the writer writes them in a special way.
+#: Instructions that are never part of a loop, because the writer writes them in a special way.
 _APART = frozenset({"bra", "brx", "call"})
 
 #: A part of an instruction that may differ between repetitions: a register or a number.
@@ -193,7 +194,7 @@ class _Finder:
         return found + self.run(run)
 
     def run(self, steps: list[StatementStep]) -> list[Any]:
-        """Return code without branches, with its repetitions as loops."""
+        """Return steps without branches in which loops replace the repetitions."""
         if len(steps) < _LEAST:
             return list(steps)
         read = [_read(step.instruction) for step in steps if step.instruction is not None]
@@ -214,7 +215,7 @@ class _Finder:
     def best(
         self, steps: list[StatementStep], shapes: list[int], slots: list[list[Slot]], at: int
     ) -> Repeat | None:
-        """Return the loop that starts at step ``at`` and saves most lines, or None."""
+        """Return the loop that starts at step ``at`` and saves the most lines, or None."""
         chosen: tuple[int, int, int, _Plan] | None = None
         longest = min(_LONGEST, (len(steps) - at) // _LEAST)
         for period in range(1, longest + 1):
@@ -253,7 +254,7 @@ class _Finder:
     def _registers(
         self, steps: list[StatementStep], rows: list[list[list[Slot]]], at: int, period: int, count: int
     ) -> _Plan | int:
-        """Return a plan for the first ``count`` repetitions, or the number of repetitions that may fit."""
+        """Return a plan for the first ``count`` repetitions, or a smaller number of repetitions to try."""
         if count < _LEAST:
             return 0
         plan = _Plan(count, rows)
@@ -301,7 +302,7 @@ class _Finder:
         return len(registers)
 
     def _movable(self, registers: list[Register]) -> int:
-        """Count the registers, from the first on, that lie evenly in an array or may lie in a new array."""
+        """Count the registers, from the first on, at equal distances in an array or free for a new one."""
         first = self.pool.places.get(registers[0].name)
         if first is None:
             seen: set[str] = set()
@@ -406,7 +407,7 @@ def _repetitions(shapes: list[int], at: int, period: int) -> int:
 
 
 def _stepping(rows: list[list[list[Slot]]], count: int) -> int:
-    """Return the number of repetitions, from the first on, whose numbers step evenly."""
+    """Return the number of repetitions, from the first on, whose numbers change by the same step."""
     for row in rows:
         for slot, first in enumerate(row[0]):
             if not isinstance(first, int):

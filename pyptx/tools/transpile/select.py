@@ -13,7 +13,7 @@ __all__ = ["reached_from"]
 
 
 def reached_from(module: Module, entry: str) -> Module:
-    """Return ``module`` with only the kernel ``entry`` and what the kernel reaches, in the same order.
+    """Return ``module`` with only the kernel ``entry`` and the symbols that it reaches, in the same order.
 
     ``entry`` is the kernel's name, or a part of its C++ name that no other kernel has.
 

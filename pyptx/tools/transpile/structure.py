@@ -1,4 +1,4 @@
-"""Turns labels and branches into blocks: ``if_``, ``else_``, loops and braces.
+"""Converts labels and branches to blocks: ``if_``, ``else_``, loops and braces.
 
 Owns :func:`structured`.  A branch becomes a block only if the block records exactly that branch at the same
 place. Other branches and their labels stay.  No statement moves.
@@ -16,7 +16,7 @@ from .body import StatementStep
 
 __all__ = ["IfNode", "Jump", "LoopNode", "Node", "ScopeNode", "Structure", "structured", "uni", "walk"]
 
-#: Python allows 20 nested blocks; the difference is left for loops over repetitions.
+#: The largest depth of blocks. Python allows 20 nested blocks; the others are for loops over repetitions.
 _DEPTH = 14
 
 
@@ -80,7 +80,7 @@ class Structure:
 
 
 def uni(step: StatementStep) -> bool:
-    """Whether the branch is a ``bra.uni``."""
+    """True if the branch is a ``bra.uni``."""
     return step.instruction is not None and step.instruction.modifiers == ("uni",)
 
 
@@ -148,7 +148,7 @@ class _Builder:
         return at
 
     def _closed(self, low: int, high: int, entered: bool = False) -> bool:
-        """Whether no step outside of ``low..high`` jumps into it, and its braces pair.
+        """True if no step outside of ``low..high`` jumps into this range, and every brace in it has its pair.
 
         If ``entered``, jumps to ``low`` itself are allowed.
         """
@@ -201,7 +201,7 @@ class _Builder:
         if not step.is_label:
             return self._if(at, high, depth, loops) if step.target is not None else None
         if at + 1 < len(self.steps) and self.steps[at + 1].is_label:
-            return None  # if several labels stand here, the last one is the head
+            return None  # of several labels at this place, the last one is the loop's head
         return self._loop(at, high, depth, loops)
 
     def _loop(
@@ -214,7 +214,7 @@ class _Builder:
         if not back:
             return None
         last = back[-1]
-        # A branch before the loop may jump to its head: then the label is written in front of the loop.
+        # If a branch before the loop jumps to the loop's head, the label is written in front of the loop.
         if not self._closed(head, last + 1, entered=True):
             return None
         node = LoopNode([], self.steps[last])
@@ -248,7 +248,7 @@ class _Builder:
         return node, stop
 
     def _otherwise(self, at: int, place: int, end: int, high: int) -> tuple[int, int] | None:
-        """Return the branch over an ``else_`` block behind ``place`` and the block's end, or None."""
+        """Return the branch over an ``else_`` block that begins at ``place``, and its end; or None."""
         skip = end - 1
         last = self.steps[skip]
         if last.target is None or last.instruction is None or last.instruction.guard is not None:
@@ -263,7 +263,7 @@ class _Builder:
         return skip, stop
 
     def _leaves_loop(self, at: int, loops: tuple[tuple[LoopNode, int, int], ...]) -> None:
-        """Note the branch if it is the ``break_`` or ``continue_`` of an enclosing loop."""
+        """Store the branch as a :class:`Jump` if it is a ``break_`` or ``continue_`` of an enclosing loop."""
         target = self.steps[at].target
         if target is None:
             return

@@ -16,7 +16,7 @@ _MASK = re.compile(r"0x([0-9a-f])\1+$|0x[0-9a-f]0+$|0x[0-9a-f]*ffff$")
 
 
 class Formula(int):
-    """A number ``base + stride * variable`` that steps with a loop. Its value as an int is ``base``."""
+    """A number ``base + stride * variable`` that changes with a loop's variable. As an int it is ``base``."""
 
     base: int
     stride: int
@@ -58,9 +58,9 @@ def number(value: int | float, *, mask: bool = False) -> str:
 
 @dataclass(eq=False)
 class SourceBlock:
-    """Lines of one indentation, with nested blocks among them.
+    """Lines of one indentation, with nested blocks between them.
 
-    ``declared`` has the lines that go in front of the others; they are added last.
+    ``declared`` has the lines that are printed before the others; the writer adds them last.
     """
 
     parent: SourceBlock | None = None

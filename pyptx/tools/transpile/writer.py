@@ -1,10 +1,10 @@
 """Writes a PTX function as a Python function: statements and blocks.
 
-Owns :class:`Writer`, which visits the statements in order and writes the Python code that records each.  A
-register that occurs first as the result of an operator is made there; any other register is declared at the
-top of the innermost block that contains all its occurrences.  If only the next recorded instruction reads the
-result of an operator, the expression may stand where the result is read, since Python evaluates it at the
-same place.
+Owns :class:`Writer`, which visits the statements in order and writes the Python code that records each.  If a
+register occurs first as the result of an operator, that line makes the register; any other register is
+declared at the top of the innermost block that contains all its occurrences.  If only the next recorded
+instruction reads the result of an operator, the expression can be written as an operand of that instruction,
+since Python evaluates it there.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Writer(Expressions):
         self.block = outer
 
     def _condition(self, guard: Guard, negate: bool) -> str:
-        """Return a predicate as an argument; a comparison replaces the name if it was recorded last."""
+        """Return a predicate as an argument: its name, or its comparison if this was recorded last."""
         text = self._take([guard.register])[guard.register.name]
         if guard.negated == negate:
             return text
@@ -201,7 +201,10 @@ class Writer(Expressions):
         return node.body, ""
 
     def _wait(self, node: LoopNode) -> bool:
-        """Write the loop as ``ptx.mbarrier.wait`` if it is exactly that, and return whether it is."""
+        """Write the loop as ``ptx.mbarrier.wait`` if that records exactly the loop.
+
+        Return True if it does.
+        """
         guard = node.guard
         if guard is None or not guard.negated or len(node.body) != 1 or node.named:
             return False
@@ -238,7 +241,10 @@ class Writer(Expressions):
         self.block, self.outside, self.own = outer, None, frozenset()
 
     def _listed(self, node: Repeat) -> bool:
-        """Write a loop that makes the registers of an array one after another as a list, if possible."""
+        """Write a loop that makes the registers of an array as a list comprehension.
+
+        Return True if possible.
+        """
         if len(node.first) != 1:
             return False
         first = node.first[0].instruction
@@ -427,7 +433,7 @@ def _quoted(text: str) -> str:
 
 
 def _spelled(instruction: Instruction) -> str:
-    """Return ``ptx.inst.add.s32``; a name with colons is in brackets, spelled as in the manual."""
+    """Return the Python spelling, ``ptx.inst.add.s32``; names with colons are in brackets."""
     words = (instruction.opcode, *instruction.modifiers)
     if words in (("ret",), ("exit",)):
         return f"ptx.{words[0]}"

@@ -124,11 +124,11 @@ def test_refusals() -> None:
             ptx.ldmatrix(four, tile, shape="m16n8")  # rejected
         with rejected(OperandError, "shape is 'm16n16'", "'m8n8', 'm16n8'"):
             ptx.stmatrix(tile, four, shape="m16n16")  # rejected
-        with rejected(OperandError, "3 registers for 4 matrices m8n8", "expected 4"):
+        with rejected(OperandError, "3 registers for 4 matrices of shape m8n8", "expected 4"):
             ptx.ldmatrix(wide, tile, num=4)  # rejected
         with rejected(SpecError, ".x3 of m8n8", "1 or 2, or 4"):
             ptx.ldmatrix(wide, tile)  # rejected
-        with rejected(OperandError, "3 registers for 1 matrices m16n16", "expected 2"):
+        with rejected(OperandError, "3 registers for 1 matrices of shape m16n16", "expected 2"):
             ptx.ldmatrix(wide, tile, shape="m16n16")  # rejected
         with rejected(SpecError, ".x4 of m16n16", "1 or 2"):
             ptx.ldmatrix(eight, tile, shape="m16n16")  # rejected

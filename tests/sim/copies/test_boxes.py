@@ -348,7 +348,7 @@ def test_reductions_that_do_not_exist(op: str, dtype: Any) -> None:
     tensor_map = TensorMap.tiled(np.zeros((6, 64), dtype), box=(2, 16))
     area = np.zeros(AREA, np.uint8)
     report = store_kernel("2d", "", 2, f".{op}").run(tensor_map, area, area.copy(), 0, 0, 0, 0, block=128)
-    assert "no reduction" in finding(report, "bad-tensor-map").message
+    assert "have no reduction" in finding(report, "bad-tensor-map").message
 
 
 # --- what else an instruction says --------------------------------------------------------------

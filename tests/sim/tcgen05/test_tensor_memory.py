@@ -443,19 +443,19 @@ MISUSE = {
     ),
     "another warp's lanes": (
         "tcgen05.ld.sync.aligned.32x32b.x1.b32 {r0}, [m] // bad",
-        "warp 0 reaches lanes 0..31",
+        "warp 0 can access only lanes 0..31",
     ),
     "over the quarter's end": (
         "add.u32 n, tm, 0x10000\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {r0}, [n] // bad",
-        "warp 0 reaches lanes 0..31",
+        "warp 0 can access only lanes 0..31",
     ),
     "over the quarter's end with 16 lanes": (
         "add.u32 n, tm, 0x110000\ntcgen05.ld.sync.aligned.16x64b.x1.b32 {r0}, [n] // bad",
-        "warp 0 reaches lanes 0..31",
+        "warp 0 can access only lanes 0..31",
     ),
     "a store to another warp's lanes": (
         "tcgen05.st.sync.aligned.32x32b.x1.b32 [m], {n} // bad",
-        "warp 0 reaches lanes 0..31",
+        "warp 0 can access only lanes 0..31",
     ),
     "beyond the last column": (
         "add.u32 n, tm, 511\ntcgen05.st.sync.aligned.32x32b.x2.b32 [n], {n, n} // bad",
