@@ -14,7 +14,7 @@ from .call_sites import here
 from .operators import move, new_register
 from .registers import NotPred, Number, Reg, RegArray
 from .symbols import declare
-from .trace import Trace, current, identifier
+from .trace import current
 from .types import the_type
 
 __all__ = ["array", "declare", "scalar"]
@@ -90,22 +90,10 @@ def array(
     with trace.atomic():
         hints: Sequence[str] = site.names
         if name is not None or len(hints) != count:
-            stem = _stem(trace, identifier(hint), count)
+            stem = trace.free_stem(hint, count)
             hints = [f"{stem}{i}" for i in range(count)]
         registers = [new_register(trace, kind, wish, source) for wish in hints]
         for register, value in zip(registers, values, strict=True):
             if value is not None:
                 move(trace, register, value, source)
     return RegArray(registers, kind, hint)
-
-
-def _stem(trace: Trace, hint: str, count: int) -> str:
-    """Return the first of ``hint``, ``hint_1``, ``hint_2`` ... with which all numbered names are free."""
-    attempt = 0
-    while True:
-        stem = f"{hint}_{attempt}" if attempt else hint
-        if stem[-1].isdigit():
-            stem += "_"
-        if all(trace.free_name(f"{stem}{i}") == f"{stem}{i}" for i in range(count)):
-            return stem
-        attempt += 1

@@ -159,6 +159,8 @@ class Trace:
         self.unopened: dict[int, tuple[Any, SourceLocation]] = {}
         self._names: set[str] = set()
         self._counters: dict[str, int] = {}
+        #: By hint and count, the suffix that :meth:`free_stem` found last, where the next search starts.
+        self._attempts: dict[tuple[str, int], int] = {}
         self._claimed: list[_Name] = []
         #: Shapes of instructions that were already checked and that the target has.
         self._admitted: set[Shape] = set()
@@ -176,6 +178,19 @@ class Trace:
     def free_name(self, hint: str) -> str:
         """Return the name that a register made now from ``hint`` would get, without claiming it."""
         return self._free(identifier(hint))[0]
+
+    def free_stem(self, hint: str, count: int) -> str:
+        """Return the first of ``hint``, ``hint_1``, ``hint_2`` ... with ``count`` free numbered names."""
+        hint = identifier(hint)
+        attempt = self._attempts.get((hint, count), 0)
+        while True:
+            stem = f"{hint}_{attempt}" if attempt else hint
+            if stem[-1].isdigit():
+                stem += "_"
+            if all(self.free_name(f"{stem}{i}") == f"{stem}{i}" for i in range(count)):
+                self._attempts[hint, count] = attempt
+                return stem
+            attempt += 1
 
     def _claim(self, name: str, hint: str) -> None:
         stem = identifier(hint)
@@ -385,6 +400,8 @@ class Trace:
                 statement.label.defined = None
         del self.statements[mark.statements :]
         del self.registers[mark.registers :]
+        if len(self._claimed) > mark.names:
+            self._attempts.clear()
         while len(self._claimed) > mark.names:
             claimed = self._claimed.pop()
             self._names.discard(claimed.name)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pyptx.core.errors import OperandError
 from pyptx.core.types import b16, b32, b64, f32, pred, u32
 from pyptx.dsl import ptx, reg
 from pyptx.dsl.registers import Reg
@@ -234,3 +235,23 @@ def test_many_labels_and_names_stay_cheap() -> None:
 
     few, many = (calls_in(lambda n=n: recorded(lambda: body(n))) for n in (250, 2000))
     assert many < 9 * few
+
+
+def test_many_arrays_of_one_name_stay_cheap() -> None:
+    def body(count: int) -> None:
+        for _ in range(count):
+            reg.array(u32, 4, name="part")
+
+    few, many = (calls_in(lambda n=n: recorded(lambda: body(n))) for n in (100, 800))
+    assert many < 9 * few
+
+
+def test_names_of_arrays_that_a_refused_call_made_are_free_again() -> None:
+    def body() -> None:
+        with pytest.raises(OperandError):
+            reg.array(u32, 2, init=[1, "two"], name="part")  # type: ignore[list-item]
+        again = reg.array(u32, 2, name="part")
+        following = reg.array(u32, 2, name="part")
+        assert [r.name for r in (*again, *following)] == ["part0", "part1", "part_1_0", "part_1_1"]
+
+    in_kernel(body)
