@@ -237,21 +237,16 @@ def instructions(form: Form, thorough: int = _THOROUGH) -> Iterator[tuple[Bindin
 
 def choices_of(form: Form, match: Match) -> Iterator[Instruction]:
     """Instructions of one variant: each kind of operand in each place, one place at a time."""
+    given: dict[tuple[Operand, ...], None] = {}
     for specs in operand_choices(match):
         # No two vectors share a register.
         numbers = accumulate((max(2, spec.length(match.chosen) or 0) for spec in specs), initial=0)
         options = [_operands(spec, match.chosen, n) for spec, n in zip(specs, numbers, strict=False)]
-        base = [choices[0] for choices in options]
-        seen = set()
-        for position, choices in enumerate(options or [[]]):
-            for choice in choices or [None]:
-                operands = list(base)
-                if choice is not None:
-                    operands[position] = choice
-                instruction = Instruction(form.opcode, match.spelling, tuple(operands))
-                if str(instruction) not in seen:
-                    seen.add(str(instruction))
-                    yield instruction
+        base = tuple(choices[0] for choices in options)
+        given[base] = None
+        for position, choices in enumerate(options):
+            given.update(((*base[:position], other, *base[position + 1 :]), None) for other in choices[1:])
+    return (Instruction(form.opcode, match.spelling, operands) for operands in given)
 
 
 def file_of(lines: list[str], version: tuple[int, int], target: str) -> tuple[str, int]:

@@ -9,12 +9,13 @@ recorded against the table, whose variants ``tests/isa`` assembles, and gives pt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyptx.core.errors import TargetError
 from pyptx.dsl import ptx as ptx_namespace
 from pyptx.dsl import record
-from pyptx.ir import Instruction, print_module
+from pyptx.ir import Instruction, Module, print_module
 from pyptx.isa import bind_instruction, check_module, forms_of
 from pyptx.isa.table import variants
 from pyptx.toolchain import Tool, check_text
@@ -52,21 +53,17 @@ class Reached:
     wrappers: frozenset[str]
 
 
-def _takes(call: Call, arch: str) -> bool:
-    try:
-        record(call.body, (), (), entry="k", arch=arch)
-    except TargetError:
-        return False
-    return True
+def _recorded(calls: Sequence[Call], numbers: Sequence[int], arch: str) -> tuple[Module, list[int]]:
+    """Record these calls in one kernel; return it, and the numbers of the calls that the target has."""
+    taken: list[int] = []
 
-
-def _bodies(calls: Sequence[Call]) -> Callable[[], None]:
     def body() -> None:
-        for call in calls:
-            with ptx_namespace.scope():
-                call.body()
+        for number in numbers:
+            with suppress(TargetError), ptx_namespace.scope():
+                calls[number].body()
+                taken.append(number)
 
-    return body
+    return record(body, (), (), entry="k", arch=arch).module, taken
 
 
 def assemble_calls(calls: Iterable[Call], ptxas: Tool, targets: Sequence[str] = TARGETS) -> Reached:
@@ -75,21 +72,22 @@ def assemble_calls(calls: Iterable[Call], ptxas: Tool, targets: Sequence[str] = 
     Fails where the table has a fault to find, where ptxas refuses a call, and for a call that no target takes.
     """
     calls = list(calls)
+    groups: dict[int, list[int]] = {}
+    for number, call in enumerate(calls):
+        groups.setdefault(call.group, []).append(number)
     found: set[Variant] = set()
     where: list[list[str]] = [[] for _ in calls]
     assembled: set[str] = set()
     for arch in targets:
-        taken = [n for n, call in enumerate(calls) if _takes(call, arch)]
-        for n in taken:
-            where[n].append(arch)
-        for group in sorted({calls[n].group for n in taken}):
-            chosen = [calls[n] for n in taken if calls[n].group == group]
-            module = record(_bodies(chosen), (), (), entry="k", arch=arch).module
+        for numbers in groups.values():
+            module, taken = _recorded(calls, numbers, arch)
             assert (faults := [str(fault) for fault in check_module(module)]) == [], f"{arch}: {faults[:5]}"
             found |= set(_variants(module.functions[0].instructions()))
-            fresh = {call.wrapper: call for call in reversed(chosen) if call.wrapper not in assembled}
+            for n in taken:
+                where[n].append(arch)
+            fresh = {calls[n].wrapper: n for n in reversed(taken) if calls[n].wrapper not in assembled}
             if fresh:
-                module = record(_bodies([*fresh.values()]), (), (), entry="k", arch=arch).module
+                module, _ = _recorded(calls, [*fresh.values()], arch)
                 report = check_text(print_module(module).text, ptxas=ptxas)
                 assert report.ok, f"{arch}: {report}"
                 assembled |= fresh.keys()

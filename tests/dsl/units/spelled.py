@@ -1,11 +1,13 @@
 """One call for each variant of the table, for wrappers of opcodes that have tens of thousands of them.
 
 A unit's test gives a function that calls the wrapper for a variant; :func:`assemble_variants` records it for
-every variant and target and holds what was recorded against the variant, which ``tests/isa`` assembles.
+every variant and target and compares what was recorded with the variant, which ``tests/isa`` assembles.
 """
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Callable, Sequence
 
 from pyptx.core.errors import TargetError
@@ -18,7 +20,7 @@ from pyptx.isa.table import variants
 from pyptx.toolchain import Tool, check_text
 from tests.dsl.units.reach import Call
 
-__all__ = ["Bench", "assemble_variants", "making", "variants_of"]
+__all__ = ["Bench", "all_pairs", "assemble_variants", "making", "variants_of"]
 
 #: Instructions in one kernel.
 _CHUNK = 500
@@ -59,6 +61,26 @@ def making(wrapper: str, function: Callable[[], object]) -> Call:
 def variants_of(opcode: str, having: Callable[[Match], bool] = lambda match: True) -> list[Match]:
     """Every variant of ``opcode`` in the table that satisfies ``having``."""
     return [match for form in forms_of(opcode) for match in variants(form) if having(match)]
+
+
+def all_pairs(wanted: Sequence[Match]) -> list[Match]:
+    """Variants in which each pair of modifiers occurs that two slots of a form can have; few of them, in order.
+
+    A slot without a modifier counts as one of its choices.
+    """
+    slots: dict[str, list[str]] = {}
+    for match in wanted:
+        known = slots.setdefault(match.form.id, [])
+        known += [slot for slot in match.chosen if slot not in known]
+    chosen, seen = set(), set()
+    for number in random.Random(1).sample(range(len(wanted)), len(wanted)):
+        match = wanted[number]
+        choices = [(match.form.id, slot, match.chosen.get(slot)) for slot in slots[match.form.id]]
+        pairs = {*itertools.combinations(choices, 2), *choices}
+        if not pairs <= seen:
+            seen |= pairs
+            chosen.add(number)
+    return [match for number, match in enumerate(wanted) if number in chosen]
 
 
 def assemble_variants(

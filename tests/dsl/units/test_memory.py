@@ -14,7 +14,7 @@ from pyptx.isa import Match
 from pyptx.toolchain import Tool, check_text
 from tests.dsl.helpers import body_of, in_kernel, rejected, text_of
 from tests.dsl.units.reach import public_functions
-from tests.dsl.units.spelled import Bench, assemble_variants, variants_of
+from tests.dsl.units.spelled import Bench, all_pairs, assemble_variants, variants_of
 
 _FLAGS = {"weak", "volatile", "mmio", "nc"}
 _ARGUMENTS = {
@@ -77,28 +77,40 @@ def _store(bench: Bench, match: Match) -> None:
     memory.store(_place(bench, match), value, **_arguments(bench, match))
 
 
-@pytest.mark.full
-def test_every_load_assembles(ptxas: Tool) -> None:
-    loads = variants_of("ld", lambda match: not _returned(match))
-    assert assemble_variants(loads, _load, ptxas, ("sm_100a",)) == []
-
-
 def _returned(match: Match) -> bool:
     """Is it a load of what a function returned? Code for it needs the call."""
     return match.form.id.startswith("ld.param.func")
+
+
+def _loads() -> list[Match]:
+    return variants_of("ld", lambda match: not _returned(match))
+
+
+def _stores() -> list[Match]:
+    """``st.async`` and ``st.bulk`` are units of their own."""
+    return variants_of("st", lambda match: not match.form.id.startswith(("st.async", "st.bulk")))
+
+
+@pytest.mark.full
+def test_loads_with_every_pair_of_modifiers(ptxas: Tool) -> None:
+    assert assemble_variants(all_pairs(_loads()), _load, ptxas, ("sm_100a",)) == []
+
+
+@pytest.mark.full
+def test_stores_with_every_pair_of_modifiers(ptxas: Tool) -> None:
+    assert assemble_variants(all_pairs(_stores()), _store, ptxas, ("sm_100a",)) == []
+
+
+@pytest.mark.slow
+def test_every_load_and_store(ptxas: Tool) -> None:
+    assert assemble_variants(_loads(), _load, ptxas, ("sm_100a",)) == []
+    assert assemble_variants(_stores(), _store, ptxas, ("sm_100a",)) == []
 
 
 @pytest.mark.full
 def test_every_load_of_what_a_function_returned_assembles(ptxas: Tool) -> None:
     loads = variants_of("ld", _returned)
     assert assemble_variants(loads, _load, ptxas, ("sm_75", "sm_100a"), code=False) == []
-
-
-@pytest.mark.full
-def test_every_store_assembles(ptxas: Tool) -> None:
-    """``st.async`` and ``st.bulk`` are units of their own."""
-    plain = variants_of("st", lambda match: not match.form.id.startswith(("st.async", "st.bulk")))
-    assert assemble_variants(plain, _store, ptxas, ("sm_100a",)) == []
 
 
 def test_every_uniform_load_assembles(ptxas: Tool) -> None:
