@@ -134,7 +134,8 @@ def _value(item: pytest.Item) -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     path = config.getoption("--file-times")
-    if not path:
+    # A worker of xdist has a summary of its own; the controller's has the tests of all workers.
+    if not path or hasattr(config, "workerinput"):
         return
     seconds: dict[str, float] = {}
     for reports in terminalreporter.stats.values():

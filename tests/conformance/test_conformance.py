@@ -14,7 +14,7 @@ from pyptx.isa.table import form
 from .case import KernelCase
 from .collect import kernel_cases, kernel_chapters, value_cases, value_chapters
 from .compare import Difference, compare_kernel, compare_values
-from .coverage import excused, faults, missing, reasons
+from .coverage import excused, faults, missing, missing_report, reasons
 from .recording import read
 
 #: ``test_samples.py`` has a case of each chapter for the fast tier.
@@ -103,6 +103,7 @@ def test_every_form_and_type_has_a_case_or_a_reason() -> None:
     lines = [excused(key) for key in absent]
     unexplained = [key for key, line in zip(absent, lines, strict=True) if line is None]
     assert not unexplained, unexplained
+    assert missing_report() == 0
     assert not reasons().keys() - set(lines), "reasons for what has a case"
     for line in reasons():
         if "*" not in line and not line.startswith("("):
