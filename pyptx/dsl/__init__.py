@@ -11,7 +11,8 @@ from .labels import Label
 from .params import Layout, ParameterSlot, Scalar, TensorMapReg, Tile, TileParam
 from .program import Program
 from .recording import Recording, record
-from .registers import NotPred, Reg, RegArray
+from .register_arrays import RegArray
+from .registers import NotPred, Reg
 from .smem import Buffer
 from .symbols import Sym, VectorReg
 from .trace import Trace, current

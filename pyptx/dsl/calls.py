@@ -27,9 +27,8 @@ from .control import Guarded, place_label
 from .emit import Predicate
 from .labels import Label
 from .operands import branch_target, elements, guard
-from .operators import materialize
 from .records import records
-from .registers import Reg, owned
+from .registers import Reg, materialize, owned
 from .symbols import Sym, check_name
 from .trace import Trace, current
 from .types import as_number

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from ..core.types import ScalarType
 from .operands import Addr, Addressable
-from .registers import NotPred, Reg, RegArray
+from .register_arrays import RegArray
+from .registers import NotPred, Reg
 from .smem import Buffer
 from .symbols import Sym
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from ..core.errors import OperandError
 from .operands import guard, operand
-from .operators import materialize
-from .registers import NotPred, Reg
+from .registers import NotPred, Reg, materialize
 from .trace import current
 from .types import as_number
 

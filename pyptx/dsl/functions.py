@@ -35,10 +35,10 @@ from .annotations import Annotations
 from .call_sites import AssignedNames, caller_frame, here
 from .emit import Predicate
 from .operands import guard
-from .operators import new_register, writable
 from .program import directives_of
 from .recording import ended, finished
-from .registers import NotPred, Number, Reg, RegArray, owned
+from .register_arrays import RegArray
+from .registers import NotPred, Number, Reg, new_register, owned, writable
 from .trace import Plan, Trace, current, identifier
 from .types import as_number, bits_of, declared, memory_type, move_type
 from .variables import constant

@@ -21,8 +21,7 @@ from ..isa.notation import ModifierGroup
 from .call_sites import here
 from .labels import Label
 from .operands import branch_target, guard, operand
-from .operators import materialize, writable
-from .registers import NotPred, Reg
+from .registers import NotPred, Reg, materialize, writable
 from .trace import Trace, current
 
 if TYPE_CHECKING:

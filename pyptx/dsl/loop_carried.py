@@ -22,7 +22,8 @@ import numpy as np
 from ..core.errors import TraceError
 from ..core.source import SourceLocation
 from .regions import dominates
-from .registers import NotPred, Reg, RegArray
+from .register_arrays import RegArray
+from .registers import NotPred, Reg
 
 __all__ = ["LoopCarried"]
 

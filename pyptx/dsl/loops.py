@@ -20,9 +20,8 @@ from .control import Condition, Guarded, inverted, uniform
 from .labels import Label
 from .loop_carried import LoopCarried
 from .operands import guard as guard_of
-from .operators import move, new_register
 from .regions import mentions
-from .registers import Reg, owned
+from .registers import Reg, move, new_register, owned
 from .trace import current
 from .types import as_whole
 

@@ -30,7 +30,8 @@ from ..ir import (
     Vector,
 )
 from .labels import Label, label_name
-from .registers import NotPred, Reg, RegArray, owned
+from .register_arrays import RegArray
+from .registers import NotPred, Reg, owned
 from .symbols import Sym
 from .trace import Trace
 from .types import as_number, as_whole

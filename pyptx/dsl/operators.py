@@ -1,49 +1,59 @@
-"""Records the operators of registers: one instruction each.
+"""The instruction of each operator of registers: the typing rules.
 
-Owns the typing rules.  Both operands have the same type, or one is untyped bits of the other's width (b32
-with u32 or s32); a Python number takes the register's type.  Untyped bits add, subtract and multiply as
-unsigned integers; where the sign matters, they need ``.view(u32)`` or ``.view(s32)``.  Float operators write
-their rounding (``.rn``), because ptxas may fuse a multiply and an add without rounding.  f16, f16x2, bf16 and
-bf16x2 have ``+ - *`` and negation; f16 and bf16 also have comparisons; f32x2 has ``+ - *``.  bf16 and bf16x2
-need sm_90 (negation sm_80), f32x2 needs sm_100.
+Both operands have the same type, or one is untyped bits of the other's width (b32 with u32 or s32); a Python
+number takes the register's type.  Untyped bits add, subtract and multiply as unsigned integers; where the
+sign matters, they need ``.view(u32)`` or ``.view(s32)``.  Float operators write their rounding (``.rn``),
+because ptxas may fuse a multiply and an add without rounding.  f16, f16x2, bf16 and bf16x2 have ``+ - *`` and
+negation; f16 and bf16 also have comparisons; f32x2 has ``+ - *``.  bf16 and bf16x2 need sm_90 (negation
+sm_80), f32x2 needs sm_100.
 
 Division truncates toward zero and ``%`` has the dividend's sign, as PTX defines them: not Python's floor.
+
+The functions record nothing: :class:`~.registers.Reg` records what they return.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from ..core.errors import OperandError, TraceError
-from ..core.source import SourceLocation
+from ..core.errors import OperandError
 from ..core.types import ScalarType, pred
-from ..ir import Guard, Immediate, Operand, Register
-from . import registers
-from .call_sites import here
-from .trace import Trace, current
-from .types import as_number, as_whole, bits_of, declared, encode_number, move_type
-
-if TYPE_CHECKING:
-    from .registers import NotPred, Reg
+from ..ir import Immediate, Operand, Register
+from .types import as_number, as_whole, bits_of, encode_number, move_type
 
 __all__ = [
-    "assign",
+    "Operation",
+    "Term",
     "binary",
     "check_constant",
-    "compare",
     "complement",
-    "in_place",
+    "copy",
     "joined",
-    "materialize",
-    "move",
     "negate",
-    "new_register",
-    "result",
     "shift",
-    "shift_in_place",
-    "writable",
 ]
+
+
+class Term:
+    """What the rules know of a register: its type as the author sees it, and the register of the text."""
+
+    __slots__ = ("operand", "type")
+    operand: Register
+    type: ScalarType
+
+    def __str__(self) -> str:
+        return str(self.operand)
+
+
+class Operation(NamedTuple):
+    """One instruction: the type of its result, its opcode and modifiers, and the operands that it reads."""
+
+    type: ScalarType
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+
 
 _SYMBOL = {
     "add": "+",
@@ -73,88 +83,25 @@ _ARITHMETIC_BITS = (16, 32, 64)
 _COMPUTED = frozenset({"f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "f32x2"})
 
 
-# --- making registers -----------------------------------------------------------------------------
-
-
-def new_register(
-    trace: Trace,
-    kind: ScalarType,
-    hint: str,
-    source: SourceLocation | None,
-    storage: ScalarType | None = None,
-) -> Reg:
-    """Make a register named after ``hint`` and declared as ``storage`` or for its kind. Records nothing."""
-    register = Register(trace.free_name(hint), storage or declared(kind))
-    trace.adopt(register, hint)
-    return registers.Reg(trace, register, kind, trace.region, source)
-
-
-def result(
-    trace: Trace,
-    kind: ScalarType,
-    opcode: str,
-    modifiers: tuple[str, ...],
-    operands: tuple[Operand, ...],
-    hint: str,
-    guard: Guard | None = None,
-    storage: ScalarType | None = None,
-) -> Reg:
-    """Record one instruction whose first operand is a new register of ``kind``, and return the register.
-
-    The register is named after the variable that the caller's statement assigns, else after ``hint``. It is
-    declared with type ``storage``, by default with the declared type of ``kind``.
-    """
-    site, source = here()
-    hint = site.name or hint
-    destination = Register(trace.free_name(hint), storage or declared(kind))
-    binding = trace.check(opcode, modifiers, (destination, *operands))
-    trace.adopt(destination, hint)
-    trace.append(binding, guard, source)
-    return registers.Reg(trace, destination, kind, trace.region, source)
-
-
-def materialize(value: Any, trace: Trace) -> Any:
-    """Return ``value``, checked for ownership if it is a register; turn ``~p`` into one by a ``not.pred``."""
-    if isinstance(value, registers.Reg):
-        return registers.owned(value, trace)
-    if isinstance(value, registers.NotPred):
-        register = registers.owned(value.register, trace)
-        source = here()[1]
-        destination = new_register(trace, pred, f"not_{register.name}", source)
-        trace.record("not", ("pred",), (destination.operand, register.operand), source=source)
-        return destination
-    return value
-
-
-def writable(register: Reg) -> Reg:
-    """Return ``register``; if it is shared, raise :class:`TraceError` that says how to copy it."""
-    if register.read_only:
-        raise TraceError(
-            f"{register} is {register.read_only}, shared by all of its uses, and must not be written",
-            hint=f"copy it: x = reg.scalar({register.type}, init=...), then change x",
-        )
-    return register
-
-
-# --- the typing rules -----------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 
 def _describe(value: object) -> str:
-    return f"{value} (.{value.type})" if isinstance(value, registers.Reg) else repr(value)
+    return f"{value} (.{value.type})" if isinstance(value, Term) else repr(value)
 
 
 def _what(operation: str, left: object, right: object) -> str:
     return f"{_describe(left)} {_SYMBOL[operation]} {_describe(right)}"
 
 
-def common_type(operation: str, left: Any, right: Any) -> ScalarType:
+def _common_type(operation: str, left: Any, right: Any) -> ScalarType:
     """Return the common type of the operands ``left`` and ``right``.
 
     Raises :class:`OperandError` naming both types and the remedy.
     """
     kinds: list[ScalarType] = []
     for value in (left, right):
-        if isinstance(value, registers.Reg):
+        if isinstance(value, Term):
             kinds.append(value.type)
         elif as_number(value) is None:
             raise OperandError(
@@ -187,7 +134,7 @@ def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
 
 def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
     """Return the operand of a register, or a number as an immediate of ``kind``."""
-    if isinstance(value, registers.Reg):
+    if isinstance(value, Term):
         return value.operand
     number = as_number(value)
     assert number is not None  # common_type() refused everything else
@@ -300,66 +247,38 @@ def _wide_enough(kind: ScalarType, what: str) -> None:
 # --- the operators --------------------------------------------------------------------------------
 
 
-def _binary(operation: str, left: Any, right: Any, trace: Trace) -> Reg:
-    left, right = materialize(left, trace), materialize(right, trace)
-    kind = common_type(operation, left, right)
+def binary(operation: str, left: Any, right: Any) -> Operation:
+    """Return the instruction of ``left OP right``, each a :class:`Term` or a number.
+
+    A comparison is a ``setp``. For NaN, ``!=`` of floats is true (``.neu``), and every other comparison is
+    false.
+
+    Raises:
+        OperandError: the types do not mix, or have no such operator; the message names the remedy.
+    """
+    kind = _common_type(operation, left, right)
     opcode, modifiers = _spelling(operation, kind, left, right)
     operands = (_operand(left, kind, operation), _operand(right, kind, operation))
-    if operation in _COMPARISONS:
-        kind = pred
-    return result(trace, kind, opcode, modifiers, operands, "p" if kind is pred else "t")
+    return Operation(pred if operation in _COMPARISONS else kind, opcode, modifiers, operands)
 
 
-def binary(operation: str, left: Any, right: Any) -> Reg:
-    """Record ``left OP right`` into a new register: one instruction, and one more for each ``~p`` operand."""
-    trace = current()
-    if isinstance(left, registers.NotPred) or isinstance(right, registers.NotPred):
-        with trace.atomic():
-            return _binary(operation, left, right, trace)
-    return _binary(operation, left, right, trace)
+def shift(operation: str, value: Any, amount: Any) -> Operation:
+    """Return the instruction of ``value << amount`` or ``>>``; ``>>`` of a signed type copies the sign.
 
-
-def compare(operation: str, left: Any, right: Any) -> Reg:
-    """Record ``setp`` into a new predicate.
-
-    For NaN, ``!=`` of floats is true (``.neu``) and every other comparison is false.
+    Raises:
+        OperandError: the value is no integer, or the amount no 32-bit integer.
     """
-    return binary(operation, left, right)
-
-
-def in_place(operation: str, register: Reg, other: Any) -> Reg:
-    """Record ``register OP= other``, one instruction that writes ``register``, and return ``register``."""
-    trace = current()
-    writable(registers.owned(register, trace))
-    if isinstance(other, registers.NotPred):
-        with trace.atomic():
-            _in_place(operation, register, materialize(other, trace), trace)
-    else:
-        _in_place(operation, register, materialize(other, trace), trace)
-    return register
-
-
-def _in_place(operation: str, register: Reg, other: Any, trace: Trace) -> None:
-    kind = common_type(operation, register, other)
-    opcode, modifiers = _spelling(operation, kind, register, other)
-    operands = (register.operand, _operand(register, kind, operation), _operand(other, kind, operation))
-    trace.record(opcode, modifiers, operands)
-
-
-def _shift(
-    operation: str, value: Any, amount: Any
-) -> tuple[ScalarType, tuple[str, ...], tuple[Operand, ...]]:
     symbol = _SYMBOL[operation]
-    if not isinstance(value, registers.Reg) and as_number(value) is None:
+    if not isinstance(value, Term) and as_number(value) is None:
         raise OperandError(
             f"{_what(operation, value, amount)}: {type(value).__name__} is neither a register nor a number"
         )
-    kind: ScalarType = value.type if isinstance(value, registers.Reg) else amount.type
+    kind: ScalarType = value.type if isinstance(value, Term) else amount.type
     if kind.kind not in "usb" or kind.lanes > 1:
         raise OperandError(f"{_what(operation, value, amount)}: `{symbol}` shifts integers, not .{kind}")
     if kind.bits not in _ARITHMETIC_BITS:
         _wide_enough(kind, _what(operation, value, amount))
-    if isinstance(amount, registers.Reg):
+    if isinstance(amount, Term):
         if amount.type.bits != 32 or amount.type.kind not in "usb":
             raise OperandError(
                 f"{_what(operation, value, amount)}: the amount of a shift is a 32-bit integer, "
@@ -377,34 +296,11 @@ def _shift(
         by = Immediate(count)
     # A left shift is the same for all types; a right shift of a signed type fills with the sign.
     spelled = kind if operation == "shr" else bits_of(kind)
-    return kind, (spelled.name,), (_operand(value, kind, operation), by)
+    return Operation(kind, operation, (spelled.name,), (_operand(value, kind, operation), by))
 
 
-def shift(operation: str, value: Any, amount: Any) -> Reg:
-    """Record ``value << amount`` or ``>>`` into a new register; ``>>`` of a signed type copies the sign."""
-    trace = current()
-    for given in (value, amount):
-        if isinstance(given, registers.Reg):
-            registers.owned(given, trace)
-    kind, modifiers, operands = _shift(operation, value, amount)
-    return result(trace, kind, operation, modifiers, operands, "t")
-
-
-def shift_in_place(operation: str, register: Reg, amount: Any) -> Reg:
-    """Record ``register <<= amount`` or ``>>=``: one instruction that writes ``register``."""
-    trace = current()
-    writable(registers.owned(register, trace))
-    if isinstance(amount, registers.Reg):
-        registers.owned(amount, trace)
-    _, modifiers, operands = _shift(operation, register, amount)
-    trace.record(operation, modifiers, (register.operand, *operands))
-    return register
-
-
-def negate(register: Reg) -> Reg:
-    """Record ``-x``: one ``neg``. Unsigned and untyped values wrap, as in ``0 - x``."""
-    trace = current()
-    registers.owned(register, trace)
+def negate(register: Term) -> Operation:
+    """Return the instruction of ``-x``: ``neg``. Unsigned and untyped values wrap, as in ``0 - x``."""
     kind, what = register.type, f"-{_describe(register)}"
     if kind is pred:
         raise OperandError(f"{what}: predicates have no sign", hint="~p negates a predicate")
@@ -422,65 +318,53 @@ def negate(register: Reg) -> Reg:
     else:
         _wide_enough(kind, what)
         modifiers = (f"s{kind.bits}",)
-    return result(trace, kind, "neg", modifiers, (register.operand,), "t")
+    return Operation(kind, "neg", modifiers, (register.operand,))
 
 
-def complement(register: Reg) -> Reg:
-    """Record ``~x`` of an integer: one ``not``."""
-    trace = current()
-    registers.owned(register, trace)
+def complement(register: Term) -> Operation:
+    """Return the instruction of ``~x`` of an integer: ``not``."""
     kind, what = register.type, f"~{_describe(register)}"
     if kind.kind == "f":
         raise OperandError(f"{what}: `~` works on bits, not on .{kind}", hint=f"use x.view({bits_of(kind)})")
     _wide_enough(kind, what)
-    return result(trace, kind, "not", (bits_of(kind).name,), (register.operand,), "t")
+    return Operation(kind, "not", (bits_of(kind).name,), (register.operand,))
 
 
-# --- writing a register ---------------------------------------------------------------------------
-
-
-def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> None:
-    """Record the ``mov`` (``not.pred`` for ``~p``) that copies ``value`` into ``register``: one instruction.
+def copy(register: Term, value: Any) -> Operation:
+    """Return the ``mov`` that writes a :class:`Term` or a number into ``register``.
 
     A register of untyped bits takes any value of its width; an integer register also takes untyped bits. A
     register of 8 bits is copied by a ``cvt.u8.u8``.
+
+    Raises:
+        OperandError: a value of another type, or a number that does not fit.
     """
     kind = register.type
-    if isinstance(value, registers.NotPred):
-        if kind is not pred:
-            raise OperandError(f"{register} is .{kind} and cannot hold a predicate")
-        origin = registers.owned(value.register, trace)
-        trace.record("not", ("pred",), (register.operand, origin.operand), source=source)
-        return
-    if isinstance(value, registers.Reg):
-        given = registers.owned(value, trace).type
-        if given is kind:
+    source: Register | Immediate
+    if isinstance(value, Term):
+        source = value.operand
+        if value.type is kind:
             spelled = move_type(kind)
-        elif given.bits == kind.bits and (kind.kind == "b" or (given.kind == "b" and kind.kind in "us")):
+        elif value.type.bits == kind.bits and (
+            kind.kind == "b" or (value.type.kind == "b" and kind.kind in "us")
+        ):
             spelled = move_type(bits_of(kind))
         else:
             raise _cannot_set(register, value)
-        _copy(trace, register, value.operand, spelled, source)
-        return
-    number = as_number(value)
-    if number is None:
-        raise OperandError(
-            f"{register} is .{kind} and cannot be set to {value!r}: expected a register or a number"
-        )
-    immediate = Immediate(encode_number(number, kind))
-    _copy(trace, register, immediate, move_type(kind), source)
+    else:
+        number = as_number(value)
+        if number is None:
+            raise OperandError(
+                f"{register} is .{kind} and cannot be set to {value!r}: expected a register or a number"
+            )
+        source, spelled = Immediate(encode_number(number, kind)), move_type(kind)
+    narrow = any(isinstance(part, Register) and part.type.bits == 8 for part in (register.operand, source))
+    if narrow:
+        return Operation(kind, "cvt", ("u8", "u8"), (source,))
+    return Operation(kind, "mov", (spelled.name,), (source,))
 
 
-def _copy(
-    trace: Trace, register: Reg, value: Register | Immediate, kind: ScalarType, source: SourceLocation
-) -> None:
-    """Record one ``mov``, or a ``cvt`` for registers of 8 bits, which have no ``mov``."""
-    narrow = any(isinstance(part, Register) and part.type.bits == 8 for part in (register.operand, value))
-    opcode, modifiers = ("cvt", ("u8", "u8")) if narrow else ("mov", (kind.name,))
-    trace.record(opcode, modifiers, (register.operand, value), source=source)
-
-
-def _cannot_set(register: Reg, value: Reg) -> OperandError:
+def _cannot_set(register: Term, value: Term) -> OperandError:
     kind, given = register.type, value.type
     if pred in (given, kind):
         remedy = "make a predicate by comparing (x != 0); use one to select (ptx.inst.selp)"
@@ -489,10 +373,3 @@ def _cannot_set(register: Reg, value: Reg) -> OperandError:
     else:
         remedy = f"convert: ptx.inst.cvt.{kind}.{given}(d, x)"
     return OperandError(f"{register} is .{kind} and cannot be set to {value} (.{given})", hint=remedy)
-
-
-def assign(register: Reg, value: NotPred | Reg | int | float) -> None:
-    """See :meth:`Reg.set`."""
-    trace = current()
-    writable(registers.owned(register, trace))
-    move(trace, register, value, here()[1])

@@ -20,8 +20,7 @@ from ..core.types import TYPES, ScalarType, b8, pred, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
 from ..layout import SWIZZLE_BYTES
 from .operands import Addr
-from .operators import result
-from .registers import Reg, owned
+from .registers import Reg, owned, result
 from .trace import Plan, Trace, current, identifier
 from .types import as_whole, memory_type
 from .valueless import Valueless

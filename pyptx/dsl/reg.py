@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ..core.errors import OperandError
 from ..core.types import ScalarType
 from .call_sites import here
-from .operators import move, new_register
-from .registers import NotPred, Number, Reg, RegArray
+from .register_arrays import RegArray
+from .registers import NotPred, Number, Reg, move, new_register
 from .symbols import declare
 from .trace import current
 from .types import the_type

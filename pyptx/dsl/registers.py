@@ -1,29 +1,32 @@
-"""Registers as Python values: :class:`Reg`, the lazily negated predicate, and arrays of registers.
+"""Registers as Python values: :class:`Reg` and the lazily negated predicate.
 
 Owns the Python side of a register: its identity, type and views, and the operations that it refuses
-(``bool(r)``, ``if r``, iteration).  :mod:`.operators` records ``a + b`` and the other operators.
+(``bool(r)``, ``if r``, iteration).  ``a + b`` and the other operators record one instruction each, which
+:mod:`.operators` chooses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, overload
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred
-from ..ir import Register
+from ..ir import Guard, Operand, Register
 from . import operators
+from .call_sites import here
+from .operators import Operation, Term
 from .regions import Made, Region, dominates
 from .trace import Trace, current
 from .types import declared, the_type
 
-__all__ = ["NotPred", "Reg", "RegArray", "owned"]
+__all__ = ["NotPred", "Reg", "materialize", "move", "new_register", "owned", "result", "writable"]
 
 Number = int | float
 
 
-class Reg:
+class Reg(Term):
     """A register of the kernel being recorded. Made by ``reg.scalar`` and by every operator.
 
     Equality and hashing: ``a == b`` records a comparison, so registers are hashed by identity, and ``in``
@@ -35,7 +38,7 @@ class Reg:
         source: the author's line that made the register.
     """
 
-    __slots__ = ("operand", "position", "read_only", "region", "source", "trace", "type")
+    __slots__ = ("position", "read_only", "region", "source", "trace")
     __hash__ = object.__hash__
     #: With this attribute, a numpy scalar on the left of an operator leaves the operation to the register.
     __array_ufunc__ = None
@@ -62,9 +65,6 @@ class Reg:
     @property
     def name(self) -> str:
         return self.operand.name
-
-    def __str__(self) -> str:
-        return str(self.operand)
 
     def __repr__(self) -> str:
         return f"<{self.operand} {self.type}>"
@@ -105,109 +105,111 @@ class Reg:
             OperandError: a value of another type, or a number that does not fit.
             TraceError: this register is shared and must not be written.
         """
-        operators.assign(self, value)
+        trace = current()
+        writable(owned(self, trace))
+        move(trace, self, value, here()[1])
 
     def __add__(self, other: Any) -> Reg:
-        return operators.binary("add", self, other)
+        return _binary("add", self, other)
 
     def __radd__(self, other: Any) -> Reg:
-        return operators.binary("add", other, self)
+        return _binary("add", other, self)
 
     def __iadd__(self, other: Any) -> Reg:
-        return operators.in_place("add", self, other)
+        return _in_place("add", self, other)
 
     def __sub__(self, other: Any) -> Reg:
-        return operators.binary("sub", self, other)
+        return _binary("sub", self, other)
 
     def __rsub__(self, other: Any) -> Reg:
-        return operators.binary("sub", other, self)
+        return _binary("sub", other, self)
 
     def __isub__(self, other: Any) -> Reg:
-        return operators.in_place("sub", self, other)
+        return _in_place("sub", self, other)
 
     def __mul__(self, other: Any) -> Reg:
-        return operators.binary("mul", self, other)
+        return _binary("mul", self, other)
 
     def __rmul__(self, other: Any) -> Reg:
-        return operators.binary("mul", other, self)
+        return _binary("mul", other, self)
 
     def __imul__(self, other: Any) -> Reg:
-        return operators.in_place("mul", self, other)
+        return _in_place("mul", self, other)
 
     def __floordiv__(self, other: Any) -> Reg:
-        return operators.binary("floordiv", self, other)
+        return _binary("floordiv", self, other)
 
     def __rfloordiv__(self, other: Any) -> Reg:
-        return operators.binary("floordiv", other, self)
+        return _binary("floordiv", other, self)
 
     def __ifloordiv__(self, other: Any) -> Reg:
-        return operators.in_place("floordiv", self, other)
+        return _in_place("floordiv", self, other)
 
     def __truediv__(self, other: Any) -> Reg:
-        return operators.binary("div", self, other)
+        return _binary("div", self, other)
 
     def __rtruediv__(self, other: Any) -> Reg:
-        return operators.binary("div", other, self)
+        return _binary("div", other, self)
 
     def __itruediv__(self, other: Any) -> Reg:
-        return operators.in_place("div", self, other)
+        return _in_place("div", self, other)
 
     def __mod__(self, other: Any) -> Reg:
-        return operators.binary("rem", self, other)
+        return _binary("rem", self, other)
 
     def __rmod__(self, other: Any) -> Reg:
-        return operators.binary("rem", other, self)
+        return _binary("rem", other, self)
 
     def __imod__(self, other: Any) -> Reg:
-        return operators.in_place("rem", self, other)
+        return _in_place("rem", self, other)
 
     def __and__(self, other: Any) -> Reg:
-        return operators.binary("and", self, other)
+        return _binary("and", self, other)
 
     def __rand__(self, other: Any) -> Reg:
-        return operators.binary("and", other, self)
+        return _binary("and", other, self)
 
     def __iand__(self, other: Any) -> Reg:
-        return operators.in_place("and", self, other)
+        return _in_place("and", self, other)
 
     def __or__(self, other: Any) -> Reg:
-        return operators.binary("or", self, other)
+        return _binary("or", self, other)
 
     def __ror__(self, other: Any) -> Reg:
-        return operators.binary("or", other, self)
+        return _binary("or", other, self)
 
     def __ior__(self, other: Any) -> Reg:
-        return operators.in_place("or", self, other)
+        return _in_place("or", self, other)
 
     def __xor__(self, other: Any) -> Reg:
-        return operators.binary("xor", self, other)
+        return _binary("xor", self, other)
 
     def __rxor__(self, other: Any) -> Reg:
-        return operators.binary("xor", other, self)
+        return _binary("xor", other, self)
 
     def __ixor__(self, other: Any) -> Reg:
-        return operators.in_place("xor", self, other)
+        return _in_place("xor", self, other)
 
     def __lshift__(self, other: Any) -> Reg:
-        return operators.shift("shl", self, other)
+        return _shift("shl", self, other)
 
     def __rlshift__(self, other: Any) -> Reg:
-        return operators.shift("shl", other, self)
+        return _shift("shl", other, self)
 
     def __ilshift__(self, other: Any) -> Reg:
-        return operators.shift_in_place("shl", self, other)
+        return _shift_in_place("shl", self, other)
 
     def __rshift__(self, other: Any) -> Reg:
-        return operators.shift("shr", self, other)
+        return _shift("shr", self, other)
 
     def __rrshift__(self, other: Any) -> Reg:
-        return operators.shift("shr", other, self)
+        return _shift("shr", other, self)
 
     def __irshift__(self, other: Any) -> Reg:
-        return operators.shift_in_place("shr", self, other)
+        return _shift_in_place("shr", self, other)
 
     def __neg__(self) -> Reg:
-        return operators.negate(self)
+        return _unary(operators.negate, self)
 
     def __pos__(self) -> Reg:
         return self
@@ -223,25 +225,25 @@ class Reg:
         if self.type is pred:
             owned(self, current())
             return NotPred(self)
-        return operators.complement(self)
+        return _unary(operators.complement, self)
 
     def __lt__(self, other: Any) -> Reg:
-        return operators.compare("lt", self, other)
+        return _binary("lt", self, other)
 
     def __le__(self, other: Any) -> Reg:
-        return operators.compare("le", self, other)
+        return _binary("le", self, other)
 
     def __gt__(self, other: Any) -> Reg:
-        return operators.compare("gt", self, other)
+        return _binary("gt", self, other)
 
     def __ge__(self, other: Any) -> Reg:
-        return operators.compare("ge", self, other)
+        return _binary("ge", self, other)
 
     def __eq__(self, other: Any) -> Reg:  # type: ignore[override]
-        return operators.compare("eq", self, other)
+        return _binary("eq", self, other)
 
     def __ne__(self, other: Any) -> Reg:  # type: ignore[override]
-        return operators.compare("ne", self, other)
+        return _binary("ne", self, other)
 
     # --- what a register is not ---------------------------------------------------------------
 
@@ -302,25 +304,25 @@ class NotPred:
         return self.register
 
     def __and__(self, other: Any) -> Reg:
-        return operators.binary("and", self, other)
+        return _binary("and", self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Any) -> Reg:
-        return operators.binary("or", self, other)
+        return _binary("or", self, other)
 
     __ror__ = __or__
 
     def __xor__(self, other: Any) -> Reg:
-        return operators.binary("xor", self, other)
+        return _binary("xor", self, other)
 
     __rxor__ = __xor__
 
     def __eq__(self, other: Any) -> Reg:  # type: ignore[override]
-        return operators.compare("eq", self, other)
+        return _binary("eq", self, other)
 
     def __ne__(self, other: Any) -> Reg:  # type: ignore[override]
-        return operators.compare("ne", self, other)
+        return _binary("ne", self, other)
 
     def __bool__(self) -> NoReturn:
         raise _no_truth(f"the predicate !{self.register}")
@@ -332,73 +334,6 @@ def _no_truth(what: str) -> TraceError:
         hint="branch with `with ptx.if_(p):`, guard an instruction with pred=p, "
         "and combine predicates with & | ~ instead of and, or, not",
     )
-
-
-class RegArray(Sequence[Reg]):
-    """Several registers of one type. It can be indexed, sliced, iterated, and passed as a vector operand.
-
-    ``arr[i] += x`` writes ``arr[i]`` in place; ``arr[i] = other`` is refused: use ``arr[i].set(other)``.
-    """
-
-    __slots__ = ("name", "registers", "type")
-    __hash__ = object.__hash__
-
-    def __init__(self, registers: Sequence[Reg], kind: ScalarType, name: str) -> None:
-        self.registers = tuple(registers)
-        self.type = kind
-        self.name = name
-
-    def __len__(self) -> int:
-        return len(self.registers)
-
-    def __iter__(self) -> Iterator[Reg]:
-        return iter(self.registers)
-
-    @overload
-    def __getitem__(self, index: int) -> Reg: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> RegArray: ...
-
-    def __getitem__(self, index: int | slice) -> Reg | RegArray:
-        if isinstance(index, slice):
-            return RegArray(self.registers[index], self.type, self.name)
-        self._check_index(index)
-        try:
-            return self.registers[index]
-        except IndexError:
-            raise OperandError(
-                f"index {index} is outside {self.name!r}, which has {len(self)} registers"
-            ) from None
-
-    def __setitem__(self, index: int | slice, value: Reg) -> None:
-        # Python ends `arr[i] += x` by storing what __iadd__ returned, which is arr[i] itself.
-        if not isinstance(index, slice) and self[index] is value:
-            return
-        raise TraceError(
-            f"{self.name}[{index}] is a register and cannot be replaced",
-            hint=f"write into it with {self.name}[{index}].set(value), or in place with +=",
-        )
-
-    def _check_index(self, index: object) -> None:
-        if isinstance(index, Reg):
-            raise TraceError(
-                f"{self.name}[{index}] would choose a register at run time, which PTX cannot do",
-                hint="index with a Python number; unroll with `for i in range(n)`",
-            )
-
-    def __contains__(self, value: object) -> bool:
-        return any(value is register for register in self.registers)
-
-    def __bool__(self) -> bool:
-        return len(self.registers) > 0
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {len(self)} x {self.type}>"
-
-    def view(self, kind: ScalarType) -> RegArray:
-        """Return every register with another type of the same width. Records nothing."""
-        return RegArray([register.view(kind) for register in self.registers], kind, self.name)
 
 
 def owned(register: Reg, trace: Trace) -> Reg:
@@ -420,3 +355,137 @@ def owned(register: Reg, trace: Trace) -> Reg:
         made = Made(register.name, register.type, register.region, register.position, register.source)
         trace.doubtful[register.name] = made
     return register
+
+
+# --- making registers -----------------------------------------------------------------------------
+
+
+def new_register(
+    trace: Trace,
+    kind: ScalarType,
+    hint: str,
+    source: SourceLocation | None,
+    storage: ScalarType | None = None,
+) -> Reg:
+    """Make a register named after ``hint`` and declared as ``storage`` or for its kind. Records nothing."""
+    register = Register(trace.free_name(hint), storage or declared(kind))
+    trace.adopt(register, hint)
+    return Reg(trace, register, kind, trace.region, source)
+
+
+def result(
+    trace: Trace,
+    kind: ScalarType,
+    opcode: str,
+    modifiers: tuple[str, ...],
+    operands: tuple[Operand, ...],
+    hint: str,
+    guard: Guard | None = None,
+    storage: ScalarType | None = None,
+) -> Reg:
+    """Record one instruction whose first operand is a new register of ``kind``, and return the register.
+
+    The register is named after the variable that the caller's statement assigns, else after ``hint``. It is
+    declared with type ``storage``, by default with the declared type of ``kind``.
+    """
+    site, source = here()
+    hint = site.name or hint
+    destination = Register(trace.free_name(hint), storage or declared(kind))
+    binding = trace.check(opcode, modifiers, (destination, *operands))
+    trace.adopt(destination, hint)
+    trace.append(binding, guard, source)
+    return Reg(trace, destination, kind, trace.region, source)
+
+
+def materialize(value: Any, trace: Trace) -> Any:
+    """Return ``value``, checked for ownership if it is a register; turn ``~p`` into one by a ``not.pred``."""
+    if isinstance(value, Reg):
+        return owned(value, trace)
+    if isinstance(value, NotPred):
+        register = owned(value.register, trace)
+        source = here()[1]
+        destination = new_register(trace, pred, f"not_{register.name}", source)
+        trace.record("not", ("pred",), (destination.operand, register.operand), source=source)
+        return destination
+    return value
+
+
+def writable(register: Reg) -> Reg:
+    """Return ``register``; if it is shared, raise :class:`TraceError` that says how to copy it."""
+    if register.read_only:
+        raise TraceError(
+            f"{register} is {register.read_only}, shared by all of its uses, and must not be written",
+            hint=f"copy it: x = reg.scalar({register.type}, init=...), then change x",
+        )
+    return register
+
+
+# --- recording operators --------------------------------------------------------------------------
+
+
+def _record(trace: Trace, operation: Operation) -> Reg:
+    hint = "p" if operation.type is pred else "t"
+    return result(trace, operation.type, operation.opcode, operation.modifiers, operation.operands, hint)
+
+
+def _record_in_place(trace: Trace, register: Reg, operation: Operation) -> Reg:
+    """Record an instruction that writes ``register``."""
+    trace.record(operation.opcode, operation.modifiers, (register.operand, *operation.operands))
+    return register
+
+
+def _binary(operation: str, left: Any, right: Any) -> Reg:
+    """Record ``left OP right`` into a new register: one instruction, and one more for each ``~p`` operand."""
+    trace = current()
+    if isinstance(left, NotPred) or isinstance(right, NotPred):
+        with trace.atomic():
+            left, right = materialize(left, trace), materialize(right, trace)
+            return _record(trace, operators.binary(operation, left, right))
+    left, right = materialize(left, trace), materialize(right, trace)
+    return _record(trace, operators.binary(operation, left, right))
+
+
+def _in_place(operation: str, register: Reg, other: Any) -> Reg:
+    """Record ``register OP= other``, one instruction that writes ``register``, and return ``register``."""
+    trace = current()
+    writable(owned(register, trace))
+    if isinstance(other, NotPred):
+        with trace.atomic():
+            other = materialize(other, trace)
+            return _record_in_place(trace, register, operators.binary(operation, register, other))
+    other = materialize(other, trace)
+    return _record_in_place(trace, register, operators.binary(operation, register, other))
+
+
+def _shift(operation: str, value: Any, amount: Any) -> Reg:
+    trace = current()
+    for given in (value, amount):
+        if isinstance(given, Reg):
+            owned(given, trace)
+    return _record(trace, operators.shift(operation, value, amount))
+
+
+def _shift_in_place(operation: str, register: Reg, amount: Any) -> Reg:
+    trace = current()
+    writable(owned(register, trace))
+    if isinstance(amount, Reg):
+        owned(amount, trace)
+    return _record_in_place(trace, register, operators.shift(operation, register, amount))
+
+
+def _unary(operation: Callable[[Term], Operation], register: Reg) -> Reg:
+    trace = current()
+    return _record(trace, operation(owned(register, trace)))
+
+
+def move(trace: Trace, register: Reg, value: Any, source: SourceLocation) -> None:
+    """Record one instruction that copies ``value`` to ``register``: ``mov``, or ``not.pred`` for ``~p``."""
+    if isinstance(value, NotPred):
+        if register.type is not pred:
+            raise OperandError(f"{register} is .{register.type} and cannot hold a predicate")
+        origin = owned(value.register, trace)
+        trace.record("not", ("pred",), (register.operand, origin.operand), source=source)
+        return
+    copied = operators.copy(register, owned(value, trace) if isinstance(value, Reg) else value)
+    operands = (register.operand, *copied.operands)
+    trace.record(copied.opcode, copied.modifiers, operands, source=source)

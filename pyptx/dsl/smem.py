@@ -21,9 +21,8 @@ from ..layout.swizzle import check_swizzle
 from .call_sites import here
 from .emit import Predicate, emit
 from .operands import Addr, addr, address
-from .operators import result
 from .records import records
-from .registers import Number, Reg, owned
+from .registers import Number, Reg, owned, result
 from .trace import Trace, current
 from .types import as_number, as_whole, encode_number, memory_type, the_type
 

@@ -13,8 +13,7 @@ from ..core.errors import InstructionError, TargetError
 from ..ir import Special
 from ..isa.special import SPECIAL_REGISTERS
 from .operands import SpecialName
-from .operators import result
-from .registers import Reg
+from .registers import Reg, result
 from .trace import current
 from .types import move_type
 from .valueless import Valueless

@@ -55,7 +55,7 @@ from ..operands import PairOf as PairOf
 from ..operands import SpecialName as SpecialName
 from ..registers import NotPred as NotPred
 from ..registers import Reg as Reg
-from ..registers import RegArray as RegArray
+from ..register_arrays import RegArray as RegArray
 from ..symbols import Sym as Sym
 
 Int: TypeAlias = int | np.integer[Any] | np.bool_

@@ -21,7 +21,8 @@ from pyptx.core.errors import PyptxError, TargetError, TraceError
 from pyptx.core.types import u32
 from pyptx.dsl import Buffer, Label, current, ptx, record, reg, smem
 from pyptx.dsl.operands import Addr
-from pyptx.dsl.registers import NotPred, Reg, RegArray
+from pyptx.dsl.register_arrays import RegArray
+from pyptx.dsl.registers import NotPred, Reg
 from pyptx.ir import Immediate, print_module
 from pyptx.toolchain import Tool, check_text
 from pyptx.tools.wrappers import functions_of

@@ -9,8 +9,7 @@ from ...ir import Pair
 from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard, operand
-from ..operators import new_register
-from ..registers import Reg, owned
+from ..registers import Reg, new_register, owned
 from ..trace import current
 from .qualifiers import destination
 from .values import present, value

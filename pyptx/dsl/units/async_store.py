@@ -18,7 +18,8 @@ from ..choices import CtaSpace, GpuScope, ReductionOperation
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
 from ..records import records
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg
 from ..types import as_whole, encode_number, memory_type
 from .places import Shared, barrier, check_place
 from .qualifiers import global_space, one_of, shared_space, type_modifier

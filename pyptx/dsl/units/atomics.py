@@ -18,7 +18,8 @@ from ..choices import AtomicOperation, AtomicOrder, AtomicSpace, ReductionOperat
 from ..emit import Predicate
 from ..operands import address, guard
 from ..records import records
-from ..registers import Number, Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Number, Reg
 from ..trace import current
 from ..types import bits_of, the_type
 from .memory import Place, cached, length, space_of

@@ -22,7 +22,8 @@ from ..choices import CtaSpace
 from ..emit import Predicate, emit
 from ..operands import addr, operand
 from ..records import records
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg
 from ..trace import current
 from .answers import answer
 from .places import Shared, barrier, check_place

@@ -11,8 +11,7 @@ from ...core.source import SourceLocation
 from ...core.types import b64, u32, u64
 from ...ir import Immediate, Operand, Register
 from ..operands import operand
-from ..operators import new_register
-from ..registers import Reg
+from ..registers import Reg, new_register
 from ..smem import Buffer
 from ..trace import Trace
 

@@ -11,7 +11,8 @@ from ...core.errors import OperandError
 from ..choices import Half
 from ..emit import Predicate
 from ..records import records
-from ..registers import Number, Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Number, Reg
 from ..trace import current
 from .values import Vector, integer_modifier, meet, present, typed, value
 

@@ -16,8 +16,8 @@ from ...layout import Coordinate, FragmentLayout
 from .. import reg
 from ..call_sites import here
 from ..operands import operand
-from ..operators import new_register
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg, new_register
 from ..trace import Trace, current
 
 __all__ = ["Fragment", "Origin", "Position", "declare", "type_name"]

@@ -15,7 +15,8 @@ from ..choices import SharedSpace
 from ..emit import Predicate, emit
 from ..operands import Addr, addr, operand
 from ..records import records
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg
 from ..smem import Buffer
 from ..trace import current
 from .places import check_place

@@ -26,7 +26,8 @@ from ..choices import (
 from ..emit import Predicate, emit
 from ..operands import Addr, addr, address, operand
 from ..records import records
-from ..registers import Number, Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Number, Reg
 from ..smem import Buffer
 from ..symbols import Sym
 from ..trace import Trace, current

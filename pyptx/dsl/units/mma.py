@@ -16,7 +16,8 @@ from ...layout import mma_fragment, mma_metadata
 from ..choices import BitProduct, MatrixLayout
 from ..emit import Predicate, emit
 from ..records import records
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg
 from ..types import as_whole
 from .fragments import Fragment, declare, type_name
 from .qualifiers import one_of

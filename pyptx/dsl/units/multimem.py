@@ -26,9 +26,9 @@ from ..choices import (
 )
 from ..emit import Predicate, emit
 from ..operands import Addr, addr
-from ..operators import writable
 from ..records import records
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg, writable
 from .async_store import STORED, Value, typed_value
 from .bulk import COPY_ORDERS, GLOBAL_TYPES, byte_mask_modifier, reduction, strong, transfer
 from .places import Shared

@@ -14,9 +14,9 @@ from ...ir import Vector
 from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard
-from ..operators import new_register
 from ..records import records
-from ..registers import Number, Reg, RegArray, owned
+from ..register_arrays import RegArray
+from ..registers import Number, Reg, new_register, owned
 from ..trace import current
 from ..types import bits_of, the_type
 from .values import meet, typed, value

@@ -12,8 +12,7 @@ from typing import Any
 from ...core.errors import OperandError
 from ...core.types import ScalarType
 from ..choices import Validity
-from ..operators import writable
-from ..registers import Reg
+from ..registers import Reg, writable
 from ..types import as_whole
 
 __all__ = [

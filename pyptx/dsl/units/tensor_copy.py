@@ -24,7 +24,8 @@ from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..params import TensorMapReg
 from ..records import records
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg
 from ..smem import Buffer
 from ..types import as_whole
 from .places import Shared, barrier, check_place, is_wide

@@ -17,8 +17,9 @@ from .. import reg
 from ..call_sites import here
 from ..emit import Predicate
 from ..operands import guard, operand
-from ..operators import check_constant, joined, new_register, result, writable
-from ..registers import Reg, RegArray, owned
+from ..operators import check_constant, joined
+from ..register_arrays import RegArray
+from ..registers import Reg, new_register, owned, result, writable
 from ..trace import Trace, current
 from ..types import as_number, encode_number
 

@@ -18,9 +18,8 @@ from ..call_sites import here
 from ..choices import ShuffleMode
 from ..emit import Predicate, checked
 from ..operands import operand, sink
-from ..operators import move, new_register, result
 from ..records import records
-from ..registers import NotPred, Reg, owned
+from ..registers import NotPred, Reg, move, new_register, owned, result
 from ..trace import Trace, current
 from ..types import bits_of
 from . import math

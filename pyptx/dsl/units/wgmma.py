@@ -32,7 +32,8 @@ from ..call_sites import here
 from ..emit import Predicate, emit
 from ..operands import guard, operand
 from ..records import records
-from ..registers import NotPred, Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import NotPred, Reg
 from ..smem import Buffer
 from ..trace import current
 from ..types import as_number, as_whole

@@ -15,7 +15,8 @@ from ..emit import Predicate, checked, emit
 from ..operands import Addr, addr
 from ..records import records
 from ..reg import array
-from ..registers import Reg, RegArray
+from ..register_arrays import RegArray
+from ..registers import Reg
 from ..smem import Buffer
 from ..trace import current
 from .fragments import type_name

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pyptx.core.errors import TargetError
 from pyptx.core.types import TYPES, ScalarType
 from pyptx.dsl import current, ptx, record, reg
-from pyptx.dsl.registers import Reg, RegArray
+from pyptx.dsl.register_arrays import RegArray
+from pyptx.dsl.registers import Reg
 from pyptx.ir import Instruction, print_module
 from pyptx.isa import Match, check_module, forms_of
 from pyptx.isa.table import variants

@@ -24,9 +24,8 @@ from ....layout.tcgen05_instruction_descriptor import mma_kind
 from ....layout.tcgen05_smem_descriptor import ATOM_32B, Major, check_operand_swizzle
 from ...call_sites import here
 from ...operands import operand
-from ...operators import new_register, result
 from ...records import records
-from ...registers import Reg, owned
+from ...registers import Reg, new_register, owned, result
 from ...smem import Buffer
 from ...trace import Trace, current
 from ...types import as_whole

@@ -12,9 +12,9 @@ from ....layout.tensor_memory import COLUMNS, LANES
 from ...choices import CtaSpace, Extremum
 from ...emit import Predicate, checked, emit
 from ...operands import Addr, addr
-from ...operators import result
 from ...records import records
-from ...registers import Reg, RegArray, owned
+from ...register_arrays import RegArray
+from ...registers import Reg, owned, result
 from ...smem import Buffer
 from ...trace import current
 from ...types import as_whole

@@ -20,7 +20,8 @@ from ....layout.zero_column_mask import ZeroColumnMask
 from ...emit import Predicate, checked
 from ...operands import Addr, addr, guard, operand
 from ...records import records
-from ...registers import NotPred, Reg, RegArray
+from ...register_arrays import RegArray
+from ...registers import NotPred, Reg
 from ...trace import current
 from ...types import as_number, as_whole
 from ..qualifiers import one_of
