@@ -92,15 +92,6 @@ ld{.weak}{.ss}.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [
   since 7.4
   check load
 
-[ld.v256] "Load 32 bytes; weak order."
-ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-
 [ld.b128] "Load a 128-bit register; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-policy: u64 reg};
   .ss = { .const, .global, .local, .param, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -112,15 +103,6 @@ ld{.weak}{.ss}{.cop}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, cache-p
 [ld.evict.b128] "Load a 128-bit register with an L1 eviction priority; weak order."
 ld{.weak}{.ss}.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss unified] {, cache-policy: u64 reg};
   since 8.3
-
-[ld.cop.v256] "Load 32 bytes with a cache operator; weak order."
-ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
 
 [ld.unified] "Load from a variable that is declared unified; weak order."
 ld{.weak}{.ss}{.cop}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss unified] {, cache-policy: u64 reg};
@@ -166,14 +148,6 @@ ld.volatile{.ss}{.prefetch}.b128  =d: b128, [a: addr .ss];
   since 8.3
   check load
 
-[ld.volatile.v256] "Load 32 bytes; the compiler may not remove, repeat or move it."
-ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss];
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-
 [ld.strong] "Load with acquire or relaxed order at a scope."
 ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss] {, cache-policy: u64 reg};
   .scope = { .cta, .cluster since 7.8 on sm_90+, .gpu, .sys }
@@ -190,16 +164,6 @@ ld.sem.scope{.ss}{.level1}{.cache}{.prefetch}.b128  =d: b128, [a: addr .ss] {, c
   .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
   since 8.3
   check load
-
-[ld.strong.v256] "Load 32 bytes with acquire or relaxed order at a scope."
-ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss] {, cache-policy: u64 reg};
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .cache = { .L2::cache_hint }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
 
 [ld.mmio] "Load of memory-mapped input and output: exactly one access."
 ld.mmio.sem.sys{.ss}.type  =d: .type+, [a: addr .ss];
@@ -226,15 +190,6 @@ ld.global.nc.level1{.cache}{.prefetch}{.vec}.type  =d: .type+ x .vec braces, [a:
   since 7.4
   check load
 
-[ld.nc.v256] "Load 32 bytes through the non-coherent cache."
-ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-
 [ld.nc.b128] "Load a 128-bit register through the non-coherent cache."
 ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
   since 8.3
@@ -243,28 +198,12 @@ ld.global{.cop}.nc{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-
 ld.global.nc.level1{.cache}{.prefetch}.b128  =d: b128, [a: addr global] {, cache-policy: u64 reg};
   since 8.3
 
-[ld.nc.cop.v256] "Load 32 bytes through the non-coherent cache with a cache operator."
-ld.global.cop.nc{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
-  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-
 end
 
 [ld.readonly] "Load through the read-only proxy, from memory that no thread writes during the kernel."
 ld{.global}{.vec}.type.proxy::readonly  =d: .type+ x .vec braces, [a: addr global];
   since 9.4 on sm_90+
   check vector_at_most_128_bits
-
-[ld.readonly.v256] "Load 32 bytes through the read-only proxy."
-ld{.global}.vec.type.proxy::readonly  =d: .type+ x .vec, [a: addr global];
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 9.4 on sm_100+
-  check vector_of_256_bits
 
 [ldu] "Load read-only data whose address is the same in all lanes."
 ldu{.ss}{.vec}.type  =d: .type+ x .vec braces, [a: addr .ss];
@@ -286,14 +225,6 @@ st{.weak}{.ss}.level1{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces
   since 7.4
   check store
 
-[st.v256] "Store 32 bytes; weak order."
-st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
-  .cache = { .L2::cache_hint }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-
 [st.b128] "Store a 128-bit register; weak order."
 st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
   .ss = { .global, .local, .shared, .shared::cta since 7.8, .shared::cluster since 7.8 on sm_90+ }
@@ -305,15 +236,6 @@ st{.weak}{.ss}{.cop}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u
 [st.evict.b128] "Store a 128-bit register with an L1 eviction priority; weak order."
 st{.weak}{.ss}.level1{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-policy: u64 reg};
   since 8.3
-
-[st.cop.v256] "Store 32 bytes with a cache operator; weak order."
-st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
-  .cop = { .wb, .cg, .cs, .wt }
-  .cache = { .L2::cache_hint }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
 
 [st.param] "Store an argument of a call, by its name."
 st{.weak}.ss{.cop}{.vec}.type  [a symbol .ss], b: .type+ x .vec braces;
@@ -338,13 +260,6 @@ st.volatile{.ss}.b128  [a: addr .ss], b: b128 reg;
   .ss = { .global, .local since 9.1, .shared, .shared::cta, .shared::cluster on sm_90+ }
   since 8.3
 
-[st.volatile.v256] "Store 32 bytes; the compiler may not remove, repeat or move it."
-st.volatile{.ss}{.level2}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink;
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
-
 [st.strong] "Store with release or relaxed order at a scope."
 st.sem.scope{.ss}{.level1}{.cache}{.vec}.type  [a: addr .ss], b: .type+ x .vec braces {, cache-policy: u64 reg};
   .sem = { .relaxed, .release }
@@ -362,16 +277,6 @@ st.sem.scope{.ss}{.level1}{.cache}.b128  [a: addr .ss], b: b128 reg {, cache-pol
   .ss = { .global, .shared, .shared::cta, .shared::cluster on sm_90+ }
   since 8.3
   check store
-
-[st.strong.v256] "Store 32 bytes with release or relaxed order at a scope."
-st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
-  .sem = { .relaxed, .release }
-  .scope = { .cta, .cluster, .gpu, .sys }
-  .cache = { .L2::cache_hint }
-  .vec = { .v4, .v8 }
-  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
-  since 8.8 on sm_100+
-  check vector_of_256_bits
 
 [st.mmio] "Store to memory-mapped input and output: exactly one access."
 st.mmio.sem.sys{.ss}.type  [a: addr .ss], b: .type+;
@@ -420,6 +325,56 @@ st.bulk{.weak}{.space}  [a: addr .space], size: u32 reg, initval: u64 imm 0..0;
   check operands address_in_a_register
   see data-movement-and-conversion-instructions-st-bulk
   MEASURED ptxas 13.5 fails on the name of a variable: Argument 1 of instruction 'add'
+
+family v256
+  .vec = { .v4, .v8 }
+  .type = { .b32, .b64, .u32, .u64, .s32, .s64, .f32, .f64 }
+  .cache = { .L2::cache_hint }
+  .prefetch = { .L2::64B, .L2::128B, .L2::256B }
+  .scope = { .cta, .cluster, .gpu, .sys }
+  since 8.8 on sm_100+
+  check vector_of_256_bits
+
+[ld.v256] "Load 32 bytes; weak order."
+ld{.weak}{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
+
+[ld.cop.v256] "Load 32 bytes with a cache operator; weak order."
+ld{.weak}{.ss}.cop{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss unified] {, cache-policy: u64 reg};
+
+[ld.volatile.v256] "Load 32 bytes; the compiler may not remove, repeat or move it."
+ld.volatile{.ss}{.level2}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss];
+
+[ld.strong.v256] "Load 32 bytes with acquire or relaxed order at a scope."
+ld.sem.scope{.ss}{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr .ss] {, cache-policy: u64 reg};
+
+[ld.nc.v256] "Load 32 bytes through the non-coherent cache."
+ld.global.nc{.level1}{.level2}{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
+  see data-movement-and-conversion-instructions-ld-global-nc
+
+[ld.nc.cop.v256] "Load 32 bytes through the non-coherent cache with a cache operator."
+ld.global.cop.nc{.cache}{.prefetch}.vec.type  =d: .type+ x .vec reg sink, [a: addr global] {, cache-policy: u64 reg};
+  .cop = { .ca, .cg, .cs }
+  see data-movement-and-conversion-instructions-ld-global-nc
+
+[ld.readonly.v256] "Load 32 bytes through the read-only proxy."
+ld{.global}.vec.type.proxy::readonly  =d: .type+ x .vec, [a: addr global];
+  since 9.4 on sm_100+
+
+[st.v256] "Store 32 bytes; weak order."
+st{.weak}{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
+
+[st.cop.v256] "Store 32 bytes with a cache operator; weak order."
+st{.weak}{.ss}.cop{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
+  .cop = { .wb, .cg, .cs, .wt }
+
+[st.volatile.v256] "Store 32 bytes; the compiler may not remove, repeat or move it."
+st.volatile{.ss}{.level2}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink;
+
+[st.strong.v256] "Store 32 bytes with release or relaxed order at a scope."
+st.sem.scope{.ss}{.level1}{.level2}{.cache}.vec.type  [a: addr .ss], b: .type+ x .vec reg imm sink {, cache-policy: u64 reg};
+  .sem = { .relaxed, .release }
+
+end
 
 [cvta] "Convert an address in a state space to a generic address."
 cvta.space.size  =p: .size, a: .size reg imm symbol .space;
