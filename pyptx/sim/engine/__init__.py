@@ -1,1 +1,1 @@
-"""Asynchronous operations as events, and what threads wait for."""
+"""Asynchronous operations as events, and the waits of threads."""

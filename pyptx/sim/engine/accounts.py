@@ -1,4 +1,4 @@
-"""What engines know about the threads that they act for: their launch's account, and the issuing warp."""
+"""The account of a launch, and the issuing warp: what engines know about the threads that they act for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LaunchAccount:
     Attributes:
         number: position of the launch in its stream.
         entry: name of the kernel.
-        findings: its findings, in order.
+        findings: the findings of the launch, in order.
         steps: warp-instructions executed.
         events: steps of asynchronous operations that happened.
     """
@@ -37,9 +37,9 @@ class Issuer:
     Attributes:
         account: the account of the warp's launch.
         cta_key: the warp's CTA, as (launch number, CTA number in the grid).
-        cluster: a mark that is equal for the warps of one cluster, and for no others.
+        cluster: a key that only the warps of one cluster share.
         warp: the warp's number in the CTA.
-        thread_names: function that names lanes of the warp, given their numbers, in a message.
+        thread_names: function that returns the names of lanes for a message, given the lanes' numbers.
     """
 
     account: LaunchAccount

@@ -1,4 +1,4 @@
-"""Bulk groups: the bulk copies from shared memory that one thread has issued, and which it has waited for.
+"""Bulk groups: the bulk copies from shared memory that one thread has issued, and its waits for them.
 
 Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async-bulk-commit-group`_.
 
@@ -40,9 +40,9 @@ class BulkGroups:
         self._open = []
 
     def to_wait_for(self, keep: int, *, reads: bool) -> list[Step]:
-        """Return the steps that must happen before at most the ``keep`` newest groups are pending.
+        """Return the steps that must happen until at most the ``keep`` newest groups are pending.
 
-        With ``reads`` only the reads of the copies must have happened, else the whole copies.
+        With ``reads``, a copy is pending until it has read its source; otherwise until it is complete.
         """
         # Complete groups that the thread has waited for are forgotten, oldest first. A newer complete group
         # still counts.
@@ -55,6 +55,6 @@ class BulkGroups:
         return [step for step in steps if not step.done]
 
     def never_waited(self) -> list[Step]:
-        """Return the reads of all copies that the thread has not waited for at all."""
+        """Return the reads of all copies for which the thread has never waited."""
         copies = [copy for group in self._groups if not group.waited for copy in group.copies]
         return [read for read, _ in (*copies, *self._open)]

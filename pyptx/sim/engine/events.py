@@ -1,8 +1,8 @@
 """Asynchronous operations as events.
 
-An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) consists of a few :class:`Step`
-s: read the sources, write the target, signal. A step may happen once the steps that it is ordered after have
-happened. Only the ISA gives these order edges. The schedule chooses *when* a step happens.
+An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) consists of a few steps
+(:class:`Step`): it reads the sources, writes the target, and signals. A step may happen once all steps have
+happened that the ISA orders before it. The schedule chooses *when* the step happens.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AsyncOperation:
 
     @property
     def threads(self) -> str:
-        """Names of the threads that issued the operation, for messages."""
+        """The names of the threads that issued the operation, for messages."""
         return self.issuer.thread_names(self.lanes)
 
     @property
@@ -90,8 +90,9 @@ class AsyncOperation:
         return f"{self.engine} engine, for {self.name} issued by {self.threads}"
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
-        """Return the rule that a read of unwritten bytes breaks. A copy may move padding; other operations
-        use the bytes.
+        """Return the rule that a read of unwritten bytes breaks.
+
+        It is weaker for a copy, which may move padding, than for operations that use the bytes.
         """
         return "padding-read" if self.takes_padding and known.any() else "uninitialized-read"
 
@@ -109,7 +110,7 @@ class AsyncOperation:
 
 
 class StepKind(enum.Enum):
-    """What a step does.
+    """The action of a step.
 
     ``READ_SHARED``: a bulk copy reads the shared memory of the CTA that issued it. ``READ_A``: an MMA reads
     A, and B, from shared memory. ``READ`` reads other sources. ``WRITE`` writes the target. ``SHIFT`` moves
@@ -130,7 +131,7 @@ class Step:
 
     Attributes:
         serial: number of the step in order of issue, or -1 before.
-        nbytes: bytes that the step moves, where the operation knows.
+        nbytes: number of bytes that the step moves, if the operation states it.
     """
 
     __slots__ = (
@@ -199,8 +200,9 @@ def nothing() -> None:
 
 
 def _signaled(step: Step, signal: Signal) -> Sync:
-    """Return the event for a signal: an engine brings arrivals or completed bytes (a release at cluster
-    scope).
+    """Return the event for a signal, with which an engine brings arrivals or completed bytes to an mbarrier.
+
+    The signal is a release at cluster scope.
     """
     kind, amount = SyncKind.MBARRIER_ARRIVE, signal.arrivals
     if signal.nbytes:
@@ -228,7 +230,7 @@ class Engines:
     ) -> None:
         self._stream = stream
         self.pending: dict[int, Step] = {}
-        #: The pending steps in no order, for random choice. Each step knows its ``position`` here.
+        #: The pending steps in any order, for a random choice. ``position`` of a step is its index here.
         self.pool: list[Step] = []
         self.executed = 0
         #: The engines that have been used.
@@ -262,7 +264,7 @@ class Engines:
             self._stream.issue(each[0].operation, each)
 
     def execute(self, step: Step) -> None:
-        """Let one step happen. Every step that it is ordered after must have happened."""
+        """Let one step happen. All steps that are ordered before it must have happened."""
         assert step.ready and not step.done, step.kind
         step.done = True
         self._acts(step.operation)
@@ -288,6 +290,6 @@ class Engines:
         self._on_change()
 
     def force(self, step: Step) -> None:
-        """Let ``step`` happen, after every step that is ordered before it."""
+        """Let all steps happen that are ordered before ``step``, and then ``step``."""
         for earlier in step.closure():
             self.execute(earlier)

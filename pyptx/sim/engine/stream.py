@@ -44,7 +44,7 @@ NO_THREADS: Threads = np.zeros(0, np.int64)
 
 
 class SyncKind(enum.Enum):
-    """What a synchronization event does. ``*_WAIT`` is sent when the wait ends, not when it begins."""
+    """The kind of a synchronization event. ``*_WAIT`` is sent when the wait ends, not when it begins."""
 
     MBARRIER_ARRIVE = "mbarrier.arrive"
     MBARRIER_EXPECT_TX = "mbarrier.expect_tx"
@@ -63,10 +63,9 @@ class SyncKind(enum.Enum):
 
 
 class GroupKind(enum.Enum):
-    """What a group of a thread consists of. It is part of the object of a group's commit and of a wait for
-    groups.
+    """The kind of the operations in a group. It is part of ``Sync.object`` for a commit and a wait of groups.
 
-    A wait for ``BULK_READ`` covers only the reads of the sources. tcgen05's loads and stores have no groups:
+    A wait for ``BULK_READ`` covers only the reads of the sources. Loads and stores of tcgen05 have no groups:
     a wait for them covers all earlier ones of the thread.
     """
 
@@ -131,7 +130,7 @@ class Fence:
 
 
 class LifeKind(enum.Enum):
-    """What begins and ends. A CTA's shared memory lives as long as the CTA. Segments lie in global memory."""
+    """The kind of a :class:`Life`. Segments are in global memory; shared memory lives as long as its CTA."""
 
     GRID = "grid"
     CTA = "cta"
@@ -144,7 +143,7 @@ class Life:
     """Something that begins or ends: a launch, a CTA, an allocation.
 
     Attributes:
-        kind: what begins or ends.
+        kind: the kind of what begins or ends.
         key: the launch's number; (launch, CTA number); the segment's base address; for tensor memory
             (multiprocessor, first column).
         size: threads of a CTA, CTAs of a grid, bytes of a segment, columns of tensor memory.

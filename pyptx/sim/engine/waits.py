@@ -37,7 +37,7 @@ class Wait:
 
     @property
     def cause(self) -> WaitCause:
-        """What is missing for the wait to end."""
+        """The kind of event that is missing for the wait to end."""
         return WaitCause.OTHERS
 
     #: True if an action outside of the waiting thread's cluster may end the wait.
@@ -47,9 +47,7 @@ class Wait:
         raise NotImplementedError
 
     def unblocking(self) -> list[Step] | None:
-        """Return the fewest steps in flight that end this wait (newest first), or None if there are no such
-        steps.
-        """
+        """Return the fewest steps in flight that end this wait, newest first; None if there are none."""
         return None
 
     def finish(self) -> None:
@@ -59,8 +57,9 @@ class Wait:
         raise NotImplementedError
 
     def subscribe(self, wake: Callable[[], None]) -> bool:
-        """Arrange that ``wake`` is called when the wait is over. Return False if the wait must be polled
-        instead.
+        """Arrange that ``wake`` is called when the wait is over.
+
+        Returns False if this is not possible, and the machine must poll the wait.
         """
         del wake
         return False
@@ -89,7 +88,7 @@ class BarrierPhase(Wait):
         watch: PhaseWatch | None = None,
     ) -> None:
         self.barrier, self.parity, self.answer, self.engines = barrier, parity, answer, engines
-        #: What the waiting lanes know of the barrier's phases; None if the schedule starves no threads.
+        #: Record of the phases that the waiting lanes have seen; None if the schedule starves no threads.
         self.watch = watch
 
     def over(self) -> bool:
@@ -132,7 +131,7 @@ class BarrierPhase(Wait):
 
     @property
     def may_be_lapped(self) -> bool:
-        """True if the lanes may mean an earlier phase, which is complete."""
+        """True if the lanes may wait for an earlier phase of the same parity, which is complete."""
         return self.watch is not None and self.watch.may_be_lapped(self.barrier.phase)
 
     @property

@@ -21,7 +21,7 @@ __all__ = ["Access", "AccessKind", "Footprint", "MemoryOrder", "Proxy", "Scope",
 
 
 class AccessKind(enum.Enum):
-    """What an access does.
+    """The kind of an access.
 
     ``RMW`` reads and writes atomically. ``INIT`` and ``INVAL`` begin and end the life of an mbarrier.
     ``PROBE`` only resolves an address and touches no byte: operations on an mbarrier send a synchronization
@@ -42,10 +42,11 @@ class AccessKind(enum.Enum):
 
 
 class StateSpace(enum.Enum):
-    """Where an address points.
+    """The state space of an address.
 
-    All windows of shared memory (``.shared::cta``, ``.shared::cluster``) have one kind of address and are one
-    space here, and so are those of parameters. A ``GENERIC`` address lies in the window of some other space.
+    The windows of shared memory (``.shared::cta``, ``.shared::cluster``) have one kind of address and are one
+    space here; the same holds for the windows of parameters. A ``GENERIC`` address is in the window of
+    another space.
     """
 
     GENERIC = "generic"
@@ -71,7 +72,7 @@ class Proxy(enum.Enum):
 
 
 class MemoryOrder(enum.Enum):
-    """How an access, synchronization or fence orders others: the modifier ``.sem`` (``#operation-types``)."""
+    """The memory order of an access, synchronization or fence: modifier ``.sem`` (``#operation-types``)."""
 
     WEAK = "weak"
     RELAXED = "relaxed"
@@ -93,8 +94,7 @@ class Scope(enum.Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Footprint:
-    """The bytes that an access touches, exactly: ``size`` bytes from each of ``starts``, offsets in the
-    segment.
+    """The bytes that an access reads or writes: ``size`` bytes at each of ``starts``, segment offsets.
 
     For an access of threads, ``starts`` has one entry for each thread, in the order of the access's
     ``threads``; entries may be equal. For an access of an engine, the pieces are in any order and do not
@@ -110,7 +110,7 @@ class Footprint:
         return len(self.starts) * self.size
 
     def offsets(self) -> NDArray[np.int64]:
-        """Return the offset of each touched byte once, ascending."""
+        """Return the offsets of all bytes of the footprint, ascending and without repetition."""
         return np.unique(self.starts[:, None] + np.arange(self.size))
 
 

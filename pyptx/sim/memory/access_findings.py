@@ -1,7 +1,7 @@
-"""What is wrong with an access to memory: the findings and their texts.
+"""The findings of wrong accesses to memory, and their texts.
 
-:class:`~.address_space.Memory` decides when an access is wrong. Functions that return a :class:`Fault` are
-for accesses that end the run, the others return a :class:`~pyptx.core.findings.Finding` to report.
+:class:`~.address_space.Memory` decides when an access is wrong. If the access ends the run, the function here
+returns a :class:`Fault`; otherwise it returns a :class:`~pyptx.core.findings.Finding` to report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 def out_of_bounds(
     kind: AccessKind, space: StateSpace, address: int, size: int, actor: Actor, lane: int | None, where: str
 ) -> Fault:
-    """Return the fault of an access outside every segment; ``where`` says what lies near it."""
+    """Return the fault of an access outside every segment. ``where`` is text about the nearest segment."""
     return Fault(
         Finding(
             RULES["out-of-bounds"],
@@ -45,7 +45,7 @@ def out_of_bounds(
 def nearest_segment(
     space: StateSpace, address: int, cluster: ClusterMemory, allocations: Iterable[Segment]
 ) -> str:
-    """Return where an address outside every segment lies, as seen from the nearest segment.
+    """Return text that describes an address outside every segment by its distance from the nearest one.
 
     ``allocations`` are the segments of global memory.
     """

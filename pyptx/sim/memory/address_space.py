@@ -75,7 +75,7 @@ _WINDOWS = (
 
 
 class Scattered(Exception):
-    """Raised if the lanes of one access lie in different allocations or spaces: access them one by one."""
+    """Raised if one access's addresses are in several allocations or spaces: the caller then splits it."""
 
 
 class Memory:
@@ -96,7 +96,10 @@ class Memory:
     # --- allocation ---------------------------------------------------------------------------
 
     def map_global(self, name: str, data: Bytes, *, misalignment: int = 0, tracked: bool = False) -> Segment:
-        """Place ``data`` in global memory, 256-byte aligned plus ``misalignment``, behind a red zone."""
+        """Place ``data`` in global memory, ``misalignment`` bytes after a multiple of 256, after a red zone.
+
+        A red zone is a gap that no allocation uses.
+        """
         return self.place_global(name, self._next + misalignment, data, tracked=tracked)
 
     def place_global(self, name: str, base: int, data: Bytes, *, tracked: bool = False) -> Segment:
@@ -227,7 +230,10 @@ class Memory:
     def _in_one_segment(
         self, space: StateSpace, address: Offsets, size: int, align: int, cluster: ClusterMemory
     ) -> tuple[Segment, Offsets] | None:
-        """Return segment and offsets if a quick test finds all lanes in one segment, aligned, else None."""
+        """Return segment and offsets if a quick test shows that all addresses are aligned and in one segment.
+
+        Otherwise return None.
+        """
         if space is LOCAL:
             return None
         first = int(address[0])
@@ -290,7 +296,7 @@ class Memory:
         cluster: ClusterMemory,
         **how: Any,
     ) -> list[tuple[Any, Segment, Offsets]]:
-        """Do :meth:`access` at addresses that may lie in several allocations.
+        """Do the same as :meth:`access` for addresses that may be in several allocations.
 
         Returns ``(which, segment, offsets)`` for each allocation. ``which`` indexes the addresses; in the
         usual case of one allocation it is a slice of all of them.
@@ -354,7 +360,7 @@ class Memory:
 
     @staticmethod
     def _window(address: int) -> tuple[StateSpace, int]:
-        """Return the state space of a generic address, and its window's base to subtract from it."""
+        """Return the state space of a generic address, and the base of its window."""
         if address < GLOBAL_BASE:
             for space, window in _WINDOWS:
                 if window <= address < window + _WINDOW:
@@ -370,7 +376,7 @@ class Memory:
         actor: Actor,
         cluster: ClusterMemory,
     ) -> Fault:
-        """Return the fault of an access of which the lowest or the highest address is in no segment.
+        """Return the fault of an access whose lowest or highest address is in no segment.
 
         Raises :class:`Scattered` if every address is in a segment.
         """
@@ -403,9 +409,8 @@ class Memory:
     def report_unwritten(
         self, segment: Segment, position: int, size: int, known: Bytes, actor: Actor, lane: int | None = None
     ) -> None:
-        """Report a read of ``size`` bytes. The byte at offset ``position`` is the first that was never
-        written.
+        """Report a read of ``size`` bytes whose first never written byte is at offset ``position``.
 
-        ``known`` flags the written ones among the bytes that count.
+        ``known`` flags, for the bytes that matter, which ones were written.
         """
         self._report(unwritten_read(segment, position, size, known, actor, lane))

@@ -1,11 +1,11 @@
-"""mbarrier objects: whole phase number, pending arrivals, transaction count, and the waiting threads.
+"""mbarrier objects: number of the phase, pending arrivals, transaction count, and the waiting threads.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier`. The phase is kept as a
 whole number, so that the simulator detects a wait two phases late, which the parity alone would hide.
 
-The object is opaque, and so is the state that an arrival returns; yet a program can see the state's bits.
-They are those of an H200: the upper half of the object's 64 bits. It stores counts as negative numbers, so
-that the last arrival carries into the phase bit.
+The bits of the object are undefined for a program, and so are those of the state that an arrival returns. But
+a program can read the state, so the simulator uses the bits of an H200: the upper half of the object's 64
+bits. It stores counts as negative numbers, so that the last arrival carries into the phase bit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def parity_of(state: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What an operation in flight will do to an mbarrier: arrivals, and bytes that it completes."""
+    """The arrivals and completed bytes that an operation in flight will bring to an mbarrier."""
 
     barrier: MBarrier
     arrivals: int = 0
@@ -63,7 +63,8 @@ class MBarrier:
         phase: number of completed phases.
         signals: signals in flight to this barrier, oldest first, by serial number of their step.
         waiters: functions to call once, when the phase completes.
-        watches: what waiting lanes know of the phases, by (warp, mask), if the schedule may starve threads.
+        watches: (warp, mask) -> record of the phases that these lanes have seen, if the schedule may starve
+            threads.
     """
 
     __slots__ = (
@@ -124,7 +125,7 @@ class MBarrier:
         return upper << 32
 
     def watch(self, warp: object, mask: int) -> PhaseWatch:
-        """Return what the lanes of ``mask`` of a warp know of this barrier's phases."""
+        """Return the record of the phases of this barrier that the lanes of ``mask`` of a warp have seen."""
         return self.watches.setdefault((warp, mask), PhaseWatch())
 
     def lapped(self, actor: Actor) -> Finding:
@@ -146,7 +147,7 @@ class MBarrier:
         return state >> 32 in self.states or state >> 32 in self.earlier_states
 
     def note_state(self, state: int) -> None:
-        """Note that an arrival in the current phase has returned this state."""
+        """Record that an arrival in the current phase has returned this state."""
         self.states.add(state >> 32)
 
     @property
@@ -159,13 +160,13 @@ class MBarrier:
         return self.phase & 1 != parity
 
     def expect(self, count: int, actor: Actor) -> None:
-        """expect-tx: announce ``count`` more bytes in this phase."""
+        """Perform expect-tx: expect ``count`` more bytes in this phase."""
         self.tx += count
         self._check_tx(actor)
         self._advance(actor)
 
     def complete(self, count: int, actor: Actor) -> None:
-        """complete-tx: count ``count`` bytes as arrived."""
+        """Perform complete-tx: count ``count`` bytes as arrived."""
         self.tx -= count
         self._check_tx(actor)
         self._advance(actor)
@@ -189,7 +190,10 @@ class MBarrier:
         self.arrive(count, actor)
 
     def drop(self, count: int, actor: Actor) -> None:
-        """Expect ``count`` arrivals fewer from the next phase on. Raise a fault if fewer are expected."""
+        """Expect ``count`` fewer arrivals from the next phase on.
+
+        Raise a fault if that would be below zero.
+        """
         if count > self.expected:
             raise self._fault(actor, f"{count} arrival(s) dropped from {self.describe()}")
         self.expected -= count

@@ -1,7 +1,7 @@
-"""Names the buffers in a CTA's shared memory, and finds the buffer that an access lies in.
+"""Names the buffers in a CTA's shared memory, and finds the buffer that an access uses.
 
-A shared address is a plain number, so the buffer that an instruction means is not known. One rule can be
-checked: an access of one thread or engine to contiguous bytes lies in one buffer.
+A shared address is a plain number, so the simulator does not know which buffer an instruction means. It can
+check one rule: if one thread or engine accesses contiguous bytes, all of them are in one buffer.
 """
 
 from __future__ import annotations

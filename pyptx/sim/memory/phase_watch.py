@@ -1,7 +1,7 @@
-"""Tracks what waiting lanes know of an mbarrier's phases, and whether other threads may have lapped them.
+"""Tracks the phases of an mbarrier that waiting lanes have seen, and whether other threads lapped them.
 
-A wait names the parity of a phase, so it cannot tell a phase from the next but one. If two phases complete
-before the lanes look again, the lanes wait for a phase that never comes.
+A wait names only the parity of a phase, so it confuses phases n and n + 2. If two phases complete between two
+tests of the lanes, the lanes wait for a phase that never comes: other threads have lapped them.
 
 Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait`_.
 """
@@ -12,12 +12,12 @@ __all__ = ["PhaseWatch"]
 
 
 class PhaseWatch:
-    """What some lanes of a warp know of one mbarrier.
+    """The phases of one mbarrier that some lanes of a warp have seen.
 
     Attributes:
         seen: number of phases that the lanes know to be complete, or -1 if they have seen none complete.
-        asked: the phase that the lanes ask for and have not seen complete, or -1.
-        missed: number of phases that passed between two that the lanes saw and took for neighbors.
+        asked: the phase for which the lanes wait and which they have not seen complete, or -1.
+        missed: number of phases that the lanes did not see, between two phases that they took for neighbors.
     """
 
     __slots__ = ("asked", "missed", "seen")
@@ -27,7 +27,7 @@ class PhaseWatch:
         self.missed = 0
 
     def complete(self, phase: int) -> None:
-        """Note that the lanes see the phase that they ask for complete; ``phase`` phases are."""
+        """Record that the lanes see their phase complete. ``phase`` is the number of completed phases."""
         self._see(self.asked + 1 if self.asked >= 0 else phase)
 
     def _see(self, known: int) -> None:
@@ -37,10 +37,10 @@ class PhaseWatch:
         self.seen, self.asked = known, -1
 
     def lapped(self, phase: int) -> bool:
-        """Handle a question for the incomplete ``phase``. Return True if the lanes were lapped.
+        """Handle a test of the incomplete ``phase``. Return True if the lanes were lapped.
 
-        That is so if they have asked for an earlier phase of the same parity, which is complete by now. The
-        lanes then see that phase complete.
+        They were lapped if they already waited for an earlier phase of the same parity, which is now
+        complete. Then the lanes see that earlier phase complete.
         """
         if self.asked >= 0 and phase > self.asked and (phase - self.asked) % 2 == 0:
             self._see(self.asked + 1)
@@ -49,10 +49,10 @@ class PhaseWatch:
         return False
 
     def may_be_lapped(self, phase: int) -> bool:
-        """True if the lanes that wait for ``phase`` may mean an earlier one: two or more passed unseen."""
+        """True if the lanes waiting for ``phase`` may mean an earlier one, since they missed two or more."""
         return self.missed > 0 or phase - max(self.seen, 0) >= 2
 
     def let_pass(self, phase: int) -> None:
-        """Make the next question count as one for the phase two before ``phase``, so that it succeeds."""
+        """Treat the next test as a test of phase ``phase`` - 2, which is complete, so that it succeeds."""
         self.missed = max(0, self.missed - 2)
         self.asked = phase - 2

@@ -1,8 +1,8 @@
 """Segments of memory, and the actors that access them.
 
-Owns :class:`Segment` (bytes, which of them were written, the mbarriers in them) and :class:`ClusterMemory`;
-:class:`Actor`, what memory must know about the split or the engine that makes an access; and :class:`Fault`,
-the exception by which a wrong access ends a run.
+Owns :class:`Segment` (its bytes, flags of the written bytes, and its mbarriers) and :class:`ClusterMemory`;
+:class:`Actor`, the interface of the splits and engine operations that access memory; and :class:`Fault`, the
+exception with which a wrong access ends a run.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _INITIALIZED = {
 
 @cache
 def word_dtype(nbytes: int) -> np.dtype[Any]:
-    """Return the dtype that moves ``nbytes`` bytes at once, fastest: an unsigned integer, or opaque bytes."""
+    """Return the dtype that moves ``nbytes`` bytes the fastest: an unsigned integer, or opaque bytes."""
     return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
 
 
@@ -75,7 +75,7 @@ class Actor(Protocol):
         """
 
     def local(self, address: int | Offsets, size: int, kind: AccessKind) -> tuple[Segment, int | Offsets]:
-        """Return the segment of the CTA's local memory and where in it the threads' own ``address`` lies."""
+        """Return the segment of the CTA's local memory, and the offset in it of each thread's ``address``."""
 
 
 class Segment:
@@ -112,9 +112,9 @@ class Segment:
         self._words: dict[int, NDArray[Any]] = {}
 
     def words(self, size: int) -> NDArray[Any]:
-        """Return the data as unsigned words of ``size`` bytes (void for 16 and 32) from the first aligned
-        address.
+        """Return the data from the first aligned address on as unsigned integers of ``size`` bytes.
 
+        For a ``size`` of 16 and 32 the elements are opaque bytes (void).
         The word at an aligned offset has the index ``offset // size``, wherever the segment starts.
         """
         found = self._words.get(size)
