@@ -1,4 +1,7 @@
-"""Atomic operations and reductions on memory: atom, red, red.async, multimem."""
+"""Atomic operations and reductions on memory: atom, red, red.async."""
+
+from ..rules import type_of_operation
+from ..rules import vector_at_most_128_bits as vector_at_most_128_bits
 
 TEXT = r"""
 .sem = { .relaxed, .acquire, .release, .acq_rel }
@@ -141,14 +144,12 @@ _TYPES_OF = {
     "min": ("u32", "u64", "s32", "s64"),
     "max": ("u32", "u64", "s32", "s64"),
 }
-BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32, "f32": 32, "f64": 64}
-
-
-def _typed(chosen: dict[str, str]) -> str | None:
-    legal = _TYPES_OF[chosen["op"]]
-    if chosen["type"] not in legal:
-        return f".{chosen['op']} exists for {', '.join('.' + t for t in legal)}, not for .{chosen['type']}"
-    return None
+_ASYNC_TYPES_OF = {
+    **dict.fromkeys(("and", "or", "xor"), ("b32",)),
+    **dict.fromkeys(("inc", "dec"), ("u32",)),
+    **dict.fromkeys(("min", "max"), ("u32", "s32")),
+    "add": ("u32", "s32", "u64"),
+}
 
 
 def hint(chosen: dict[str, str]) -> str | None:
@@ -160,22 +161,9 @@ def hint(chosen: dict[str, str]) -> str | None:
 
 def operation(chosen: dict[str, str]) -> str | None:
     """Refuse types that the operation does not have, and cache hints outside global memory."""
-    return _typed(chosen) or hint(chosen)
+    return type_of_operation(chosen, _TYPES_OF) or hint(chosen)
 
 
 def async_operation(chosen: dict[str, str]) -> str | None:
     """Refuse types that the operation of red.async does not have."""
-    op, kind = chosen["op"], chosen["type"]
-    integers = ("u32", "s32")
-    legal = {"inc": ("u32",), "dec": ("u32",), "min": integers, "max": integers, "add": (*integers, "u64")}
-    if kind not in legal.get(op, ("b32",)):
-        return f".{op} exists for {', '.join('.' + t for t in legal.get(op, ('b32',)))}, not for .{kind}"
-    return None
-
-
-def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
-    """Refuse vectors of more than 128 bits."""
-    bits = int(chosen["vec"][1:]) * BITS[chosen["type"]]
-    return (
-        f".{chosen['vec']}.{chosen['type']} is {bits} bits; a vector has at most 128" if bits > 128 else None
-    )
+    return type_of_operation(chosen, _ASYNC_TYPES_OF)

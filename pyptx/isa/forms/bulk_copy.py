@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...ir import Immediate, Operand
+from ..rules import multicast_needs_cluster as multicast_needs_cluster
+from ..rules import type_of_operation
 
 TEXT = r"""
 .completion = { .mbarrier::complete_tx::bytes }
@@ -26,14 +28,14 @@ cp.async.bulk.dst.global.completion{.multicast}{.cache}
   .dst = { .shared::cta since 8.6, .shared::cluster }
   .multicast iff ctaMask
   since 8.0 on sm_90+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.load.weak] "Copy size bytes from global to shared memory with weak order; signals bytes on an mbarrier."
 cp.async.bulk.weak.dst.global.completion{.multicast}{.cache}
   [dstMem: addr shared], [srcMem: addr global], size: u32 reg imm 16..1048560/16, [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .multicast iff ctaMask
   since 9.3 on sm_90+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.load.relaxed] "Copy size bytes from global to shared memory by strong accesses of 16 bytes; signals bytes on an mbarrier."
 cp.async.bulk.relaxed.scope.dst.global.completion{.multicast}{.cache}.b128
@@ -42,7 +44,7 @@ cp.async.bulk.relaxed.scope.dst.global.completion{.multicast}{.cache}.b128
   .multicast = { .multicast::cluster, .multicast::cluster::16b since 9.4 }
   .multicast iff ctaMask
   since 9.3 on sm_90+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.load.ignore_oob] "Copy size bytes to this CTA's shared memory; bytes at either end may lie outside the source's allocation."
 cp.async.bulk{.weak}.shared::cta.global.completion{.cache}.ignore_oob
@@ -71,7 +73,7 @@ cp.async.bulk{.weak}.dst.global.completion.report{.multicast}{.cache}
   ctaMask by .multicast = { .multicast::cluster|.multicast::cluster::16b u16, .multicast::cluster::32b u32 }
   .multicast iff ctaMask
   since 9.4 on sm_107f
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
   check operands unsigned_mask
 
 [cp.async.bulk.cluster] "Copy size bytes, a multiple of 16, to another CTA's shared memory; signals bytes on an mbarrier there."
@@ -193,28 +195,14 @@ _GLOBAL = {
 }
 
 
-def own_cta_takes_no_multicast(chosen: dict[str, str]) -> str | None:
-    """Refuse a multicast to .shared::cta, which is the memory of this CTA only."""
-    if chosen["dst"] == "shared::cta" and "multicast" in chosen:
-        return ".multicast::cluster requires the destination .shared::cluster, not .shared::cta"
-    return None
-
-
-def _one_of(chosen: dict[str, str], table: dict[str, tuple[str, ...]]) -> str | None:
-    legal = table[chosen["op"]]
-    if chosen["type"] not in legal:
-        return f".{chosen['op']} exists for {', '.join('.' + t for t in legal)}, not for .{chosen['type']}"
-    return None
-
-
 def cluster_reduction(chosen: dict[str, str]) -> str | None:
     """Refuse types that a reduction in another CTA's shared memory does not have."""
-    return _one_of(chosen, _CLUSTER)
+    return type_of_operation(chosen, _CLUSTER)
 
 
 def global_reduction(chosen: dict[str, str]) -> str | None:
     """Refuse types that a reduction in global memory does not have."""
-    return _one_of(chosen, _GLOBAL)
+    return type_of_operation(chosen, _GLOBAL)
 
 
 def unsigned_mask(operands: Mapping[str, Operand]) -> str | None:

@@ -1,5 +1,7 @@
 """Comparison and selection instructions."""
 
+from ..rules import ftz_f32
+
 TEXT = r"""
 .cmp = { .eq, .ne, .lt, .le, .gt, .ge, .equ, .neu, .ltu, .leu, .gtu, .geu, .num, .nan }
 .type = { .b16, .b32, .b64, .u16, .u32, .u64, .s16, .s32, .s64, .f32, .f64 }
@@ -127,8 +129,8 @@ _FLOAT = _SIGNED | {"equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"}
 
 def comparison_fits(chosen: dict[str, str]) -> str | None:
     """Refuse comparisons that the type does not have, and .ftz for other types than .f32."""
-    if "ftz" in chosen and chosen["type"] != "f32":
-        return f".ftz is only allowed with .f32, not with .{chosen['type']}"
+    if error := ftz_f32(chosen):
+        return error
     kind = chosen["type"][0]
     allowed = {"b": _ANY, "s": _SIGNED, "u": _UNSIGNED, "f": _FLOAT}[kind]
     if chosen["cmp"] not in allowed:

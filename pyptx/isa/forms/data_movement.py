@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ...ir import Address, Operand, Register
+from ..rules import vector_at_most_128_bits, vector_bits
 
 TEXT = r"""
 .type = { .b8, .b16, .b32, .b64, .u8, .u16, .u32, .u64, .s8, .s16, .s32, .s64, .f32, .f64 }
@@ -387,24 +388,10 @@ cvta.to.space.size  =p: .size, a: .size;
   .size = { .u64 }
 """
 
-_BITS = {"8": 8, "16": 16, "32": 32, "64": 64, "128": 128}
-
-
-def _bits(chosen: dict[str, str]) -> int:
-    return (int(chosen["vec"][1:]) if "vec" in chosen else 1) * _BITS[chosen.get("type", "b128")[1:]]
-
-
-def vector_at_most_128_bits(chosen: dict[str, str]) -> str | None:
-    """Refuse accesses of more than 128 bits."""
-    bits = _bits(chosen)
-    if bits > 128:
-        return f".{chosen['vec']}.{chosen['type']} is {bits} bits; a vector has at most 128"
-    return None
-
 
 def vector_of_256_bits(chosen: dict[str, str]) -> str | None:
     """Refuse accesses of less or more than 256 bits."""
-    bits = _bits(chosen)
+    bits = vector_bits(chosen)
     if bits != 256:
         return f".{chosen['vec']}.{chosen['type']} is {bits} bits; expected a vector of 256 bits"
     return None

@@ -1,5 +1,7 @@
 """Fabric instructions: asynchronous copies, reductions and atomics through handles of logical endpoints."""
 
+from ..rules import type_of_operation
+
 TEXT = r"""
 .cache = { .L2::cache_hint }
 .op = { .add, .min, .max, .and, .or, .xor }
@@ -205,27 +207,19 @@ _ATOMICS = {
 }
 
 
-def _one_of(chosen: dict[str, str], table: dict[str, tuple[str, ...]]) -> str | None:
-    """Refuse types that ``table`` does not have for the operation."""
-    legal = table[chosen["op"]]
-    if chosen["type"] not in legal:
-        return f".{chosen['op']} exists for {', '.join('.' + t for t in legal)}, not for .{chosen['type']}"
-    return None
-
-
 def reduction(chosen: dict[str, str]) -> str | None:
     """Refuse types that a reduction does not have."""
-    return _one_of(chosen, _REDUCTIONS)
+    return type_of_operation(chosen, _REDUCTIONS)
 
 
 def pulled_reduction(chosen: dict[str, str]) -> str | None:
     """Refuse types that fabric.try_pullred does not have for the operation."""
-    return _one_of(chosen, _PULLED)
+    return type_of_operation(chosen, _PULLED)
 
 
 def atomic(chosen: dict[str, str]) -> str | None:
     """Refuse types that an atomic operation does not have."""
-    return _one_of(chosen, _ATOMICS)
+    return type_of_operation(chosen, _ATOMICS)
 
 
 def accumulator_is_wider(chosen: dict[str, str]) -> str | None:

@@ -1,5 +1,7 @@
 """Floating-point instructions."""
 
+from ..rules import ftz_f32 as ftz_f32
+
 TEXT = r"""
 .rnd = { .rn, .rz, .rm, .rp }
 .type = { .f32, .f64 }
@@ -81,10 +83,3 @@ testp.op.type  =p: pred, a: .type;
 [copysign] "The magnitude of b with the sign of a."
 copysign.type  =d: .type, a: .type, b: .type;
 """
-
-
-def ftz_f32(chosen: dict[str, str]) -> str | None:
-    """Refuse .ftz for other types than .f32."""
-    if "ftz" in chosen and chosen["type"] != "f32":
-        return f".ftz is only allowed with .f32, not with .{chosen['type']}"
-    return None

@@ -1,6 +1,7 @@
 """Operations on all replicas of a multicast address at once."""
 
-from .atomics import BITS
+from ...core.types import TYPES
+from ..rules import vector_at_most_128_bits
 from .bulk_copy import global_reduction as global_reduction
 
 TEXT = r"""
@@ -168,9 +169,9 @@ def multimem_float(chosen: dict[str, str]) -> str | None:
     lanes = int(chosen["vec"][1:]) if "vec" in chosen else 1
     if kind == "f64" and lanes > 1:
         return "vectors of .f64 do not exist"
-    if lanes * BITS[kind] > 128:
-        return f".{chosen['vec']}.{kind} is {lanes * BITS[kind]} bits; a vector has at most 128"
-    if BITS[kind] == 16 and lanes == 1:
+    if error := vector_at_most_128_bits(chosen):
+        return error
+    if TYPES[kind].bits == 16 and lanes == 1:
         return f".{kind} requires .v2, .v4 or .v8"
     if chosen.get("op") in ("min", "max"):
         if kind in ("f32", "f64"):

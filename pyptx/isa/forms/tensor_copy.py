@@ -3,7 +3,7 @@
 PTX 9.4 adds reports of invalid data, wide masks of CTAs, and operands that replace fields of the tensor map.
 """
 
-from .bulk_copy import own_cta_takes_no_multicast as own_cta_takes_no_multicast
+from ..rules import multicast_needs_cluster as multicast_needs_cluster
 from .bulk_copy import unsigned_mask as unsigned_mask
 
 TEXT = r"""
@@ -32,14 +32,14 @@ cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.multicast}{.cta_grou
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared] {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .dim = { .1d, .2d, .3d, .4d, .5d }
   since 8.0 on sm_90+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.tensor.load.im2col] "Copy a box in im2col order to shared memory; signals bytes on an mbarrier."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
   [dstMem: addr shared], [tensorMap: addr global, coords: s32 x .dim], [mbar: addr shared], im2colInfo: u16 x .dim-2 {, ctaMask: u16 0..65535} {, cache-policy: u64};
   .load_mode = { .im2col }
   since 8.0 on sm_90+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.tensor.load.im2col_w] "Copy a box in im2col order along W to shared memory; im2colInfo is wHalo and wOffset."
 cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}{.cache}
@@ -48,7 +48,7 @@ cp.async.bulk.tensor.dim.dst.global.load_mode.completion{.multicast}{.cta_group}
   .load_mode = { .im2col::w, .im2col::w::128 on sm_100f sm_110f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
   since 8.6 on sm_100+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.tensor.load.gather4] "Copy four rows of a matrix to shared memory: a column and four row numbers."
 cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_group}{.cache}
@@ -56,7 +56,7 @@ cp.async.bulk.tensor.2d.dst.global.tile::gather4.completion{.multicast}{.cta_gro
   .dst = { .shared::cta, .shared::cluster on sm_100f sm_110f }
   .cta_group = { .cta_group::1 on sm_100f sm_110f, .cta_group::2 on sm_100f sm_110f }
   since 8.6 on sm_100+
-  check own_cta_takes_no_multicast
+  check multicast_needs_cluster
 
 [cp.async.bulk.tensor.store] "Copy a box from shared memory to a tensor in global memory; completes through a bulk group."
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}
@@ -77,7 +77,7 @@ cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group{.cache}
 family cp.async.bulk.tensor.load
   .multicast iff ctaMask
   since 9.4 on sm_107f
-  check multicast_to_a_cluster
+  check multicast_needs_cluster
   check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
@@ -130,7 +130,7 @@ cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.completion.multicas
 family cp.async.bulk.tensor.load.override
   .multicast iff ctaMask
   since 9.4 on sm_107f
-  check multicast_to_a_cluster
+  check multicast_needs_cluster
   check operands unsigned_mask
   see data-movement-and-conversion-instructions-cp-async-bulk-tensor
 
@@ -161,13 +161,13 @@ family cp.async.bulk.tensor.load.override_dim
 [cp.async.bulk.tensor.load.override_dim] "Copy a box of a vector to shared memory with an address and a size that replace the map's."
 cp.async.bulk.tensor.1d.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, size: b8|b16 x 1, coords: s32 x 1 reg imm 0..0], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
-  check multicast_to_a_cluster
+  check multicast_needs_cluster
 
 [cp.async.bulk.tensor.load.override_dim_stride] "Copy a box to shared memory with address, sizes and strides that replace the map's."
 cp.async.bulk.tensor.dim.dst.global{.load_mode}.completion{.report}{.multicast}{.cta_group}{.cache}.override::global_address.override::global_dim_stride
   [dstMem: addr shared], [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0], [mbar: addr shared] {, ctaMask: u32 0..4294967295} {, cache-policy: u64};
   .dim = { .2d, .3d, .4d, .5d }
-  check multicast_to_a_cluster
+  check multicast_needs_cluster
 
 [cp.async.bulk.tensor.store.override] "Copy a box from shared memory to a tensor at an address that replaces the map's."
 cp.async.bulk.tensor.dim.global.shared::cta{.load_mode}.bulk_group{.cache}.override::global_address
@@ -333,13 +333,6 @@ applypriority.async.bulk.tensor.1d{.global}.bulk_group{.load_mode}.L2::evict_nor
 applypriority.async.bulk.tensor.dim{.global}.bulk_group{.load_mode}.L2::evict_normal.override::global_address.override::global_dim_stride  [tensorMap: addr global, gAddr: u64 reg, sizes: b8|b16 x .dim, lowerStrides: b32 x .dim-1 reg, upperStrides: b16 reg, coords: s32 x .dim reg imm 0..0];
   .dim = { .2d, .3d, .4d, .5d }
 """
-
-
-def multicast_to_a_cluster(chosen: dict[str, str]) -> str | None:
-    """Refuse a multicast to .shared::cta, which is the memory of this CTA only."""
-    if chosen["dst"] == "shared::cta" and "multicast" in chosen:
-        return f".{chosen['multicast']} requires the destination .shared::cluster, not .shared::cta"
-    return None
 
 
 def im2col_has_three_dimensions(chosen: dict[str, str]) -> str | None:
