@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyptx import Layout, Scalar, Tile, bench, f32, kernel, ptx, reg, smem, u32, u64
+from pyptx import Layout, Scalar, Tile, bench, f32, kernel, ptx, reg, smem, u32
 
 ROWS, COLUMNS = 64, 32  # extents of a box; 32 columns of f32 are 128 bytes, the span of the swizzle
 BOXES = 8  # boxes that a CTA stores, one after the other
@@ -56,12 +56,6 @@ def outer(X, Y, rows, columns, D):
     own_row, own_column = tid >> 1, (tid & 1) * EACH
     engine = tid == 0
 
-    def element(array, index):
-        """Compute the address of ``array[index]``."""
-        place = reg.scalar(u64)
-        ptx.inst.mad.wide.u32(place, index, 4, array.ptr)
-        return ptx.addr(place)
-
     def four_of_y(first):
         """Load ``Y[first : first + 4]``, or zeros past the end of Y."""
         values = reg.array(f32, 4)
@@ -69,12 +63,12 @@ def outer(X, Y, rows, columns, D):
             value.set(0.0)
         # N is a multiple of 4 (a row's pitch is a multiple of 16 bytes): all four elements are inside, or
         # none.
-        ptx.inst.ld.global_.v4.f32(values, element(Y, first), pred=first < columns)
+        ptx.inst.ld.global_.v4.f32(values, Y.at(first), pred=first < columns)
         return values
 
     row = first_row + own_row
     x = reg.scalar(f32, init=0.0)
-    ptx.inst.ld.global_.f32(x, element(X, row), pred=row < rows)
+    ptx.inst.ld.global_.f32(x, X.at(row), pred=row < rows)
     # The thread's first piece in stage 0: its row, and its piece XOR its row.
     place = box[0].addr + own_row * (4 * COLUMNS) + own_column * 4
     place ^= (own_row & 7) << 4

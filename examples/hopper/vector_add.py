@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyptx import Scalar, Tile, f32, kernel, ptx, reg, u32, u64
+from pyptx import Scalar, Tile, f32, kernel, ptx, reg, u32
 
 THREADS = 128
 
@@ -26,12 +26,10 @@ def vector_add(A, B, n, C):
     i = ptx.special.ctaid.x() * THREADS + ptx.special.tid.x()
     inside = i < n
     with ptx.if_(inside):
-        offset = reg.scalar(u64)
-        ptx.inst.mul.wide.u32(offset, i, 4)
         a, b = reg.scalar(f32), reg.scalar(f32)
-        ptx.inst.ld.global_.f32(a, ptx.addr(A.ptr + offset))
-        ptx.inst.ld.global_.f32(b, ptx.addr(B.ptr + offset))
-        ptx.inst.st.global_.f32(ptx.addr(C.ptr + offset), a + b)
+        ptx.inst.ld.global_.f32(a, A.at(i))
+        ptx.inst.ld.global_.f32(b, B.at(i))
+        ptx.inst.st.global_.f32(C.at(i), a + b)
     ptx.ret()
 
 
