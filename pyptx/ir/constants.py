@@ -163,13 +163,13 @@ def _apply(cursor: Cursor, at: int, operator: str, left: _Value, right: _Value) 
         cursor.fail("a divisor that is not zero", at + 1)
     if isinstance(left, Immediate) or isinstance(right, Immediate):
         if operator not in _FLOATING:
-            cursor.fail(f"integers around {operator!r}", at)
+            cursor.fail(f"an operator for floats; {operator!r} takes only integers", at)
         if any(isinstance(v, Immediate) and v.bits == 32 for v in (left, right)):
             cursor.fail("',' or ';': a constant such as 0f3F800000 cannot be part of an expression", at)
         try:
             result = float(_FLOATING[operator](_number(left), _number(right)))
         except OverflowError:
-            cursor.fail("a constant in range", at)
+            cursor.fail("an expression whose value fits a 64-bit float", at)
         return Immediate.from_pattern(int.from_bytes(struct.pack(">d", result), "big"), 64)
     if operator in ("<<", ">>"):
         unsigned = left[1]

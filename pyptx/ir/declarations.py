@@ -83,7 +83,7 @@ def read_layout(cursor: Cursor) -> DeclaredType:
         text = cursor.text
         if text in _TYPES:
             if layout is not None:
-                cursor.fail("one type")
+                cursor.fail("only one type in a declaration")
             layout = DeclaredType(_TYPES[cursor.take()])
         elif text in _VECTORS:
             vector = _VECTORS[cursor.take()]
@@ -128,7 +128,7 @@ def read_range(cursor: Cursor, what: str, most: int = _MOST_VARIABLES) -> tuple[
     start = cursor.at
     count = integer(cursor, "a number of names", sum_of_terms=False)
     if not 0 < count <= most:
-        cursor.fail("a number of names", start)
+        cursor.fail(f"a number of names, 1 to {most:,}", start)
     cursor.expect(">")
     return name, count
 
@@ -166,11 +166,11 @@ def read_variables(
         source = cursor.location()
         start = cursor.at
         text, count = read_range(cursor, "a variable's name")
-        words = [text]
+        written = [text]
         if count is not None:  # keep only the names of a range that are used, as ptxas does
             used = set(cursor.texts)
-            words = [word for word in (f"{text}{n}" for n in range(count)) if word in used]
-        names = [declare(word) for word in words]
+            written = [name for name in (f"{text}{n}" for n in range(count)) if name in used]
+        names = [declare(name) for name in written]
         shape = _extents(cursor)
         initial = None
         if cursor.accept("="):

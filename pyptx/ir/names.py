@@ -41,13 +41,13 @@ class _Range:
 class Names:
     """All names of one function.
 
-    ``words`` are all names in the text (of special registers, only the part before the dot); a new name must
+    ``texts`` are all names in the text (of special registers, only the part before the dot); a new name must
     differ from all of them.
     """
 
-    def __init__(self, words: set[str], module_names: set[str]) -> None:
+    def __init__(self, texts: set[str], module_names: set[str]) -> None:
         self.scope = NameScope()
-        self._words = words
+        self._texts = texts
         self._module = module_names
         #: Variables and labels of this function.
         self._own: set[str] = set()
@@ -199,7 +199,7 @@ class Names:
     def _new_register(self, text: str, type: ScalarType, vector: int) -> Register:
         bare = text[1:] if text[0] == "%" else text
         # Without the %, the name may equal that of another register or a special register.
-        if bare in self._registers or (text[0] != "%" and "%" + bare in self._words):
+        if bare in self._registers or (text[0] != "%" and "%" + bare in self._texts):
             bare = self._unique(bare, self._registers, "%")
         self._registers.add(bare)
         return Register(bare, type, vector)
@@ -208,7 +208,7 @@ class Names:
         if text not in taken and not mark:
             return text
         number = self._counters.get(mark + text, 1)
-        while f"{text}_{number}" in taken or f"{mark}{text}_{number}" in self._words:
+        while f"{text}_{number}" in taken or f"{mark}{text}_{number}" in self._texts:
             number += 1
         self._counters[mark + text] = number + 1
         return f"{text}_{number}"

@@ -65,7 +65,7 @@ class _ModuleReader:
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
-        self.words = {text.partition(".")[0] for text in set(cursor.texts)}
+        self.texts = {text.partition(".")[0] for text in set(cursor.texts)}
         self.target = ""
         self.options: list[str] = []
         self.address_size = 64
@@ -116,12 +116,12 @@ class _ModuleReader:
             cursor.expect(";")
         elif text == ".target":
             cursor.at += 1
-            words = [cursor.name("an architecture such as sm_90a")]
+            names = [cursor.name("an architecture such as sm_90a")]
             while cursor.accept(","):
-                words.append(cursor.name("a target or an option such as debug"))
+                names.append(cursor.name("a target or an option such as debug"))
             if not self.target:
-                self.target = words.pop(0)
-            self.options += [w for w in words if w not in (self.target, *self.options)]
+                self.target = names.pop(0)
+            self.options += [name for name in names if name not in (self.target, *self.options)]
         elif text == ".address_size":
             cursor.at += 1
             if cursor.text not in ("32", "64"):
@@ -140,8 +140,8 @@ class _ModuleReader:
             if cursor.text == ".attribute":
                 attributes += read_attributes(cursor)
                 continue
-            word = cursor.take()
-            external, linkage = (True, linkage) if word == ".extern" else (external, word[1:])
+            keyword = cursor.take()
+            external, linkage = (True, linkage) if keyword == ".extern" else (external, keyword[1:])
         text = cursor.text
         if text in (".func", ".entry") and not attributes:
             cursor.at += 1
@@ -160,7 +160,7 @@ class _ModuleReader:
 
     def _function(self, kind: str, linkage: str) -> Function:
         cursor = self.cursor
-        names = Names(self.words, self.names)
+        names = Names(self.texts, self.names)
 
         def declare(param: Param, text: str) -> Param | None:
             if text == "_":
@@ -220,8 +220,8 @@ class _ModuleReader:
 
     def _dwarf(self) -> None:
         cursor = self.cursor
-        for word in ("@", "@", "DWARF"):
-            cursor.expect(word, "a declaration, a function or a directive of a module")
+        for token in ("@", "@", "DWARF"):
+            cursor.expect(token, "a declaration, a function or a directive of a module")
         self.directives.append(Dwarf(cursor.rest_of_line()))
 
     def _section(self) -> None:

@@ -183,8 +183,8 @@ class Body:
         else:
             external, linkage = False, ""
             while cursor.text in (".extern", ".visible", ".weak", ".common"):
-                word = cursor.take()
-                external, linkage = (True, linkage) if word == ".extern" else (external, word[1:])
+                keyword = cursor.take()
+                external, linkage = (True, linkage) if keyword == ".extern" else (external, keyword[1:])
             space = cursor.text
             if space.partition("::")[0] not in SPACES:
                 cursor.fail("a statement or a declaration")
@@ -216,12 +216,12 @@ class Body:
         function, offset = "", 0
         inlined: tuple[int, int, int] | None = None
         while cursor.accept(","):
-            word = cursor.name("function_name or inlined_at")
-            if word == "function_name":
+            option = cursor.name("function_name or inlined_at")
+            if option == "function_name":
                 # A label in .debug_str, or the section's name with an offset.
                 function = cursor.take() if cursor.text[:1] == "." else cursor.name("a label")
                 offset = read_offset(cursor)
-            elif word == "inlined_at":
+            elif option == "inlined_at":
                 inlined = (integer(cursor), integer(cursor), integer(cursor))
             else:
                 cursor.fail("function_name or inlined_at", cursor.at - 1)
@@ -248,8 +248,8 @@ class Body:
         if known is None:
             if name[0] in "%$_":
                 cursor.fail("an instruction")
-            opcode, *words = name.split(".")
-            known = self._opcodes[name] = (opcode, tuple(words))
+            opcode, *written = name.split(".")
+            known = self._opcodes[name] = (opcode, tuple(written))
         opcode, modifiers = known
         cursor.at += 1
         if texts[cursor.at] == "[" and modifiers[-1:] == ("const",):
