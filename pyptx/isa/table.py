@@ -12,7 +12,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from types import ModuleType
 
@@ -103,7 +103,7 @@ class Match:
     spelling: tuple[str, ...]
     alternatives: tuple[Alternative, ...]
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Opcode and modifiers with dots, as in PTX text."""
         return ".".join((self.form.opcode, *self.spelling))

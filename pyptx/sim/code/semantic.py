@@ -159,6 +159,8 @@ class Op:
     Attributes:
         dests: operand name -> place of each scalar register that the operand writes (for vectors, a tuple).
         space: state space of the address operand, ``GENERIC`` if the instruction names none.
+        chosen: value of each modifier that the instruction has, by the modifier's name in the table.
+        traits: the facts about the form that its function needs.
         order, scope: memory order and scope that modifiers name, or None.
     """
 
@@ -171,26 +173,22 @@ class Op:
     dests: dict[str, Any] = field(default_factory=dict)
     #: Values that an effect computes once for each instruction.
     cache: dict[Any, Any] = field(default_factory=dict)
+    # Effects read these each time that they run.
+    chosen: dict[str, str] = field(init=False)
+    traits: Any = field(init=False)
     order: MemoryOrder | None = field(init=False)
     scope: Scope | None = field(init=False)
 
     def __post_init__(self) -> None:
+        self.chosen = self.binding.shape.match.chosen
+        self.traits = self.semantic.traits
         order, scope = self.chosen.get("sem"), self.chosen.get("scope")
         self.order = None if order is None else MemoryOrder(order)
         self.scope = None if scope is None else Scope(scope)
 
     @property
-    def chosen(self) -> dict[str, str]:
-        return self.binding.match.chosen
-
-    @property
     def name(self) -> str:
         return self.binding.match.name
-
-    @property
-    def traits(self) -> Any:
-        """The facts about the form that its function needs."""
-        return self.semantic.traits
 
     @property
     def mode(self) -> ArithmeticMode:
