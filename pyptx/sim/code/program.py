@@ -147,7 +147,7 @@ class EntryProgram:
             parts += [Part(start + r.offset, start + r.offset + r.size, r.name) for r in inside]
             if variable.external:
                 parts.append(Part(start + max(r.offset + r.size for r in inside), end, variable.name))
-        return NamedParts(parts)
+        return NamedParts(parts, nbytes)
 
     def shared_bytes(self, dynamic: int) -> int:
         """Return the bytes of shared memory of a CTA, ``dynamic`` of them dynamic."""

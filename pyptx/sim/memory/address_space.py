@@ -163,11 +163,12 @@ class Memory:
             if kind is WRITE:
                 segment.mark(offset, size)
             elif kind is READ or kind is RMW:
-                lane = segment.unwritten(offset, size)
+                lane = segment.unwritten(offset, size, align)
                 if lane is not None:
                     self.uninitialized(segment, offset, size, lane, actor)
-        if segment.parts is not None and check_written and kind is not PROBE:
-            finding = outside_buffer(segment.parts, kind, offset, size, actor)
+        parts = segment.parts
+        if parts is not None and check_written and kind is not PROBE and not parts.hold(offset, size):
+            finding = outside_buffer(parts, kind, offset, size, actor)
             if finding is not None:
                 self._report(finding)
         if kind is WRITE:
@@ -342,7 +343,7 @@ class Memory:
                 if not barrier.at_rest:
                     raise Fault(finding)
                 self._report(finding)
-                del segment.barriers[at]
+                segment.remove_barrier(at)
 
     def _find(self, space: StateSpace, address: int, cluster: ClusterMemory) -> Segment | None:
         if space is SHARED:

@@ -10,6 +10,9 @@ import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = ["NamedParts", "Part"]
 
 
@@ -23,14 +26,19 @@ class Part:
 
 
 class NamedParts:
-    """Parts that do not overlap. Of overlapping parts the first stays and the others are dropped."""
+    """Parts that do not overlap. Of overlapping parts the first stays and the others are dropped.
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    ``nbytes`` is the size of the segment.
+    """
+
+    def __init__(self, parts: Sequence[Part], nbytes: int) -> None:
         self._parts: list[Part] = []
         for part in sorted(parts, key=lambda part: (part.start, part.end)):
             if part.end > part.start and (not self._parts or part.start >= self._parts[-1].end):
                 self._parts.append(part)
         self._starts = [part.start for part in self._parts]
+        #: True if one part is the whole segment.
+        self._undivided = len(self._parts) == 1 and self._parts[0].end - self._parts[0].start == nbytes
 
     def at(self, offset: int) -> Part | None:
         """Return the part that holds a byte, or None between parts."""
@@ -38,6 +46,17 @@ class NamedParts:
         if position < 0 or offset >= self._parts[position].end:
             return None
         return self._parts[position]
+
+    def hold(self, offset: int | NDArray[np.int64], size: int) -> bool:
+        """True if one part holds the access, or for many lanes those of the first and of the last lane."""
+        if self._undivided:
+            return True
+        first, last = (offset, offset) if isinstance(offset, int) else (int(offset[0]), int(offset[-1]))
+        position = bisect.bisect_right(self._starts, first) - 1
+        if position < 0:
+            return False
+        part = self._parts[position]
+        return part.start <= last and max(first, last) + size <= part.end
 
     def describe(self, offset: int) -> str:
         """Describe the position of a byte for a message: ``full, byte 8 of 16``."""

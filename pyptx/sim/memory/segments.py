@@ -82,7 +82,10 @@ class Segment:
     """``size`` bytes at ``base``. ``written`` is None if all bytes count as initialized."""
 
     __slots__ = (
+        "_barriers_end",
+        "_barriers_start",
         "_words",
+        "_written_words",
         "barriers",
         "base",
         "data",
@@ -101,8 +104,10 @@ class Segment:
         self.size = int(data.size)
         self.read_only = space is StateSpace.PARAM or space is StateSpace.CONST
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
-        #: Live mbarrier objects by offset.
+        #: Live mbarrier objects by offset. :meth:`place_barrier` and :meth:`remove_barrier` change them.
         self.barriers: dict[int, MBarrier] = {}
+        #: Where the first of them starts, and where the last one ends.
+        self._barriers_start = self._barriers_end = 0
         #: The segment's buffers by name, if they are known.
         self.parts: NamedParts | None = None
         #: Number of accesses that wrote here. Values in :attr:`derived` are valid while this number is
@@ -110,6 +115,7 @@ class Segment:
         self.writes = 0
         self.derived: dict[Any, tuple[int, Any]] = {}
         self._words: dict[int, NDArray[Any]] = {}
+        self._written_words: dict[int, NDArray[Any]] = {}
 
     def words(self, size: int) -> NDArray[Any]:
         """Return the data from the first aligned address on as unsigned integers of ``size`` bytes.
@@ -126,6 +132,14 @@ class Segment:
         skip = -self.base % size
         return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
 
+    def _written_as(self, size: int) -> NDArray[Any]:
+        """Return the flags of the written bytes as :meth:`words` returns the data."""
+        found = self._written_words.get(size)
+        if found is None:
+            assert self.written is not None
+            found = self._written_words[size] = self._aligned(self.written, size)
+        return found
+
     def place(self, offset: int) -> str:
         """Return the buffer that holds a byte, as a suffix for a message.
 
@@ -133,12 +147,26 @@ class Segment:
         """
         return "" if self.parts is None else f": {self.parts.describe(offset)}"
 
+    def place_barrier(self, offset: int, barrier: MBarrier) -> None:
+        """Begin the life of an mbarrier. It replaces one that lives at the same offset."""
+        self.barriers[offset] = barrier
+        self._bound_barriers()
+
+    def remove_barrier(self, offset: int) -> None:
+        """End the life of the mbarrier at ``offset``."""
+        del self.barriers[offset]
+        self._bound_barriers()
+
+    def _bound_barriers(self) -> None:
+        self._barriers_start = min(self.barriers, default=0)
+        self._barriers_end = max(self.barriers, default=-BARRIER_BYTES) + BARRIER_BYTES
+
     def near_barriers(self, offset: int | Offsets, size: int) -> bool:
         """True if an access may touch a live mbarrier: it lies between the first and the last of them."""
-        first, last = min(self.barriers), max(self.barriers) + BARRIER_BYTES
+        first, end = self._barriers_start, self._barriers_end
         if isinstance(offset, int):
-            return offset < last and first < offset + size
-        return bool((offset < last).any() and (offset > first - size).any())
+            return offset < end and first < offset + size
+        return bool(np.count_nonzero(offset < end) and np.count_nonzero(offset > first - size))
 
     def mark(self, offset: int | Offsets, size: int) -> None:
         """Record that ``size`` bytes at each offset were written."""
@@ -148,7 +176,7 @@ class Segment:
             self.written[offset : offset + size] = 1
             return
         word = min(size, 8)
-        view = self._aligned(self.written, word)
+        view = self._written_as(word)
         first = offset // word
         for part in range(size // word):
             view[first + part] = _INITIALIZED[word]
@@ -157,20 +185,34 @@ class Segment:
         """True if every byte from ``first`` to ``end``, multiples of 16, was written."""
         if self.written is None:
             return True
-        words = self._aligned(self.written, 8)[first // 8 : end // 8]
+        words = self._written_as(8)[first // 8 : end // 8]
         return bool(np.bitwise_and.reduce(words) == _INITIALIZED[8])
 
-    def unwritten(self, offset: int | Offsets, size: int) -> int | None:
-        """Return the position of the first lane that reads an unwritten byte (0 for a single range)."""
+    def unwritten(self, offset: int | Offsets, size: int, align: int = 1) -> int | None:
+        """Return the position of the first lane that reads an unwritten byte (0 for a single range).
+
+        The addresses of the bytes are multiples of ``align``.
+        """
         if self.written is None:
             return None
         if isinstance(offset, int):
             return None if self.written[offset : offset + size].all() else 0
+        word = min(align, 8)
+        if not size % word and self._all_written(offset, size, word):
+            return None
         for byte in range(size):
             known = self.written[offset + byte]
             if not known.all():
                 return int(np.argmin(known))
         return None
+
+    def _all_written(self, offset: Offsets, size: int, word: int) -> bool:
+        """True if ``size`` bytes at each offset were written. All are multiples of ``word``."""
+        view, first, complete = self._written_as(word), offset // word, _INITIALIZED[word]
+        for part in range(size // word):
+            if np.bitwise_and.reduce(view[first + part if part else first]) != complete:
+                return False
+        return True
 
 
 class ClusterMemory(dict[int, Segment]):

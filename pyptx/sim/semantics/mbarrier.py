@@ -95,7 +95,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
                 (("initialized", old.location),),
             )
         )
-    segment.barriers[offset] = MBarrier(
+    barrier = MBarrier(
         segment.base + offset,
         count,
         _name(op) if segment.parts is None else segment.parts.describe(offset),
@@ -104,6 +104,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         key=(s.warp.cta.grid.number, s.warp.cta.cluster.number, segment.base + offset),
         completed_by=s.warp.cta.machine.completed.append,
     )
+    segment.place_barrier(offset, barrier)
     segment.mark(offset, 8)
     _changed(s)
 
@@ -117,7 +118,7 @@ def check_layout(s: Split, op: Op, lane: int, address: int) -> bool:
 def inval(s: Split, op: Op, lane: int, address: int) -> None:
     own_barrier(s, op, address)
     segment, offset = _place(s, op, AccessKind.INVAL, address)
-    del segment.barriers[offset]
+    segment.remove_barrier(offset)
 
 
 # --- arrivals -----------------------------------------------------------------------------------

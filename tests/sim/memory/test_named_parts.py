@@ -29,13 +29,21 @@ def kernel(body: str, size: int = 256) -> Kernel:
 
 
 def test_parts_by_offset() -> None:
-    parts = NamedParts([Part(16, 24, "b"), Part(0, 8, "a"), Part(4, 12, "inside"), Part(30, 30, "empty")])
+    parts = NamedParts([Part(16, 24, "b"), Part(0, 8, "a"), Part(4, 12, "inside"), Part(30, 30, "empty")], 32)
     assert [getattr(parts.at(o), "name", None) for o in (-1, 0, 7, 8, 15, 16, 23, 24, 30)] == [
         None, "a", "a", None, None, "b", "b", None, None
     ]  # fmt: skip
     assert parts.describe(20) == "b, byte 4 of 8"
     assert parts.describe(10) == "2 bytes past the end of a"
     assert parts.describe(-1) == "before every buffer"
+
+
+def test_accesses_that_one_part_holds() -> None:
+    parts = NamedParts([Part(4, 8, "a"), Part(8, 16, "b")], 20)
+    assert parts.hold(4, 4) and parts.hold(8, 8) and parts.hold(np.array([12, 40, 8]), 4)
+    assert not any(parts.hold(offset, 4) for offset in (0, 6, 14, 16))
+    assert not any(parts.hold(np.array(ends), 4) for ends in ([4, 8], [8, 4], [8, 16], [14, 8]))
+    assert NamedParts([Part(0, 20, "all")], 20).hold(np.array([0, 16]), 4)
 
 
 def test_lanes_that_run_into_the_neighbor() -> None:
