@@ -12,9 +12,10 @@ Guide, compute capabilities.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...isa import Target
@@ -30,7 +31,9 @@ Unit = TypeVar("Unit")
 #: 32-bit registers of a multiprocessor.
 REGISTERS = 1 << 16
 #: Least number of multiprocessors of a group: a cluster of the largest size has one for each of its CTAs.
-_GROUP = 16
+_GROUP_SIZE = 16
+#: Number of CTAs that have their place on a multiprocessor or in a group.
+_HELD = attrgetter("held")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Multiprocessor:
         #: Number of CTAs that are placed here, including CTAs that have not been created yet.
         self.held = 0
         self.threads, self.shared, self.registers = room.threads, room.shared, room.registers
+        #: The group that the multiprocessor belongs to, once a cluster has asked for a place.
+        self.group: _Group | None = None
 
     def unit(self, kind: Callable[[], Unit]) -> Unit:
         """Return the state that a unit of the hardware holds here for all CTAs. The first call creates it."""
@@ -72,82 +77,33 @@ class Multiprocessor:
     def take(self, demand: Demand, count: int = 1) -> None:
         """Take the resources of ``count`` such CTAs. A negative count frees them."""
         self.held += count
+        if self.group is not None:
+            self.group.held += count
         self.threads -= count * demand.threads
         self.shared -= count * demand.shared
         self.registers -= count * demand.registers
 
 
-#: Pairs of multiprocessors that form a group, on which CTAs of a cluster may be placed together.
-_Pairs = Sequence[tuple[Multiprocessor, Multiprocessor]]
+class _Group:
+    """Multiprocessors on which the CTAs of one cluster may be placed together, in pairs."""
 
-
-class Multiprocessors:
-    """All multiprocessors of the largest part of a target."""
-
-    def __init__(self, target: Target) -> None:
-        # The system takes 1 KiB of shared memory for each CTA, also for the largest one.
-        room = Demand(target.threads_per_sm, target.shared_limit + SHARED_START, REGISTERS)
-        most = target.ctas_per_sm
-        self.all = [Multiprocessor(number, most, room) for number in range(target.multiprocessors)]
-        #: For each demand and cluster size, the places that may have room: multiprocessors or groups.
-        self._open: dict[tuple[Demand, int], dict[int, None]] = {}
-
-    @cached_property
-    def _groups(self) -> list[_Pairs]:
-        pairs = list(zip(self.all[::2], self.all[1::2], strict=True))
-        count = max(1, len(self.all) // _GROUP)
-        return [pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count] for i in range(count)]
-
-    @cached_property
-    def _group_of(self) -> dict[int, int]:
-        return {one.number: i for i, group in enumerate(self._groups) for one in _flat(group)}
+    def __init__(self, pairs: Sequence[tuple[Multiprocessor, Multiprocessor]]) -> None:
+        self.pairs = pairs
+        self.all = [one for pair in pairs for one in pair]
+        #: Number of CTAs that have their place here.
+        self.held = sum(one.held for one in self.all)
+        for one in self.all:
+            one.group = self
 
     def place(self, demand: Demand, size: int) -> list[Multiprocessor] | None:
-        """Place a cluster of ``size`` such CTAs.
-
-        Return the multiprocessor of each rank, or None if there is no room.
-        """
-        units = range(len(self.all) if size == 1 else len(self._groups))
-        open_ = self._open.setdefault((demand, size), dict.fromkeys(units))
-        load = self._held if size == 1 else self._held_in_group
-        while open_:
-            # Choose the first of the places with the fewest CTAs.
-            unit = min(open_, key=load)
-            found = self._within(unit, demand, size)
-            if found is not None:
-                return found
-            # The place stays full until a CTA leaves it.
-            del open_[unit]
-        return None
-
-    def free(self, multiprocessor: Multiprocessor, demand: Demand) -> None:
-        """Free the resources of a CTA that has ended, so that others can take its place."""
-        multiprocessor.take(demand, -1)
-        for (_, size), open_ in self._open.items():
-            number = multiprocessor.number
-            open_[number if size == 1 else self._group_of[number]] = None
-
-    def _held(self, number: int) -> int:
-        return self.all[number].held
-
-    def _held_in_group(self, group: int) -> int:
-        return sum(one.held for one in _flat(self._groups[group]))
-
-    def _within(self, unit: int, demand: Demand, size: int) -> list[Multiprocessor] | None:
-        if size == 1:
-            one = self.all[unit]
-            if not one.fits(demand):
-                return None
-            one.take(demand)
-            return [one]
+        """Place a cluster of ``size`` such CTAs here. Return None if there is no room."""
         chosen: list[Multiprocessor] = []
         options: list[tuple[Multiprocessor, ...]]
         while len(chosen) < size:
-            group = self._groups[unit]
             if size - len(chosen) == 1:
-                options = [(one,) for one in _flat(group) if one.fits(demand)]
+                options = [(one,) for one in self.all if one.fits(demand)]
             else:
-                options = [pair for pair in group if pair[0].fits(demand) and pair[1].fits(demand)]
+                options = [pair for pair in self.pairs if pair[0].fits(demand) and pair[1].fits(demand)]
             if not options:
                 for one in chosen:
                     one.take(demand, -1)
@@ -158,5 +114,64 @@ class Multiprocessors:
         return chosen
 
 
-def _flat(pairs: _Pairs) -> Iterable[Multiprocessor]:
-    return (one for pair in pairs for one in pair)
+class Multiprocessors:
+    """All multiprocessors of the largest part of a target."""
+
+    def __init__(self, target: Target) -> None:
+        # The system takes 1 KiB of shared memory for each CTA, also for the largest one.
+        room = Demand(target.threads_per_sm, target.shared_limit + SHARED_START, REGISTERS)
+        most = target.ctas_per_sm
+        self.all = [Multiprocessor(number, most, room) for number in range(target.multiprocessors)]
+        #: For each demand, the multiprocessors that may have room for one CTA.
+        self._open: dict[Demand, dict[Multiprocessor, None]] = {}
+        #: For each demand and cluster size, the groups that may have room.
+        self._open_groups: dict[tuple[Demand, int], dict[_Group, None]] = {}
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        pairs = list(zip(self.all[::2], self.all[1::2], strict=True))
+        count = max(1, len(self.all) // _GROUP_SIZE)
+        return [_Group(pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count]) for i in range(count)]
+
+    def place(self, demand: Demand, size: int) -> list[Multiprocessor] | None:
+        """Place a cluster of ``size`` such CTAs.
+
+        Return the multiprocessor of each rank, or None if there is no room.
+        """
+        if size == 1:
+            return self._place_one(demand)
+        key = demand, size
+        groups = self._open_groups.get(key)
+        if groups is None:
+            groups = self._open_groups[key] = dict.fromkeys(self._groups)
+        while groups:
+            # Choose the first of the groups with the fewest CTAs.
+            group = min(groups, key=_HELD)
+            found = group.place(demand, size)
+            if found is not None:
+                return found
+            # The group stays full until a CTA leaves it.
+            del groups[group]
+        return None
+
+    def _place_one(self, demand: Demand) -> list[Multiprocessor] | None:
+        """Place one CTA, in the same way."""
+        places = self._open.get(demand)
+        if places is None:
+            places = self._open[demand] = dict.fromkeys(self.all)
+        while places:
+            one = min(places, key=_HELD)
+            if one.fits(demand):
+                one.take(demand)
+                return [one]
+            del places[one]
+        return None
+
+    def free(self, multiprocessor: Multiprocessor, demand: Demand) -> None:
+        """Free the resources of a CTA that has ended, so that others can take its place."""
+        multiprocessor.take(demand, -1)
+        for places in self._open.values():
+            places[multiprocessor] = None
+        for groups in self._open_groups.values():
+            assert multiprocessor.group is not None
+            groups[multiprocessor.group] = None
