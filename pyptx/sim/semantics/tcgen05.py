@@ -429,9 +429,11 @@ def fence(s: Split, op: Op, lanes: Any) -> None:
     announce_fence(s, op, lanes)
     tensor = s.warp.cta.unit(TensorMemory)
     released = tensor.released
-    for lane in lanes.tolist():
-        if op.chosen["op"] == "fence::after_thread_sync":
-            if released.in_flight():
+    if op.chosen["op"] == "fence::after_thread_sync":
+        if released.in_flight():
+            for lane in lanes.tolist():
                 tensor.issued_by(s.warp.index, lane).learn(released)
-        elif (s.warp.index, lane) in tensor.issued:
+        return
+    for lane in lanes.tolist():
+        if (s.warp.index, lane) in tensor.issued:
             released.learn(tensor.issued_by(s.warp.index, lane))
