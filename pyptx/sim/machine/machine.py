@@ -9,6 +9,7 @@ a stream. They share memory, multiprocessors and one schedule.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 import numpy as np
 
@@ -150,12 +151,17 @@ class Machine(MachineState):
         runs first in any case, so only splits near the end of the queue matter.
         """
         self.poll()
-        cluster = next(iter(issuers)).cluster
-        last = [self.ready.pop() for _ in range(min(len(self.ready), _NEAR))][::-1]
-        inside = [s for s in last if s.warp.issuer.cluster is cluster]
-        self.ready.extend(s for s in last if s.warp.issuer.cluster is not cluster)
-        self.ready.extend(s for s in inside if s.warp.issuer in issuers)
-        self.ready.extend(s for s in inside if s.warp.issuer not in issuers)
+        cluster, ready = next(iter(issuers)).cluster, self.ready
+        last = islice(reversed(ready), _NEAR)
+        places = [place for place, s in enumerate(last) if s.warp.issuer.cluster is cluster]
+        if not places:
+            return
+        moved = [ready.pop() for _ in range(places[-1] + 1)][::-1]
+        inside = [s for s in moved if s.warp.issuer.cluster is cluster]
+        if len(inside) < len(moved):
+            ready.extend(s for s in moved if s.warp.issuer.cluster is not cluster)
+        ready.extend(s for s in inside if s.warp.issuer in issuers)
+        ready.extend(s for s in inside if s.warp.issuer not in issuers)
 
     def _progress(self) -> bool:
         """Let one event happen that may make a thread ready, if no thread is.
