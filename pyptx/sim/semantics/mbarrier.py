@@ -22,7 +22,7 @@ from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
 from ..memory.mbarrier import MAX_COUNT, MBarrier, parity_of, pending_of
 from ..memory.segments import Segment
 from ..threads.events import announce_sync
-from ..threads.warp import Split
+from ..threads.warp import Split, mask_of_lanes
 
 _GENERIC, _CTA = Proxy.GENERIC, Scope.CTA
 _RELAXED, _ACQUIRE, _RELEASE = MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE
@@ -162,10 +162,15 @@ def _order(op: Op, default: MemoryOrder) -> tuple[MemoryOrder, Scope]:
     return op.order or default, op.scope or _CTA
 
 
+def _announce(s: Split, op: Op, kind: SyncKind, barrier: MBarrier, amount: int, default: MemoryOrder) -> None:
+    """Announce what the acting lanes do in this phase; ``default``: the order if none is named."""
+    if s.warp.cta.machine.stream.active:
+        announce_sync(s, kind, barrier.key, barrier.phase, amount=amount, order=_order(op, default))
+
+
 def _expect(s: Split, op: Op, barrier: MBarrier, nbytes: int) -> None:
     """Let the mbarrier expect ``nbytes`` more bytes, for all acting lanes together."""
-    kind = SyncKind.MBARRIER_EXPECT_TX
-    announce_sync(s, kind, barrier.key, barrier.phase, amount=nbytes, order=_order(op, _RELAXED))
+    _announce(s, op, SyncKind.MBARRIER_EXPECT_TX, barrier, nbytes, _RELAXED)
     barrier.expect(nbytes, s)
 
 
@@ -189,8 +194,7 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
 def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
     """Make ``count`` arrivals; the forms of arrive_drop also drop them from later phases."""
     _changed(s)
-    kind = SyncKind.MBARRIER_ARRIVE
-    announce_sync(s, kind, barrier.key, barrier.phase, amount=count, order=_order(op, _RELEASE))
+    _announce(s, op, SyncKind.MBARRIER_ARRIVE, barrier, count, _RELEASE)
     if op.traits is _DROPS:
         barrier.drop(count, s)
     if "noComplete" in op.chosen:
@@ -282,8 +286,7 @@ def expect_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
 def complete_tx(s: Split, op: Op, lane: int, address: int, tx: int) -> None:
     _changed(s)
     barrier = live_barrier(s, op, address)
-    kind = SyncKind.MBARRIER_COMPLETE_TX
-    announce_sync(s, kind, barrier.key, barrier.phase, amount=tx, order=_order(op, _RELAXED))
+    _announce(s, op, SyncKind.MBARRIER_COMPLETE_TX, barrier, tx, _RELAXED)
     barrier.complete(tx, s)
 
 
@@ -383,8 +386,9 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 
 def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
     """Send observers the end of a wait: ``lanes`` have seen the phase before the current one complete."""
-    kind = SyncKind.MBARRIER_WAIT
-    announce_sync(s, kind, barrier.key, barrier.phase - 1, lanes, order=_order(op, _ACQUIRE))
+    if s.warp.cta.machine.stream.active:
+        order = _order(op, _ACQUIRE)
+        announce_sync(s, SyncKind.MBARRIER_WAIT, barrier.key, barrier.phase - 1, lanes, order=order)
 
 
 def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = None) -> BarrierPhase:
@@ -396,8 +400,9 @@ def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = Non
             _acquire(s, op, barrier, s.lanes if lanes is None else lanes)
 
     machine = s.warp.cta.machine
-    mask = _mask(s.lanes if lanes is None else lanes)
-    watch = barrier.watch(s.warp.issuer, mask) if machine.policy.starves_threads else None
+    watch = None
+    if machine.policy.starves_threads:
+        watch = barrier.watch(s.warp.issuer, s.mask if lanes is None else mask_of_lanes(lanes))
     return BarrierPhase(barrier, parity, answer, machine.engines, watch)
 
 
@@ -432,17 +437,13 @@ def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any =
     return _wait_for(s, op, live_barrier(s, op, where), parity, np.array(lanes))
 
 
-def _mask(lanes: Any) -> int:
-    return sum(1 << lane for lane in np.asarray(lanes).tolist())
-
-
 def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
     """Return the answer for each (address, parity) that a lane tests, and the answer for each lane."""
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
     asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
     for question in dict.fromkeys(zip(address.tolist(), phases, strict=True)):
         _asked(s, op, *question)
-    mask = _mask(lanes) if s.warp.cta.machine.policy.starves_threads else 0
+    mask = mask_of_lanes(lanes) if s.warp.cta.machine.policy.starves_threads else 0
     answers = {}
     for question in dict.fromkeys(asked):
         barrier = live_barrier(s, op, question[0])

@@ -17,7 +17,7 @@ from ..memory.access import AccessKind, MemoryOrder, Scope
 from ..memory.segments import Fault
 from ..threads.events import announce_fence, announce_sync
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
-from ..threads.warp import Split
+from ..threads.warp import Split, mask_of_lanes
 
 #: The memory orders of a barrier's arrival and of its wait.
 _RELEASE, _ACQUIRE = (MemoryOrder.RELEASE, Scope.CTA), (MemoryOrder.ACQUIRE, Scope.CTA)
@@ -32,6 +32,8 @@ def _misuse(s: Split, text: str) -> Fault:
 
 def _uniform(s: Split, name: str, value: Any) -> int:
     """Return a value that must be the same in all lanes; raise a fault if it is not."""
+    if isinstance(value, np.generic):
+        return int(value)
     values = np.ravel(value)
     if (values != values[0]).any():
         raise _misuse(s, f"the {name} is not the same in all lanes: {values.min()} to {values.max()}")
@@ -48,22 +50,14 @@ def _arrive(
     count = None if threads is None else _uniform(s, "thread count", threads)
     bars: dict[int, Any] = cta.bars
     named: NamedBarrier = bars.get(number) or bars.setdefault(number, NamedBarrier(cta, number))
-    yes = 0 if votes is None else _mask(np.asarray(lanes)[np.broadcast_to(votes, (len(lanes),))])
+    yes = 0 if votes is None else mask_of_lanes(np.asarray(lanes)[np.broadcast_to(votes, (len(lanes),))])
     place = op.statement if op.semantic.collective or "aligned" in op.chosen else None
     try:
-        round_ = named.arrive(s.warp.index, _mask(lanes), kind, count, yes=yes, place=place)
+        round_ = named.arrive(s.warp.index, mask_of_lanes(lanes), kind, count, yes=yes, place=place)
     except BarrierMisuse as misuse:
         raise _misuse(s, str(misuse)) from None
-    announce_sync(s, SyncKind.BAR_ARRIVE, _key(named), round_.number, lanes, order=_RELEASE)
+    announce_sync(s, SyncKind.BAR_ARRIVE, named.key, round_.number, lanes, order=_RELEASE)
     return named, round_
-
-
-def _key(named: NamedBarrier) -> tuple[int, int, int]:
-    return (*named.cta.key, named.number)
-
-
-def _mask(lanes: Any) -> int:
-    return sum(1 << lane for lane in np.asarray(lanes).tolist())
 
 
 def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, finish: Any = None) -> Condition:
@@ -76,7 +70,7 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
 
     def leave() -> None:
         s.op = op
-        announce_sync(s, SyncKind.BAR_WAIT, _key(named), round_.number, acting, order=_ACQUIRE)
+        announce_sync(s, SyncKind.BAR_WAIT, named.key, round_.number, acting, order=_ACQUIRE)
         if finish is not None:
             finish()
 
@@ -143,7 +137,7 @@ def bar_warp_sync(s: Split, op: Op, lanes: Any, membermask: Any) -> Condition | 
 
 def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
     warp, machine = s.warp, s.warp.cta.machine
-    executing = _mask(lanes)
+    executing = mask_of_lanes(lanes)
     if executing & ~mask:
         raise machine.fault(
             "divergent-collective",

@@ -60,10 +60,12 @@ class Round:
 class NamedBarrier:
     """Barrier ``number`` of a CTA."""
 
-    __slots__ = ("cta", "number", "round", "rounds")
+    __slots__ = ("cta", "key", "number", "round", "rounds")
 
     def __init__(self, cta: CTA, number: int) -> None:
         self.cta, self.number = cta, number
+        #: For observers: a key that no other barrier of the run has at the same time.
+        self.key = (*cta.key, number)
         self.round: Round | None = None
         #: Number of rounds that have begun.
         self.rounds = 0

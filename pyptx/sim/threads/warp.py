@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from .collectives import Rendezvous
     from .cta import CTA
 
-__all__ = ["ALL_LANES", "ReconvergencePoint", "Split", "WideSplit", "Warp", "lanes_of", "mask_of", "spins"]
+__all__ = [
+    "ALL_LANES",
+    "ReconvergencePoint",
+    "Split",
+    "WideSplit",
+    "Warp",
+    "lanes_of",
+    "mask_of",
+    "mask_of_lanes",
+    "spins",
+]
 
 ALL_LANES: NDArray[np.intp] = np.arange(32)
 ALL_LANES.setflags(write=False)
@@ -39,6 +49,13 @@ Owner = TypeVar("Owner", bound=RegisterOwner)
 def mask_of(flags: NDArray[np.bool_]) -> int:
     """Return 32 booleans as a bit mask, lane 0 in bit 0."""
     return int(np.packbits(flags, bitorder="little").view("<u4")[0])
+
+
+def mask_of_lanes(lanes: NDArray[np.intp] | Sequence[int]) -> int:
+    """Return lane numbers as a bit mask."""
+    if lanes is ALL_LANES:
+        return FULL_MASK
+    return int(np.bitwise_or.reduce(np.left_shift(1, np.asarray(lanes, np.int64))))
 
 
 def lanes_of(mask: int) -> NDArray[np.intp]:
