@@ -6,6 +6,7 @@ converts an immediate to a typed number.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,12 +115,7 @@ class Emitter:
     def function(self, op: Op) -> str:
         meaning = op.semantic
         if meaning.wants_op and meaning.per == "value":
-            bound = meaning.function
-
-            def with_op(*values: Any) -> Any:
-                return bound(op, *values)
-
-            return self.constant(with_op, "f")
+            return self.constant(partial(meaning.function, op), "f")
         return self.constant(meaning.function, "f")
 
     def operands(self, op: Op) -> list[tuple[OperandSpec, Operand | None]]:

@@ -19,11 +19,16 @@ def run_operations(s: Split, block: CodeBlock) -> Any:
     is None.
     """
     if s.lane >= 0 and not block.deferred:
-        if block.lane is None:
+        function = block.lane
+        if function is None:
+            # Translating a long block takes long, so check the time limit first.
             s.warp.cta.machine.check_time()
-        return lane_function(block)(s, s.regs if s.regs is not None else s.gather())
-    s.scatter()
-    if (block.wide if s.k is None else block.masked) is None:
-        # Translating a long block takes long, so check the time limit first.
+            function = lane_function(block)
+        return function(s, s.regs if s.regs is not None else s.gather())
+    if s.regs is not None:
+        s.scatter()
+    function = block.wide if s.k is None else block.masked
+    if function is None:
         s.warp.cta.machine.check_time()
-    return array_function(block, masked=s.k is not None)(s, s.frame)
+        function = array_function(block, masked=s.k is not None)
+    return function(s, s.frame)

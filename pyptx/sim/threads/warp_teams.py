@@ -184,7 +184,8 @@ class WarpTeams:
             s = team.warps[position].split(mask, team.frames[position])
             s.pc = entry.pc
             run_operations(s, block)
-            s.scatter()
+            if s.regs is not None:
+                s.scatter()
 
     def _branch(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> int | None:
         """Return the block where the running entry continues, or None if its lanes diverge or end."""
