@@ -67,6 +67,13 @@ def _places(descriptor: Tcgen05SmemDescriptor, extents: Extents) -> TileOffsets:
     return TileOffsets.of(np.ascontiguousarray(offsets.T), size)
 
 
+@lru_cache(maxsize=4096)
+def _located(descriptor: Tcgen05SmemDescriptor, extents: Extents) -> tuple[int, TileOffsets]:
+    """Return the address of the pattern in which a tile begins, and the tile's offsets from there."""
+    kind = replace(descriptor, address=descriptor.address % _PATTERN)
+    return descriptor.address - kind.address, _places(kind, extents)
+
+
 def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, actor: Actor) -> NDArray[Any]:
     """Read the elements at ``address`` plus ``places`` in the CTA's shared memory by the async proxy."""
     memory = cta.machine.memory
@@ -100,7 +107,6 @@ def read_codes(cta: CTA, descriptor: Tcgen05SmemDescriptor, extents: Extents, ac
         Fault: the tile is not inside the CTA's shared memory.
         SpecError, UnsupportedError: the descriptor's layout cannot express the tile.
     """
-    kind = replace(descriptor, address=descriptor.address % _PATTERN)
     # A descriptor has no bits for a CTA's rank: it names the CTA's own shared memory.
-    address = descriptor.address - kind.address
-    return read_words(cta, address, _places(kind, extents), extents.element_bytes, actor)
+    address, places = _located(descriptor, extents)
+    return read_words(cta, address, places, extents.element_bytes, actor)

@@ -9,8 +9,9 @@ is ordered after the writes of the groups that it covers, in all four warps. PTX
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -70,13 +71,14 @@ class _Operand:
         extents = Extents(self.rows, self.k, self.nbytes, self.major, first, end)
         cta = s.warp.cta
         try:
-            codes = read_codes(cta, _descriptor(s, word), extents, actor)
+            codes = read_codes(cta, _descriptor(word), extents, actor)
         except PyptxError as error:
             raise cta.machine.fault("bad-descriptor", error.message, actor) from None
         return np.unpackbits(codes, axis=0, bitorder="little") if self.kind == "b1" else codes
 
 
-def _descriptor(s: Split, word: int) -> Tcgen05SmemDescriptor:
+@lru_cache(maxsize=4096)
+def _descriptor(word: int) -> Tcgen05SmemDescriptor:
     return WgmmaDescriptor.decode(word).operand()
 
 
@@ -112,13 +114,13 @@ class _Product:
             self.kept = KeptElements(metadata, k, fragment.bits, self._constant(op, "sp-sel") or 0)
         self.multiply = _multiplier(self.kinds, op)
         self.rows = tuple(place.row for place in op.dests["d"])
-        first, end = self.rows[0], self.rows[-1] + 1
         rows_of_a = tuple(code.held_rows[r.name] for r in _registers(op, "a"))
         self.registers = OperandRegisters(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
         #: Numbers and names of accumulator registers that may be undefined on some path.
         tracked = code.tracked
         self.undefined = tuple((tracked[r.name], r.name) for r in _registers(op, "d") if r.name in tracked)
-        self.where: Any = slice(first, end) if self.rows == tuple(range(first, end)) else np.array(self.rows)
+        self.undefined_rows = _index(sorted(row for row, _ in self.undefined))
+        self.where = _index(self.rows)
 
     @staticmethod
     def _constant(op: Op, name: str) -> int | None:
@@ -127,6 +129,13 @@ class _Product:
 
     def negated(self, codes: Array, which: int) -> Array:
         return codes ^ codes.dtype.type(self.signs[which]) if self.signs[which] else codes
+
+
+def _index(rows: Sequence[int]) -> slice | NDArray[np.intp]:
+    """Return an index of rows: a slice if they follow one another."""
+    if rows and list(rows) == list(range(rows[0], rows[-1] + 1)):
+        return slice(rows[0], rows[-1] + 1)
+    return np.array(rows, np.intp)
 
 
 def _uniform(s: Split, op: Op, name: str, value: Any) -> int:
@@ -146,10 +155,9 @@ def _registers(op: Op, name: str) -> list[Register]:
 
 def _note_accumulator(s: Split, op: Op, plan: _Product, accumulates: bool) -> None:
     if plan.undefined:
-        if accumulates:
+        if accumulates and not s.wrote(plan.undefined_rows):
             s.check_written(op.location, plan.undefined)
-        for row, _ in plan.undefined:
-            s.note_written(row)
+        s.note_written(plan.undefined_rows)
 
 
 _FORMS = [

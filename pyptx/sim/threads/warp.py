@@ -363,8 +363,19 @@ class Split:
             if not known.all():
                 self.warp.cta.machine.uninitialized_register(self, name, int(np.argmin(known)), location)
 
-    def note_written(self, row: int) -> None:
-        self.frame.written[row, self.lanes] = True
+    def wrote(self, rows: slice | NDArray[np.intp]) -> bool:
+        """True if this path wrote all of these tracked registers."""
+        known = self.frame.written[rows]
+        if self.k is not None:
+            known = known[:, self.lanes]
+        return bool(known.all())
+
+    def note_written(self, rows: int | slice | NDArray[np.intp]) -> None:
+        """Note that this path writes tracked registers."""
+        if self.k is None:
+            self.frame.written[rows] = True
+        else:
+            self.frame.written[rows] |= self.k
 
 
 class Spin:
