@@ -161,7 +161,7 @@ class Memory:
             segment, offset, space = self._locate(kind, space, address, size, actor, cluster, align)
         if segment.written is not None and check_written:
             if kind is WRITE:
-                segment.mark(offset, size)
+                segment.mark(offset, size, align)
             elif kind is READ or kind is RMW:
                 lane = segment.unwritten(offset, size, align)
                 if lane is not None:
@@ -247,9 +247,9 @@ class Memory:
         if segment is None or segment.base % align:
             return None
         offset = address - (segment.base + window)
-        # The union is at least the largest offset, and exceeds any size if an offset is negative.
-        union = int(np.bitwise_or.reduce(offset.view(np.uint64)))
-        return None if union + size > segment.size or union % align else (segment, offset)
+        # The union is at least the largest offset, and negative if an offset is.
+        union = int(np.bitwise_or.reduce(offset))
+        return None if union < 0 or union + size > segment.size or union % align else (segment, offset)
 
     def _locate(
         self,

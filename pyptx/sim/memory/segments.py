@@ -29,18 +29,20 @@ Offsets = NDArray[np.int64]
 #: Bytes of an mbarrier object.
 BARRIER_BYTES = 8
 
-_INITIALIZED = {
-    1: np.uint8(1),
-    2: np.uint16(0x0101),
-    4: np.uint32(0x01010101),
-    8: np.uint64(0x0101010101010101),
-}
-
 
 @cache
 def word_dtype(nbytes: int) -> np.dtype[Any]:
     """Return the dtype that moves ``nbytes`` bytes the fastest: an unsigned integer, or opaque bytes."""
     return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
+
+
+#: Most bytes of one word.
+_WIDEST = 32
+#: For each size of a word, the flags of a word that was written.
+_INITIALIZED = {
+    nbytes: np.ones(nbytes, np.uint8).view(word_dtype(nbytes)).reshape(())
+    for nbytes in (1, 2, 4, 8, 16, _WIDEST)
+}
 
 
 class Fault(Exception):
@@ -168,18 +170,20 @@ class Segment:
             return offset < end and first < offset + size
         return bool(np.count_nonzero(offset < end) and np.count_nonzero(offset > first - size))
 
-    def mark(self, offset: int | Offsets, size: int) -> None:
-        """Record that ``size`` bytes at each offset were written."""
+    def mark(self, offset: int | Offsets, size: int, align: int = 8) -> None:
+        """Record that ``size`` bytes at each offset were written.
+
+        The addresses of the bytes are multiples of ``align``, or of ``size`` if that is less.
+        """
         if self.written is None:
             return
         if isinstance(offset, int):
             self.written[offset : offset + size] = 1
             return
-        word = min(size, 8)
-        view = self._written_as(word)
-        first = offset // word
+        word = min(size, align, _WIDEST)
+        view, first, complete = self._written_as(word), offset // word, _INITIALIZED[word]
         for part in range(size // word):
-            view[first + part] = _INITIALIZED[word]
+            view[first + part if part else first] = complete
 
     def whole(self, first: int, end: int) -> bool:
         """True if every byte from ``first`` to ``end``, multiples of 16, was written."""

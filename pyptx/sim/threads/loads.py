@@ -157,7 +157,7 @@ def store(s: Split, op: Op, lanes: Array, address: Array, value: Any, policy: An
         return _store_some(s, op, lanes, address, value)
     spans = s.access(_WRITE, op, lanes, address, what.nbytes, **what.how)
     if what.count:
-        raw = np.ascontiguousarray(np.transpose(value)).view(what.unit)[:, 0]
+        raw = np.ascontiguousarray(value.T).view(what.unit)[:, 0]
     else:
         raw = np.asarray(value).view(what.unit)
     for which, segment, offsets in spans:
